@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.calls import journalled
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.journal import Entry, Journal
+from verdict_cli.models import Model
+from verdict_cli.values import Alternative, Message, Reply, Request, Row, Usage
+
+REQUEST = Request(Row(3, "c", {}), "judge[1]", Model(name="m"), (Message("user", "?"),), call=1, attempt=2)
+REPLY = Reply("4", logprobs=((Alternative("4", -0.1),),), usage=Usage(5, 1), cost_usd=0.5, latency_s=1.5)
+
+
+class Memory:
+    """A journal that forgets nothing and writes nothing."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[int, str, int, int], Entry] = {}
+
+    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
+        return self.entries.get((row, node, call, attempt))
+
+    def append(self, entry: Entry) -> None:
+        self.entries[entry.key] = entry
+
+
+class Fake:
+    """Answers with the outcomes it was given, in order, and counts the calls."""
+
+    def __init__(self, *outcomes: Reply | Exception) -> None:
+        self.outcomes = list(outcomes)
+        self.calls = 0
+
+    async def ask(self, _: Request) -> Reply:
+        self.calls += 1
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def test_a_reply_is_kept_and_not_asked_for_again() -> None:
+    memory, model = Memory(), Fake(REPLY)
+    assert asyncio.run(journalled(model.ask, memory)(REQUEST)) == REPLY
+    assert list(memory.entries) == [(3, "judge[1]", 1, 2)]
+    assert asyncio.run(journalled(model.ask, memory)(REQUEST)) == replace(REPLY, recalled=True)
+    assert model.calls == 1
+
+
+def test_another_attempt_is_another_call() -> None:
+    memory, model = Memory(), Fake(REPLY, replace(REPLY, text="5"))
+    ask = journalled(model.ask, memory)
+    asyncio.run(ask(REQUEST))
+    assert asyncio.run(ask(replace(REQUEST, attempt=3))).text == "5"
+
+
+@pytest.mark.parametrize(
+    "problem", [Rejected("too long", kind="context-too-long"), ReplyError("nothing", kind="empty")]
+)
+def test_a_failure_that_stays_is_raised_again_without_a_call(problem: ProviderError | ReplyError) -> None:
+    memory, model = Memory(), Fake(problem)
+    ask = journalled(model.ask, memory)
+    with pytest.raises(type(problem)):
+        asyncio.run(ask(REQUEST))
+    with pytest.raises(type(problem), match=problem.message) as caught:
+        asyncio.run(ask(REQUEST))
+    assert caught.value.failure == problem.failure
+    assert model.calls == 1
+
+
+def test_a_failure_that_passes_is_kept_but_asked_again() -> None:
+    memory, model = Memory(), Fake(Retryable("slow", kind="timeout"), REPLY)
+    ask = journalled(model.ask, memory)
+    with pytest.raises(Retryable):
+        asyncio.run(ask(REQUEST))
+    (entry,) = memory.entries.values()
+    assert (entry.failure, entry.error, entry.retryable) == ("timeout", "slow", True)
+    assert asyncio.run(ask(REQUEST)) == REPLY
+    assert asyncio.run(ask(REQUEST)).recalled
+
+
+def test_a_refusal_is_not_kept() -> None:
+    memory, model = Memory(), Fake(Refused("bad key"), REPLY)
+    ask = journalled(model.ask, memory)
+    with pytest.raises(Refused):
+        asyncio.run(ask(REQUEST))
+    assert not memory.entries
+    assert asyncio.run(ask(REQUEST)) == REPLY
+
+
+@pytest.mark.parametrize("name", ["baseline/lexical", "replay/calls.jsonl"])
+def test_calls_that_cost_nothing_are_not_kept(name: str) -> None:
+    memory, model = Memory(), Fake(REPLY)
+    asyncio.run(journalled(model.ask, memory)(replace(REQUEST, model=Model(name=name))))
+    assert not memory.entries
+
+
+def test_a_cancelled_call_is_not_kept() -> None:
+    memory = Memory()
+
+    async def never(_: Request) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def run() -> None:
+        task = asyncio.ensure_future(journalled(never, memory)(REQUEST))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert not memory.entries
+
+
+def test_a_resumed_run_is_answered_from_the_file(tmp_path: Path) -> None:
+    async def ask(*outcomes: Reply) -> Reply:
+        with Journal.open(tmp_path / "journal.jsonl") as journal:
+            reply = await journalled(Fake(*outcomes).ask, journal)(REQUEST)
+            await journal.settle()
+        return reply
+
+    assert asyncio.run(ask(REPLY)) == REPLY
+    assert asyncio.run(ask()) == replace(REPLY, recalled=True)

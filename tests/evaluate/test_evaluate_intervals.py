@@ -1,0 +1,142 @@
+"""Intervals: Wilson's from scipy, the others held against scipy's bootstrap and simulated truths."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from verdict_cli.evaluate.intervals import FEW_RESAMPLES, MOST_UNITS, Draw, figures, wilson
+from verdict_cli.evaluate.metrics import labels, numbers, probability, ranks
+from verdict_cli.evaluate.sample import Sample
+
+
+def draw(seed=0, level=0.95):
+    return Draw(np.random.default_rng(seed), level)
+
+
+def of_pairs(x, y, names, cluster=None, seed=0):
+    sample = Sample.of((x, y), cluster)
+    found = numbers.pairs(x[sample.first], y[sample.first]) | ranks.pairs(x[sample.first], y[sample.first])
+    return figures({name: found[name] for name in names}, sample, draw(seed))
+
+
+def test_wilsons_interval_is_the_textbook_value():
+    # Newcombe (1998), table I: 81 of 263
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+def test_bca_agrees_with_scipys():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    y = x + rng.normal(size=80)
+    found = of_pairs(x, y, ["pearson", "mae"])
+    for name, formula in (
+        ("pearson", lambda a, b: scipy.stats.pearsonr(a, b).statistic),
+        ("mae", lambda a, b: np.abs(a - b).mean()),
+    ):
+        wanted = scipy.stats.bootstrap(
+            (x, y), formula, paired=True, vectorized=False, method="BCa", n_resamples=2000, rng=2
+        ).confidence_interval
+        assert found[name].low == pytest.approx(wanted.low, abs=0.03)
+        assert found[name].high == pytest.approx(wanted.high, abs=0.03)
+
+
+def test_resampling_cells_is_resampling_rows():
+    rng = np.random.default_rng(4)
+    target = rng.integers(0, 3, 200)
+    prediction = np.where(rng.random(200) < 0.7, target, rng.integers(0, 3, 200))
+    sample = Sample.of((target, prediction))
+    kappa = labels.statistics(target[sample.first], prediction[sample.first], 3, None, False)["cohen_kappa"]
+    cells = figures({"kappa": kappa}, sample, draw())["kappa"]
+    rows = Sample.of((target, prediction, np.arange(200)))
+    kappa = labels.statistics(target[rows.first], prediction[rows.first], 3, None, False)["cohen_kappa"]
+    assert cells.low == pytest.approx(figures({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman", "kendall", "rmse", "krippendorff_alpha"])
+def test_the_interval_of_many_rows_continues_that_of_fewer(name):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=2 * MOST_UNITS)
+    y = x + rng.normal(size=len(x))
+    few = of_pairs(x[: MOST_UNITS // 2], y[: MOST_UNITS // 2], [name])[name]
+    many = of_pairs(x, y, [name])[name]
+    assert (many.high - many.low) * 2 == pytest.approx(few.high - few.low, rel=0.4)
+    assert many.low < many.value < many.high
+
+
+def test_one_row_has_no_interval():
+    figure = of_pairs(np.array([1.0]), np.array([2.0]), ["mae"])["mae"]
+    assert (figure.value, figure.low, figure.high) == (1, None, None)
+    assert "one row" in figure.reason
+
+
+def test_a_sample_without_variation_has_a_point_and_says_so():
+    figure = of_pairs(np.ones(5), np.full(5, 3.0), ["mae"])["mae"]
+    assert figure.low == figure.value == figure.high == 2
+    assert "too uniform" in figure.reason
+
+
+def test_a_constant_side_leaves_correlation_undefined_with_a_reason():
+    found = of_pairs(np.full(6, 0.1), np.arange(6.0), ["pearson", "spearman", "kendall"])
+    assert all(figure.value is None and "constant" in figure.reason for figure in found.values())
+
+
+def test_a_higher_level_is_a_wider_interval():
+    x = np.random.default_rng(6).normal(size=100)
+    sample = Sample.of((x,))
+    ends = [
+        figures({"mean": numbers.values(x[sample.first], False)["mean"]}, sample, draw(level=level))["mean"]
+        for level in (0.8, 0.99)
+    ]
+    assert ends[1].low < ends[0].low < ends[0].high < ends[1].high
+
+
+def test_a_cluster_of_its_own_for_every_row_changes_little():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=150)
+    y = x + rng.normal(size=150)
+    alone = of_pairs(x, y, ["pearson"])["pearson"]
+    clustered = of_pairs(x, y, ["pearson"], np.arange(150), seed=1)["pearson"]
+    assert clustered.low == pytest.approx(alone.low, abs=0.03)
+
+
+def test_every_statistic_survives_resamples_that_leave_it_undefined():
+    p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0.0, 0.0, 0.0, 1.0])
+    sample = Sample.of((p, y))
+    found = figures(probability.statistics(p[sample.first], y[sample.first]), sample, draw())
+    assert found["auroc"].value == 1
+    assert found["auroc"].high == 1
+
+
+@pytest.mark.parametrize("shape", ["pearson", "kappa", "mean"])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
+    """200 simulated samples: 95% intervals that cover in fewer than 87% would be broken (binomial, p < 1e-5)."""
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        if shape == "kappa":
+            target = rng.integers(0, 2, 100)
+            prediction = np.where(rng.random(100) < 0.8, target, 1 - target)
+            sample = Sample.of((target, prediction))
+            found = labels.statistics(target[sample.first], prediction[sample.first], 2, None, False)
+            statistic, truth = found["cohen_kappa"], 0.6
+        elif shape == "pearson":
+            x = rng.normal(size=100)
+            y = 0.6 * x + 0.8 * rng.normal(size=100)
+            sample = Sample.of((x, y))
+            statistic, truth = numbers.pairs(x[sample.first], y[sample.first])["pearson"], 0.6
+        else:
+            x = rng.exponential(size=60)
+            sample = Sample.of((x,))
+            statistic, truth = numbers.values(x[sample.first], False)["mean"], 1.0
+        figure = figures({"it": statistic}, sample, draw(seed))["it"]
+        covered += figure.low <= truth <= figure.high
+    assert covered >= 174
+
+
+def test_few_resamples_still_give_a_standard_error():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=MOST_UNITS * 2)
+    sample = Sample.of((x,))
+    figure = figures({"mean": numbers.values(x[sample.first], False)["mean"]}, sample, draw())["mean"]
+    error = x.std(ddof=1) / np.sqrt(len(x))
+    assert (figure.high - figure.low) / 2 == pytest.approx(1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES))

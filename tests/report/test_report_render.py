@@ -1,0 +1,295 @@
+"""Every layout says what the report holds, and nothing from data is read as markup."""
+
+import html.parser
+import io
+import json
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from verdict_cli.evaluate import Figure, GateOutcome, Measures
+from verdict_cli.report import build, full, junit, markdown, summary, terminal, words
+from verdict_cli.report import html as as_html
+from verdict_cli.report.markdown import MOST_CHARACTERS
+from verdict_cli.spec.evaluate import Published
+from verdict_cli.values import RunFacts
+
+FACTS = RunFacts(
+    name="xstest",
+    status="finished",
+    config="xstest.yaml",
+    dataset="xstest.csv",
+    spec_fingerprint="a",
+    data_fingerprint="b",
+    version="0.1.0",
+    started="2026-01-01T00:00:00Z",
+    rows=450,
+    done=450,
+    failed=3,
+    calls=460,
+    cost_usd=None,
+    wall_s=200,
+    failures={"timeout": 2, "unreadable": 1},
+    models={"baseline/lexical": 460},
+    floors=("baseline/lexical",),
+)
+MEASURES = Measures(
+    figures={
+        "accuracy": Figure(0.7711, 0.7301, 0.8081, 447),
+        "mcc": Figure(None, None, None, 447, "one side gives one label only"),
+        "confusion": Figure(
+            {"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447
+        ),
+    },
+    groups={"source.type": {"homonyms": {"accuracy": Figure(0.9, 0.8, 0.95, 50)}}},
+    coverage=447 / 450,
+    rows=450,
+    missing=3,
+    kind="classification",
+    bounds={"accuracy": (0.766, 0.773)},
+    warnings=("3 rows count as without prediction: row 5: no score",),
+)
+GATES = (
+    GateOutcome(
+        "safety.accuracy",
+        "inconclusive",
+        0.7711,
+        0.75,
+        0.7301,
+        0.8081,
+        447,
+        "the lower end",
+        "≥ 0.75 at 0.95 confidence",
+    ),
+    GateOutcome("run.coverage", "failed", 447 / 450, 1.0, None, None, 450, "0.993333 is below 1", "≥ 1"),
+    GateOutcome("run.calls", "passed", 460, 500.0, None, None, 450, "", "≤ 500"),
+)
+TABLE = Published.model_validate(
+    {
+        "source": "A paper on safety",
+        "table": 3,
+        "page": 7,
+        "metric": "accuracy",
+        "unit": "percent",
+        "rows": [{"judge": "Low", "value": 61.2}, {"judge": "High", "value": 90, "own": True}],
+    }
+)
+REPORT = build(
+    "runs/xstest", FACTS, {"safety": MEASURES}, GATES, published={"safety": TABLE}, files=("results.parquet",)
+)
+
+
+def printed(report, width=80):
+    out = io.StringIO()
+    Console(file=out, width=width).print(terminal(report))
+    return out.getvalue()
+
+
+class Text(html.parser.HTMLParser):
+    """The text and tags of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_our_row_stands_by_rank_among_the_published_ones():
+    rows = REPORT.comparisons["safety"].standings
+    assert [row.judge for row in rows] == ["High", "xstest", "Low"]
+    assert rows[0].value == 0.9
+    assert rows[0].own
+    assert (rows[1].ours, rows[1].low, rows[1].high) == (True, 0.7301, 0.8081)
+
+
+def test_an_error_figure_ranks_the_smallest_first():
+    table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
+    measures = replace(MEASURES, figures={"mae": Figure(65.0, 60.0, 70.0, 10)})
+    rows = (
+        build("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
+    )
+    assert [row.judge for row in rows] == ["Low", "xstest", "High"]
+
+
+def test_an_undefined_figure_stands_last():
+    measures = replace(MEASURES, figures={"accuracy": Figure(None, None, None, 0, "no rows")})
+    rows = (
+        build("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
+    )
+    assert rows[-1].ours
+
+
+@pytest.mark.parametrize("render", [printed, markdown, as_html])
+def test_the_readable_reports_say_everything(render):
+    text = render(REPORT)
+    if render is as_html:
+        text = "".join(Text(text).text)
+    for part in (
+        "xstest",
+        "baseline/lexical is a floor to beat, not a judge",
+        "unknown",
+        "3 min 20 s",
+        "0.771",
+        "[0.730, 0.808]",
+        "447",
+        "one side gives one label only",
+        "coverage 0.993",
+        "3 of 450 rows",
+        "0.766 to 0.773",
+        "145",
+        "homonyms",
+        "High",
+        "0.900",
+        "inconclusive",
+        "timeout",
+        "results.parquet",
+        "runs/xstest",
+    ):
+        assert part.replace("'", "") in text.replace("'", ""), part
+    assert "own" in text
+
+
+def test_the_terminal_report_fits_eighty_columns_and_is_plain_when_piped():
+    text = printed(REPORT)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+    assert "accuracy  0.771 [0.730, 0.808] n=447" in text
+    assert "✗ run.coverage" in text
+
+
+def test_long_words_do_not_break_the_terminal_report():
+    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.figures}})
+    report = build("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
+    assert max(map(len, printed(report).splitlines())) <= 80
+
+
+def test_the_summary_has_exactly_the_documented_keys():
+    document = summary(REPORT)
+    assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
+    assert document["run"] == "runs/xstest"
+    assert document["cost_usd"] is None
+    assert document["evaluations"]["safety"]["accuracy"] == {
+        "value": 0.7711,
+        "low": 0.7301,
+        "high": 0.8081,
+        "n": 447,
+    }
+    assert document["gates"][1] == {
+        "metric": "run.coverage",
+        "passed": False,
+        "value": 447 / 450,
+        "limit": 1.0,
+    }
+
+
+def test_the_full_document_is_json_without_nan():
+    document = json.loads(json.dumps(full(REPORT), allow_nan=False))
+    assert document["evaluations"]["safety"]["groups"]["source.type"]["homonyms"]["accuracy"]["value"] == 0.9
+    assert document["evaluations"]["safety"]["bounds"] == {"accuracy": [0.766, 0.773]}
+    assert document["gates"][0]["verdict"] == "inconclusive"
+    assert document["published"]["safety"]["standings"][1]["ours"] is True
+    assert document["passed"] is False
+
+
+def test_the_page_stands_alone():
+    page = as_html(REPORT)
+    tags = Text(page).tags
+    assert not {"script", "link", "img", "iframe"} & set(tags)
+    assert "http" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_gates_and_kinds_of_failed_rows_are_test_cases():
+    root = ElementTree.fromstring(junit(REPORT))
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert cases["run.calls ≤ 500"].find("failure") is None
+    assert cases["run.coverage ≥ 1"].find("failure").get("type") == "failed"
+    assert cases["no row fails: timeout"].find("failure").get("message") == "2 of 450 rows failed: timeout"
+    suites = {suite.get("name"): suite for suite in root}
+    assert (suites["gates"].get("tests"), suites["gates"].get("failures")) == ("3", "2")
+
+
+def test_failed_rows_that_a_coverage_gate_allows_are_skipped_test_cases():
+    allowed = GateOutcome("run.coverage", "passed", 0.99, 0.9, None, None, 450, "", "≥ 0.9")
+    root = ElementTree.fromstring(junit(replace(REPORT, gates=(allowed,))))
+    assert root.find(".//failure") is None
+    assert len(root.findall(".//skipped")) == 2
+
+
+HOSTILE = "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31m\u202e{{ 7 }}\ud800"
+
+
+def hostile(text):
+    figures = MEASURES.figures | {
+        "confusion": Figure({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
+    }
+    measures = replace(MEASURES, figures=figures, groups={text: {text: MEASURES.figures}}, warnings=(text,))
+    gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
+    facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
+    return build(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
+
+
+def test_data_is_never_markup():
+    report = hostile(HOSTILE)
+    for text in (printed(report, 400), markdown(report), as_html(report), junit(report)):
+        assert not {"\x1b", "\u202e", "\ud800"} & set(text)
+    assert "[red]x[/]" in printed(report, 400)
+    page = Text(as_html(report))
+    assert "img" not in page.tags
+    assert "{{ 7 }}" in "".join(page.text)
+    comment = markdown(report)
+    assert not any(part in comment for part in ("<img", "`a`", "**b**", "@user", "https://e", "#1 "))
+    widths = {line.count("|") for line in comment.splitlines() if line.startswith("| ❔")}
+    assert widths == {6}
+    ElementTree.fromstring(junit(report))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.text(max_size=30))
+def test_any_text_renders_everywhere(text):
+    report = hostile(text)
+    ElementTree.fromstring(junit(report))
+    as_html(report).encode()
+    markdown(report).encode()
+    printed(report).encode()
+
+
+def test_a_large_report_fits_a_pull_request_comment():
+    groups = {f"value {index}": MEASURES.figures for index in range(50)}
+    measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
+    text = markdown(build("r", FACTS, measures, GATES))
+    assert len(text) <= MOST_CHARACTERS
+    assert "The rest stands in `report.html`" in text
+    assert "timeout" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.500"),
+        (0.0, "0.000"),
+        (1234, "1,234"),
+        (None, "–"),
+        (0.00012, "0.00012"),
+        (123456.0, "1.235e+05"),
+    ],
+)
+def test_numbers_read_well(value, text):
+    assert words.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"), [(None, "unknown"), (0.0, "$0.00"), (12.345, "$12.35"), (0.00123, "$0.00123")]
+)
+def test_an_unknown_cost_is_never_zero(cost, text):
+    assert words.money(cost) == text

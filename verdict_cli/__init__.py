@@ -1,0 +1,3 @@
+"""Judge LLM outputs with compound judges: small graphs of LLM calls."""
+
+__version__ = "0.1.0"

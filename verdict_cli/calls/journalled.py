@@ -1,0 +1,52 @@
+"""Calls of an earlier, interrupted run are answered from its journal; new ones are kept there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Protocol
+
+from verdict_cli.errors import ProviderError, Refused, ReplyError, Retryable
+from verdict_cli.journal import Entry
+from verdict_cli.providers import failure_again, is_local
+from verdict_cli.values import Ask, Call, Reply, Request
+
+
+class Keeper(Protocol):
+    """The part of a journal that calls need: finding an entry, and keeping one."""
+
+    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None: ...
+
+    def append(self, entry: Entry) -> None: ...
+
+
+def journalled(ask: Ask, journal: Keeper) -> Ask:
+    """``ask``, with each outcome appended before it is returned or raised (the journal's ``settle`` writes it out).
+
+    A call that the journal has is not made again: its reply comes back as ``recalled``, its failure is raised anew.
+    Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass, so
+    that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
+    run is resumed.
+    """
+
+    async def ask_once(request: Request) -> Reply:
+        if is_local(request.model.name):
+            return await ask(request)
+        entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
+        if entry is not None and entry.reply is not None:
+            return replace(entry.reply, recalled=True)
+        if entry is not None and not entry.retryable:
+            raise failure_again(entry.failure, entry.error)
+        start = perf_counter()
+        try:
+            reply = await ask(request)
+        except Refused:
+            raise
+        except (ProviderError, ReplyError) as problem:
+            failed = Call(request, None, problem.failure, problem.message, perf_counter() - start)
+            journal.append(Entry.of(failed, retryable=isinstance(problem, Retryable)))
+            raise
+        journal.append(Entry.of(Call(request, reply, latency_s=reply.latency_s)))
+        return reply
+
+    return ask_once

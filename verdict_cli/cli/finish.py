@@ -1,0 +1,81 @@
+"""What stands at the end of a run, and alone is the whole of `verdict report`: figures, gates, report files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from verdict_cli.cli.streams import document
+from verdict_cli.engines import RunDirectory
+from verdict_cli.plan import Plan
+from verdict_cli.report import Report
+from verdict_cli.values import RunFacts
+
+FILES = ("results.parquet", "calls.parquet", "report.html", "report.md", "report.json", "junit.xml", "run.json", "spec.yaml")
+FORMATS = ("parquet", "csv", "jsonl")
+
+
+def reported(plan: Plan, directory: RunDirectory, facts: RunFacts, formats: Sequence[str] = ()) -> Report:
+    """Measures the results, decides the gates, and writes every report file into the run's directory."""
+    from verdict_cli.data import export
+    from verdict_cli.evaluate import decide, measure
+    from verdict_cli.report import build, full, html, junit, markdown
+
+    measures = measure(plan.evaluations, directory.results, seed=facts.seed)
+    gates = decide(plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed)
+    extra = [f"results.{ending}" for ending in formats if ending != "parquet"]
+    files = [name for name in (*FILES, *extra)]
+    report = build(str(directory.path), facts, measures, gates, published=plan.published, files=files)
+    for name in extra:
+        export(directory.results, directory.path / name)
+    directory.write("report.json", orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    directory.write("report.md", markdown(report))
+    directory.write("report.html", html(report))
+    directory.write("junit.xml", junit(report))
+    return report
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    """The report on standard output: for people, or one JSON document."""
+    if as_json:
+        from verdict_cli.report import summary
+
+        document(summary(report))
+        return
+    from rich.console import Console
+
+    from verdict_cli.report import terminal
+
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _width())
+    console.print(terminal(report))
+
+
+def _width() -> int:
+    """Columns where standard output is no terminal."""
+    return int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else 80
+
+
+def exit_code(report: Report) -> int:
+    """1 when a gate failed, 3 when a row did, else 0."""
+    if not report.passed:
+        return 1
+    return 3 if report.facts.failed else 0
+
+
+def saved_plan(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
+    """A finished run's directory, facts and plan, from its own files. UsageError when it is not one."""
+    from verdict_cli.errors import UsageError
+    from verdict_cli.plan import build
+    from verdict_cli.spec import load
+
+    directory = RunDirectory(path)
+    facts = directory.facts()
+    if facts is None or not (path / "spec.yaml").exists():
+        raise UsageError(f"{path} is not the directory of a run", hint="give the --out of a `verdict run`; it holds run.json")
+    if not directory.results.exists():
+        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it goes on with it")
+    return directory, facts, build(load(path / "spec.yaml")).plan

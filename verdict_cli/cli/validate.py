@@ -1,0 +1,56 @@
+"""`verdict validate CONFIG [DATA]`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from verdict_cli.cli.pipeline import planned
+from verdict_cli.cli.streams import complain, document
+from verdict_cli.errors import DataError, Problem, SpecError
+
+
+def validate(
+    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check a pipeline file, and a dataset against it, without asking any model."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    try:
+        built = planned(config, settings or [], model, warn=False)
+        warnings = built.warnings
+        if data is not None:
+            from verdict_cli.cli.dataset import opened
+            from verdict_cli.data import scan
+
+            with tempfile.TemporaryDirectory() as spool_to:
+                scan(opened(built.plan, data, Path(spool_to)))
+    except SpecError as error:
+        problems = error.problems
+    except DataError as error:
+        problems = (error.problem,)
+    if as_json:
+        document(
+            {
+                "ok": not problems,
+                "errors": [problem.as_json() for problem in problems],
+                "warnings": [warning.as_json() for warning in warnings],
+            }
+        )
+    else:
+        for warning in warnings:
+            complain(f"warning: {warning}")
+        for problem in problems:
+            complain(str(problem))
+        if not problems:
+            sys.stdout.write(f"{config}: valid\n")
+    if problems:
+        raise typer.Exit(2)

@@ -1,0 +1,30 @@
+"""Datasets are read here, and tables are written: JSONL, JSON, CSV, TSV and Parquet.
+
+`locate` finds the files, `scan` reads them once before anything is spent, `rows` streams the same rows again.
+`ParquetTable` writes, `read_table` reads back, `export` turns a finished table into CSV or JSONL.
+"""
+
+from verdict_cli.data.dataset import Dataset, Facts, Selection
+from verdict_cli.data.export import export
+from verdict_cli.data.files import ENDINGS, locate
+from verdict_cli.data.read import rows, scan
+from verdict_cli.data.spool import spool
+from verdict_cli.data.table_kinds import Kind
+from verdict_cli.data.table_reader import read_table, table_columns
+from verdict_cli.data.table_writer import ParquetTable
+
+__all__ = [
+    "ENDINGS",
+    "Dataset",
+    "Facts",
+    "Kind",
+    "ParquetTable",
+    "Selection",
+    "export",
+    "locate",
+    "read_table",
+    "rows",
+    "scan",
+    "spool",
+    "table_columns",
+]

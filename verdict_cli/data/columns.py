@@ -1,0 +1,36 @@
+"""The columns of a file, as the pipeline names them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from verdict_cli.data.dataset import Dataset
+from verdict_cli.errors import Problem
+
+
+def renamed(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values under their pipeline names; a column of the file that bears a mapped name gives way."""
+    own = {name: value for name, value in values.items() if name not in columns.values()}
+    return own | {name: values[column] for name, column in columns.items() if column in values}
+
+
+def lacking(dataset: Dataset, columns: Collection[str]) -> Problem | None:
+    """The problem of the first used column that is not among ``columns`` (the file's names), None if all are."""
+    used = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
+    for name in used:
+        column = dataset.columns.get(name, name)
+        if column not in columns:
+            return missing(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
+    return None
+
+
+def missing(column: str, columns: Collection[str], also: str = "") -> Problem:
+    """The problem of a column that is not there; ``also`` says what else it is called."""
+    near = difflib.get_close_matches(column, columns, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join(columns) or "none"
+    return Problem(
+        "missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}"
+    )

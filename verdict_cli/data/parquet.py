@@ -1,0 +1,118 @@
+"""Parquet files as plain Python values, streamed."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data.json_text import decode, is_json
+from verdict_cli.data.jsonl import Record
+from verdict_cli.data.opened import unreadable
+from verdict_cli.errors import DataError, Problem
+
+_BATCH = 1000
+
+
+def header(path: Path) -> tuple[str, ...]:
+    """The file's column names."""
+    with open_parquet(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The rows with their numbers, from 1. Dates and times become ISO text, decimals floats, bytes UTF-8 text."""
+    number = 0
+    for batch in batches(path, None, _BATCH):
+        names = tuple(batch)
+        for values in zip(*batch.values(), strict=True):
+            number += 1
+            wrong = next((value for value in values if isinstance(value, Problem)), None)
+            yield number, wrong or dict(zip(names, values, strict=True))
+
+
+def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are no text are a Problem."""
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        names = list(schema.names if columns is None else columns)
+        plain = {name: _converter(schema.field(name)) for name in names}
+        for batch in file.iter_batches(batch_size=size, columns=names):
+            yield {name: plain[name](batch.column(name).to_pylist()) for name in names}
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """The open `pyarrow.parquet.ParquetFile`. Raises DataError for a file that is none, or is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise DataError(unreadable(path, error)) from error
+    except (pa.ArrowException, ValueError, OSError) as error:
+        message = "not a Parquet file" if not _looks_right(path) else f"the Parquet file is damaged: {error}"
+        hint = "write it again, or let its name end as its format is called"
+        raise DataError(Problem("not-parquet", message, hint, str(path))) from error
+
+
+def _looks_right(path: Path) -> bool:
+    try:
+        with path.open("rb") as raw:
+            return raw.read(4) == b"PAR1"
+    except OSError:
+        return False
+
+
+def _converter(field: Any) -> Callable[[list[Any]], list[Any]]:
+    import pyarrow as pa
+
+    kind = field.type
+    if is_json(field):
+        return lambda values: [None if value is None else decode(value) for value in values]
+    if any(
+        test(kind)
+        for test in (
+            pa.types.is_boolean,
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_null,
+        )
+    ):
+        return lambda values: values
+    if pa.types.is_map(kind):
+        return lambda values: [None if value is None else _plain(dict(value)) for value in values]
+    return lambda values: [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case decimal.Decimal():
+            return float(value)
+        case datetime.timedelta():
+            return value.total_seconds()
+        case uuid.UUID():
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return Problem(
+                    "bad-encoding", "a cell holds bytes that are not UTF-8 text", "leave that column out"
+                )
+        case _:
+            return value

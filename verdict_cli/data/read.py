@@ -1,0 +1,140 @@
+"""The rows of a dataset: a first pass that finds every problem, and the stream that a run reads."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data import json_array, jsonl, parquet, separated
+from verdict_cli.data.columns import lacking, renamed
+from verdict_cli.data.dataset import Dataset, Facts, Selection
+from verdict_cli.data.files import format_of
+from verdict_cli.data.fingerprint import fingerprint
+from verdict_cli.errors import DataError, Problem, VerdictError
+from verdict_cli.values import Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    records: Callable[[Path], Iterator[jsonl.Record]]
+    header: Callable[[Path], tuple[str, ...]] | None = None
+    line_of: Callable[[Path, int], int] | None = None
+
+
+_FORMATS: Mapping[str | None, _Format] = {
+    "jsonl": _Format(jsonl.records),
+    "json": _Format(json_array.records, line_of=json_array.line_of),
+    "csv": _Format(separated.csv_records, separated.csv_header),
+    "tsv": _Format(separated.tsv_records, separated.tsv_header),
+    "parquet": _Format(parquet.records, parquet.header),
+}
+
+EVERYTHING = Selection()
+
+
+def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0) -> Facts:
+    """What the dataset holds. ``limit`` and ``sample`` are at least 1; with both, the sample is of the first ``limit``.
+
+    Reads every row that the run could select, so a DataError comes before any model call; with
+    ``skip_bad_rows`` bad rows are counted instead. No row left is a DataError too.
+    """
+    total = skipped = kept = 0
+    columns: tuple[str, ...] = ()
+    for item in _each(dataset):
+        total += 1
+        if isinstance(item, Problem):
+            skipped += 1
+        elif item is not None:
+            columns = columns or tuple(item.source)
+            kept += 1
+            if kept == limit:
+                break
+    if not kept:
+        raise DataError(_empty(dataset, total, skipped))
+    rows = kept if sample is None else min(sample, kept)
+    selection = Selection(limit, sample, seed, kept)
+    return Facts(rows, total, skipped, columns, fingerprint(dataset, selection), selection)
+
+
+def rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
+    """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`.
+
+    A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
+    volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
+    """
+    taken = 0
+    wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
+    for row in _each(dataset):
+        if row is None or isinstance(row, Problem):
+            continue
+        if wanted is None:
+            yield row
+        else:
+            if draw() * left < wanted:
+                wanted -= 1
+                yield row
+            left -= 1
+        taken += 1
+        if taken == selection.limit or wanted == 0:
+            return
+
+
+def _each(dataset: Dataset) -> Iterator[Row | Problem | None]:
+    """One item for each data row: the row, None where ``where`` drops it, or the problem of a bad row to skip."""
+    index = 0
+    for path in dataset.files:
+        source = _FORMATS[format_of(path)]
+        if source.header and (names := source.header(path)):
+            absent = lacking(dataset, names)
+            if absent:
+                raise DataError(absent.at(str(path), 1, 0, ""))
+        for place, record in source.records(path):
+            item = record if isinstance(record, Problem) else _row(dataset, index, record)
+            index += 1
+            if isinstance(item, Problem):
+                line = source.line_of(path, place) if source.line_of else place
+                item = item.at(str(path), line, item.column, item.path)
+                if not dataset.skip_bad_rows:
+                    raise DataError(item)
+            yield item
+
+
+def _row(dataset: Dataset, index: int, values: dict[str, Any]) -> Row | Problem | None:
+    absent = lacking(dataset, values)
+    if absent:
+        return absent
+    source: Mapping[str, Any] = renamed(dataset.columns, values) if dataset.columns else values
+    try:
+        if dataset.cast:
+            source = dataset.cast(source)
+    except ValueError as error:
+        return Problem("schema", f"the row breaks the schema: {error}")
+    try:
+        if dataset.keep and not dataset.keep(source):
+            return None
+    except VerdictError as error:
+        return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
+    if dataset.id is None:
+        return Row(index, index, source)
+    identity = source[dataset.id]
+    if isinstance(identity, bool) or not isinstance(identity, str | int):
+        return Problem(
+            "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
+        )
+    return Row(index, identity, source)
+
+
+def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
+    more = f" and {len(dataset.files) - 1} more" if len(dataset.files) > 1 else ""
+    file = f"{dataset.files[0]}{more}"
+    if not total:
+        return Problem("empty-dataset", "the dataset holds no rows", "", file)
+    if skipped == total:
+        return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
+    bad = f" ({skipped} of them are bad)" if skipped else ""
+    return Problem(
+        "empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file
+    )

@@ -1,0 +1,30 @@
+"""A finished table, read back as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data import parquet
+from verdict_cli.data.columns import missing
+from verdict_cli.errors import DataError
+
+
+def table_columns(path: Path) -> tuple[str, ...]:
+    """The table's column names, in order. Raises DataError for a file that is no Parquet file."""
+    return parquet.header(path)
+
+
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, batch: int = 5000
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values, for at most ``batch`` rows at a time; only the asked ``columns`` are read from disk.
+
+    Raises DataError for a file that is no Parquet file, and for a column it has not.
+    """
+    names = table_columns(path)
+    lacking = next((column for column in columns or () if column not in names), None)
+    if lacking is not None:
+        raise DataError(missing(lacking, names).at(str(path), 0, 0, ""))
+    yield from parquet.batches(path, columns, batch)

@@ -1,0 +1,169 @@
+"""A Parquet table whose column types are found while it is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from verdict_cli.data.json_text import encode
+from verdict_cli.data.table_kinds import Json, Kind, all_exact, array, field, kind_of, wider
+from verdict_cli.errors import OutputError
+
+_GROUP_BYTES = 32 << 20
+
+
+class ParquetTable:
+    """A table at ``path``, there only once it is closed: until then it is ``path`` with ``.part`` behind.
+
+    Columns stand in the order of their first appearance, after those of ``columns`` (name -> kind), which
+    are there in any case and at least that wide. A column takes the narrowest kind that holds all of its
+    values exactly: bool, int (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata
+    then says ``verdict: json``; `read_table` decodes it). Where a later row group does not fit, what was
+    written is written again as a stream. At most ``row_group`` rows, or about 32 MB of text, are held.
+    Leaving the ``with`` block by an exception removes the unfinished file.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, Kind] | None = None, row_group: int = 5000) -> None:
+        self._path, self._row_group = path, row_group
+        self._kinds: dict[str, Kind] = dict(columns or {})
+        self._exact = dict.fromkeys(self._kinds, True)
+        self._pending: list[dict[str, Any]] = []
+        self._pending_bytes = 0
+        self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
+        self._generation = 0
+        self._writer: Any = None
+        with self._disk():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for part in self._parts:
+                part.unlink(missing_ok=True)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Adds a row of at least one column. Raises OutputError when the disk refuses."""
+        if not row:
+            raise ValueError("a row of a table needs a column")
+        held: dict[str, Any] = {}
+        for name, value in row.items():
+            cell = Json(encode(value)) if isinstance(value, dict | list | tuple) else value
+            if isinstance(cell, str):
+                self._pending_bytes += len(cell)
+            held[name] = cell
+        self._pending.append(held)
+        if len(self._pending) >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is held, and gives the table its name."""
+        try:
+            self._flush()
+            with self._disk():
+                if self._writer is None:
+                    self._open()
+                self._writer.close()
+                with self._part.open("rb+") as file:
+                    os.fsync(file.fileno())
+                self._part.replace(self._path)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Removes the unfinished file."""
+        with suppress(OSError):
+            if self._writer is not None:
+                self._writer.close()
+        for part in self._parts:
+            with suppress(OSError):
+                part.unlink()
+
+    def __enter__(self) -> ParquetTable:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    @property
+    def _part(self) -> Path:
+        return self._parts[self._generation % 2]
+
+    def _schema(self) -> Any:
+        import pyarrow as pa
+
+        return pa.schema([field(name, kind) for name, kind in self._kinds.items()])
+
+    def _open(self) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd")
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        before = dict(self._kinds)
+        columns = self._columns()
+        with self._disk():
+            if self._writer is None:
+                self._open()
+            elif self._kinds != before:
+                self._write_again()
+            self._write_group([array(columns[name], kind) for name, kind in self._kinds.items()])
+        self._pending, self._pending_bytes = [], 0
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """The held rows by column; widens the kinds to fit them."""
+        names = dict.fromkeys([*self._kinds, *(name for row in self._pending for name in row)])
+        columns = {name: [row.get(name) for row in self._pending] for name in names}
+        for name, values in columns.items():
+            exact = self._exact.get(name, True) and all_exact(values)
+            self._exact[name] = exact
+            self._kinds[name] = wider(self._kinds.get(name, "null"), kind_of(values), exact=exact)
+        return columns
+
+    def _write_group(self, arrays: list[Any]) -> None:
+        import pyarrow as pa
+
+        schema = self._schema()
+        rows = len(arrays[0])
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=max(rows, 1))
+
+    def _write_again(self) -> None:
+        """The rows on disk, under the wider schema, in a new file that is then written on."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._writer.close()
+        old = self._part
+        self._generation += 1
+        self._open()
+        with pq.ParquetFile(old) as file:
+            schema = file.schema_arrow
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group)
+                arrays = []
+                for name, kind in self._kinds.items():
+                    if name not in schema.names:
+                        arrays.append(pa.nulls(table.num_rows, field(name, kind).type))
+                    elif schema.field(name).equals(field(name, kind), check_metadata=True):
+                        arrays.append(table.column(name))
+                    else:
+                        arrays.append(array(table.column(name).to_pylist(), kind))
+                self._write_group(arrays)
+        old.unlink()
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{self._path}: the table cannot be written: {error.strerror or error}",
+                hint="free some space, check the permissions, or choose another --out",
+            ) from error

@@ -1,0 +1,97 @@
+"""A run's directory: which run it belongs to, and the files in it (language.md, section 12)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.values import RunFacts
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The directory of one run."""
+
+    path: Path
+
+    @property
+    def results(self) -> Path:
+        """The scored table."""
+        return self.path / "results.parquet"
+
+    @property
+    def calls(self) -> Path:
+        """Every model call."""
+        return self.path / "calls.parquet"
+
+    @property
+    def journal(self) -> Path:
+        """The finished calls of a run that is not finished."""
+        return self.path / "journal.jsonl"
+
+    def prepare(self) -> None:
+        """Makes the directory, for its owner alone. OutputError when that cannot be done."""
+        with refusing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def facts(self) -> RunFacts | None:
+        """What `run.json` says; None where there is none. JournalError when it cannot be read."""
+        path = self.path / "run.json"
+        try:
+            found = orjson.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, orjson.JSONDecodeError) as fault:
+            raise JournalError(f"{path} cannot be read: {fault}", hint="give --fresh to start anew, or another --out") from None
+        known = {field.name for field in fields(RunFacts)}
+        if not isinstance(found, dict) or not {"name", "status", "spec_fingerprint", "data_fingerprint"} <= found.keys():
+            raise JournalError(f"{path} is not that of a run", hint="choose another --out")
+        return RunFacts(**{key: tuple(value) if key == "floors" else value for key, value in found.items() if key in known})
+
+    def belongs_to(self, spec_fingerprint: str, data_fingerprint: str) -> RunFacts | None:
+        """The earlier facts of the same run, None for a new directory. JournalError when it is another run's."""
+        found = self.facts()
+        if found is None:
+            return None
+        for what, was, now in (
+            ("pipeline", found.spec_fingerprint, spec_fingerprint),
+            ("dataset", found.data_fingerprint, data_fingerprint),
+        ):
+            if was != now:
+                raise JournalError(
+                    f"{self.path} holds a run of another {what} ({was[:12]}…, this one is {now[:12]}…)",
+                    hint="choose another --out, or give --fresh to discard that run",
+                )
+        return found
+
+    def write_facts(self, facts: RunFacts) -> None:
+        """Writes `run.json`."""
+        self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
+
+    def write(self, name: str, content: bytes | str) -> Path:
+        """Writes a file as a whole or not at all."""
+        path = self.path / name
+        part = path.with_name(f"{path.name}.part")
+        with refusing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content.encode() if isinstance(content, str) else content)
+            os.replace(part, path)
+        return path
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turns the disk's refusal into an OutputError that names the path."""
+    try:
+        yield
+    except OSError as fault:
+        raise OutputError(f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out") from None
+
+

@@ -1,0 +1,95 @@
+"""Counting while a run goes on: what `run.json` and the progress display say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from verdict_cli.values import Call, Result, RunFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is. ``rate`` is rows a second, ``left_s`` None while it cannot be told."""
+
+    rows: int
+    done: int
+    failed: int
+    calls: int
+    recalled: int
+    waiting: int
+    running: int
+    cost_usd: float | None
+    elapsed_s: float
+    rate: float
+    left_s: float | None
+
+
+@dataclass
+class Tally:
+    """Sums over the rows that are done."""
+
+    rows: int
+    started: float = field(default_factory=perf_counter)
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    recalled: int = 0
+    cost_usd: float | None = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: Result) -> None:
+        """Counts a finished row and its calls."""
+        self.done += 1
+        if result.failure is not None:
+            self.failed += 1
+            self.failures[result.failure.kind] += 1
+        for call in result.calls:
+            self.count(call)
+
+    def count(self, call: Call) -> None:
+        """Counts one call."""
+        self.calls += 1
+        self.models[call.request.model.name] += 1
+        reply = call.reply
+        if reply is None:
+            return
+        self.recalled += reply.recalled
+        self.prompt_tokens += reply.usage.prompt_tokens
+        self.completion_tokens += reply.usage.completion_tokens
+        if reply.cost_usd is None or self.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += reply.cost_usd
+
+    def progress(self, waiting: int, running: int) -> Progress:
+        """The state of this moment."""
+        elapsed = perf_counter() - self.started
+        rate = self.done / elapsed if elapsed > 0 else 0.0
+        left = (self.rows - self.done) / rate if rate > 0 else None
+        return Progress(
+            self.rows, self.done, self.failed, self.calls, self.recalled, waiting, running, self.cost_usd, elapsed, rate, left
+        )
+
+    def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:
+        """The facts of the run as it stands."""
+        return replace(
+            start,
+            status=status,
+            rows=self.rows,
+            done=self.done,
+            failed=self.failed,
+            calls=self.calls,
+            recalled=self.recalled,
+            cost_usd=self.cost_usd,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            wall_s=start.wall_s + perf_counter() - self.started,
+            failures=dict(sorted(self.failures.items())),
+            models=dict(sorted(self.models.items())),
+            floors=floors,
+        )

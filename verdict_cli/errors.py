@@ -1,0 +1,198 @@
+"""Every error of the program. Each says where, what, and what to do.
+
+    VerdictError                 exit
+    ├─ UsageError                2   the command line asks for what cannot be done
+    ├─ SpecError                 2   the pipeline's author, before a token is spent
+    ├─ DataError                 2   the dataset's owner: file, line, column
+    ├─ OutputError               2   a file that cannot be written
+    ├─ JournalError              2   this directory belongs to another run
+    ├─ ProviderError
+    │  ├─ Refused                4   bad key, unknown model, not allowed: stops the run
+    │  ├─ Retryable              -   rate limited, timeout, unavailable: asked again
+    │  └─ Rejected               -   this row's request: context too long, content filter
+    ├─ BudgetError               3   the spend cap is reached: nothing new is started
+    ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
+    ├─ ReplyError                -   off scale, no answer, cut off: asked again, then the row's failure
+    └─ RowError                  -   an expression or template fails on this row's values: not asked again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a file: where it stands, what is wrong, and the cure.
+
+    ``line`` and ``column`` count from 1; 0 means that the file as a whole is meant.
+    ``code`` is a stable kebab-case name such as ``unknown-key``; ``path`` is spelled
+    ``pipeline[1].layer[0].scale``.
+    """
+
+    code: str
+    message: str
+    hint: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line:
+            place += f":{self.line}:{self.column}" if self.column else f":{self.line}"
+        parts = [part for part in (place, self.path, self.message) if part]
+        text = ": ".join(parts)
+        return f"{text}\n    {self.hint}" if self.hint else text
+
+    def at(self, file: str, line: int, column: int, path: str) -> Problem:
+        """The same problem, placed in a file."""
+        return replace(self, file=file, line=line, column=column, path=path)
+
+    def as_json(self) -> dict[str, Any]:
+        """The mapping that ``verdict validate --json`` prints."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "path": self.path,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+class VerdictError(Exception):
+    """What went wrong (``message``) and what to do about it (``hint``)."""
+
+    exit_code: ClassVar[int] = 2
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n    {self.hint}" if self.hint else self.message
+
+
+class UsageError(VerdictError):
+    """The command line asks for something that cannot be done."""
+
+    kind = "usage"
+
+
+class SpecError(VerdictError):
+    """A pipeline file that cannot be run: all of its problems at once."""
+
+    kind = "spec"
+
+    def __init__(self, problems: tuple[Problem, ...] | list[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class DataError(VerdictError):
+    """A dataset that cannot be read, or a row of it; ``problem`` says where."""
+
+    kind = "data"
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(str(problem))
+
+
+class OutputError(VerdictError):
+    """A file or directory that cannot be written."""
+
+    kind = "output"
+
+
+class JournalError(VerdictError):
+    """A run directory that belongs to another run, or to one that is still going on."""
+
+    kind = "journal"
+
+
+class ProviderError(VerdictError):
+    """A model call that brought no reply. ``kind`` says which sort of failure it was."""
+
+    def __init__(self, message: str, *, hint: str = "", kind: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.failure = kind or self.kind
+        self.status = status
+
+
+class Refused(ProviderError):
+    """Authentication, permission or an unknown model: the run stops before more is spent."""
+
+    exit_code = 4
+    kind = "refused-by-provider"
+
+
+class Retryable(ProviderError):
+    """A failure that passes: ``kind`` is ``rate-limit``, ``timeout`` or ``unavailable``.
+
+    ``retry_after_s`` is the provider's own wish in seconds, None where it sent none.
+    """
+
+    kind = "unavailable"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        kind: str = "",
+        status: int = 0,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, kind=kind, status=status)
+        self.retry_after_s = retry_after_s
+
+
+class Rejected(ProviderError):
+    """This request cannot succeed: ``rejected``, ``context-too-long``, ``content-filter``, ``not-recorded``."""
+
+    kind = "rejected"
+
+
+class BudgetError(VerdictError):
+    """The run's spend cap is reached; what was in flight is kept, and the same command goes on."""
+
+    exit_code = 3
+    kind = "budget"
+
+
+class PinnedError(VerdictError):
+    """A pinned unit failed, and with it every row that would share its result."""
+
+    exit_code = 3
+    kind = "pinned"
+
+
+class ReplyError(VerdictError):
+    """A reply that cannot be read as what was asked for; never a score.
+
+    ``failure`` is one of ``unreadable``, ``off-scale``, ``cut-off``, ``refused``, ``empty``,
+    ``no-logprobs``, ``invalid`` (a ``validate`` rule is false).
+    """
+
+    kind = "unreadable"
+
+    def __init__(self, message: str, *, hint: str = "", kind: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.failure = kind or self.kind
+
+
+class RowError(VerdictError):
+    """An expression, a template or a pool that fails on this row's values."""
+
+    kind = "expression"
+
+    def __init__(self, message: str, *, hint: str = "", kind: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.failure = kind or self.kind

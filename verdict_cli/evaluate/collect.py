@@ -1,0 +1,222 @@
+"""The rows of a run as columns: what each expression of an evaluation gives, read once and kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data import read_table, table_columns
+from verdict_cli.errors import DataError, Problem, RowError
+from verdict_cli.evaluate.column import Column, Growing
+from verdict_cli.evaluate.keyed import GrowingKeys, Keys
+from verdict_cli.expressions import Expression, ExpressionError, compile_expression
+from verdict_cli.spec.evaluate import Evaluation
+
+SAID = ("prediction", "value", "probability")
+"""What may be missing: it depends on the pipeline's output."""
+
+
+Way = tuple[str | int, ...]
+"""A path that an expression names, such as `("source", "label")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The selected rows of one evaluation. `by` has a key column for each expression.
+
+    `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
+    rows that are left out because `where` needs the output that they lack.
+    """
+
+    rows: int
+    columns: Mapping[str, Column]
+    by: tuple[Keys, ...]
+    cluster: Keys | None
+    group: Keys | None
+    ids: Keys | None
+    unreadable: Mapping[str, tuple[int, str]]
+    undecided: int = 0
+
+
+def collect(
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    ids: bool = False,
+    only: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Collected]:
+    """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> value wanted.
+
+    Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
+    """
+    readers = {
+        name: _Reader(name, evaluation, results, ids, (only or {}).get(name, {}))
+        for name, evaluation in evaluations.items()
+    }
+    paths = [path for reader in readers.values() for path in reader.paths]
+    for row, failed, row_id, values in _rows(results, paths, ids):
+        for reader in readers.values():
+            reader.read(row, failed, row_id, values)
+    return {name: reader.collected() for name, reader in readers.items()}
+
+
+def _rows(
+    results: Path, paths: Sequence[Way], ids: bool
+) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
+    """Each row's number, whether it failed, its id, and the values that expressions see (of a failed row, what there is)."""
+    places = _places(table_columns(results), paths)
+    asked = ["row", "status", *(["id"] if ids else []), *places]
+    for batch in read_table(results, asked):
+        columns = [(place, batch[name]) for name, place in places.items()]
+        for index, row in enumerate(batch["row"]):
+            nodes: dict[str, dict[str, Any]] = {}
+            values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
+            failed = batch["status"][index] != "ok"
+            for (root, node, field), column in columns:
+                if failed and root != "source" and column[index] is None:
+                    continue
+                home = nodes.setdefault(node, {}) if root == "nodes" else values[root]
+                home[field] = column[index]
+            yield row, failed, batch["id"][index] if ids else None, values
+
+
+def _places(columns: Sequence[str], paths: Sequence[Way]) -> dict[str, tuple[str, str, str]]:
+    """Column -> (root, node, field) for the columns that these paths reach."""
+    reserved = {"row", "id", "status", "calls", "cost_usd"}
+    found: dict[str, tuple[str, str, str]] = {}
+    for column in columns:
+        head, dot, field = column.partition(".")
+        if not dot or head in reserved or head == "failure":
+            continue
+        place = (head, "", field) if head in ("source", "output") else ("nodes", head, field)
+        way = [part for part in place if part]
+        if any(list(path[: len(way)]) == way[: len(path)] for path in paths):
+            found[column] = place
+    return found
+
+
+class _Reader:
+    """Reads one evaluation's columns, row by row."""
+
+    def __init__(
+        self, name: str, evaluation: Evaluation, results: Path, ids: bool, only: Mapping[str, Any]
+    ) -> None:
+        self.name, self.results = name, results
+        places: dict[Any, int] = {}
+        given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
+        self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
+        self.growing = {key: Growing(places) for key in self.expressions}
+        self.where = self._compiled("where", evaluation.where) if evaluation.where else None
+        self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
+        keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
+        keyed |= {key: getattr(evaluation, key) for key in ("cluster", "group") if getattr(evaluation, key)}
+        self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
+        self.keys = {key: GrowingKeys() for key in self.keyed}
+        self.ids = GrowingKeys() if ids else None
+        self.rows = self.undecided = 0
+        self.unreadable: dict[str, tuple[int, str]] = {}
+
+    @property
+    def paths(self) -> list[Way]:
+        """The paths that the expressions name."""
+        every = [*self.expressions.values(), *self.keyed.values(), *(one for one, _ in self.only)]
+        every += [self.where] if self.where else []
+        return [path for expression in every for path in expression.paths]
+
+    def read(self, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
+        """Take in a row, if it is selected."""
+        selected = self._selected(row, failed, values)
+        if selected is not True:
+            self.undecided += selected is None
+            return
+        self.rows += 1
+        for key, expression in self.expressions.items():
+            self._value(key, expression, row, failed, values)
+        for key, expression in self.keyed.items():
+            known, value = self._fixed(key, expression, row, failed, values)
+            if known:
+                self.keys[key].add(value)
+            else:
+                self.keys[key].skip()
+        if self.ids is not None:
+            self.ids.add(row_id)
+
+    def _selected(self, row: int, failed: bool, values: Mapping[str, Any]) -> bool | None:
+        if self.where is not None:
+            known, value = self._fixed("where", self.where, row, failed, values)
+            if known and not isinstance(value, bool):
+                raise self._error(
+                    "where", row, f"`{self.where.text}` gives {value!r}, not true or false", "compare"
+                )
+            if not known or not value:
+                return None if not known else False
+        for expression, wanted in self.only:
+            known, value = self._fixed("where", expression, row, failed, values)
+            if not known or value != wanted:
+                return None if not known else False
+        return True
+
+    def _value(
+        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
+    ) -> None:
+        growing = self.growing[key]
+        if key == "target":
+            known, value = self._fixed(key, expression, row, failed, values)
+            reason = growing.add(value if known else None)
+            if reason and value is not None:
+                raise self._error(key, row, f"`{expression.text}` {reason}", "give a label, a number or null")
+            return
+        if failed:
+            growing.add(None)
+            return
+        try:
+            value = expression(values)
+        except RowError as error:
+            reason = error.message
+            growing.add(None)
+        else:
+            reason = growing.add(value)
+            reason = f"`{expression.text}` {reason}" if reason else ""
+        if reason:
+            count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
+            self.unreadable[key] = (count + 1, first)
+
+    def _fixed(
+        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
+    ) -> tuple[bool, Any]:
+        """Whether the value is known, and the value. On a failed row, what its missing outputs decide is unknown."""
+        try:
+            return True, expression(values)
+        except RowError as error:
+            if failed and any(path[0] in ("output", "nodes") for path in expression.paths):
+                return False, None
+            raise self._error(key, row, error.message, error.hint) from None
+
+    def _compiled(self, key: str, text: str) -> Expression:
+        try:
+            return compile_expression(text, ("source", "output", "nodes"))
+        except ExpressionError as error:
+            path = f"evaluate.{self.name}.{key}"
+            raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
+
+    def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
+        path = f"evaluate.{self.name}.{key}"
+        return DataError(
+            Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path)
+        )
+
+    def collected(self) -> Collected:
+        """What was read."""
+        keys = {key: growing.keys() for key, growing in self.keys.items()}
+        return Collected(
+            rows=self.rows,
+            columns={key: growing.column() for key, growing in self.growing.items()},
+            by=tuple(column for key, column in keys.items() if key.startswith("by[")),
+            cluster=keys.get("cluster"),
+            group=keys.get("group"),
+            ids=self.ids.keys() if self.ids is not None else None,
+            unreadable=self.unreadable,
+            undecided=self.undecided,
+        )

@@ -1,0 +1,182 @@
+"""Gates: whether a run keeps its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from verdict_cli.errors import DataError
+from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.evaluate.intervals import LEVEL, NO_VARIATION
+from verdict_cli.evaluate.measure import measure
+from verdict_cli.evaluate.paired import difference
+from verdict_cli.spec.evaluate import LOWER_IS_BETTER, Evaluation
+from verdict_cli.spec.gate import Gate
+from verdict_cli.values import RunFacts
+
+Verdict = Literal["passed", "failed", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """How one gate went. `rule` is the limit in words, `limit` the number that `value` was held against.
+
+    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline) and
+    `limit` is `max_drop`. `verdict` is `inconclusive` where the figure keeps the limit but its interval does not:
+    that does not pass. `reason` says why a gate did not pass.
+    """
+
+    metric: str
+    verdict: Verdict
+    value: float | None
+    limit: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    reason: str
+    rule: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the run through."""
+        return self.verdict == "passed"
+
+
+IMPLIED = Gate(metric="run.coverage", min=1.0)
+"""Stands behind the gates of a file that has gates but none on `run.coverage`."""
+
+
+def decide(
+    gates: Sequence[Gate],
+    evaluations: Mapping[str, Evaluation],
+    measures: Mapping[str, Measures],
+    facts: RunFacts,
+    results: Path,
+    *,
+    seed: int = 0,
+    root: Path = Path(),
+) -> tuple[GateOutcome, ...]:
+    """The outcome of every gate in order, the implied one on `run.coverage` last.
+
+    `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths start from.
+    Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate.
+    """
+    every = [*gates]
+    if every and all(gate.metric != IMPLIED.metric for gate in every):
+        every.append(IMPLIED)
+    return tuple(
+        _outcome(gate, evaluations, measures, facts, results, seed=seed, root=root) for gate in every
+    )
+
+
+def _outcome(
+    gate: Gate,
+    evaluations: Mapping[str, Evaluation],
+    measures: Mapping[str, Measures],
+    facts: RunFacts,
+    results: Path,
+    *,
+    seed: int,
+    root: Path,
+) -> GateOutcome:
+    name, metric = gate.parts
+    if name == "run":
+        return _limits(gate, _of_run(metric, facts))
+    if gate.baseline is not None:
+        return _against_baseline(gate, evaluations[name], results, root / gate.baseline, seed)
+    given = measures[name].figures.get(metric)
+    level = gate.confidence or LEVEL
+    if given is None or gate.where or level != LEVEL:
+        only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
+        again = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})
+        given = again[name].figures[metric]
+    return _limits(gate, given)
+
+
+def _of_run(metric: str, facts: RunFacts) -> Figure:
+    """A fact of the run as a figure without an interval."""
+    if metric == "coverage":
+        done = facts.done - facts.failed
+        value = done / facts.rows if facts.rows else None
+        return Figure(value, None, None, facts.rows, "" if facts.rows else "the run has no rows")
+    value = getattr(facts, metric)
+    reason = "" if value is not None else "the cost is unknown: a model's price is; set its `cost:`"
+    return Figure(value, None, None, facts.rows, reason)
+
+
+def _limits(gate: Gate, figure: Figure) -> GateOutcome:
+    """Holds a figure against `min` and `max`; the first that it misses is the outcome's limit."""
+    limits = [("min", gate.min), ("max", gate.max)]
+    held = [_held(gate, figure, side, limit) for side, limit in limits if limit is not None]
+    return next((outcome for outcome in held if not outcome.passed), held[0])
+
+
+def _held(gate: Gate, figure: Figure, side: str, limit: float) -> GateOutcome:
+    sign = "≥" if side == "min" else "≤"
+    rule = f"{sign} {limit:g}"
+    if gate.confidence is not None:
+        rule += f" at {gate.confidence:g} confidence"
+    rule += _where(gate)
+
+    def outcome(verdict: Verdict, reason: str = "") -> GateOutcome:
+        ends = (figure.low, figure.high)
+        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule)
+
+    def keeps(value: float) -> bool:
+        return value >= limit if side == "min" else value <= limit
+
+    if figure.value is None:
+        return outcome("failed", f"there is no figure: {figure.reason}")
+    if not keeps(figure.value):
+        return outcome("failed", f"{figure.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
+    if gate.confidence is None:
+        return outcome("passed")
+    end = figure.low if side == "min" else figure.high
+    if end is None or figure.reason == NO_VARIATION:
+        return outcome("inconclusive", f"there is no interval: {figure.reason}")
+    if not keeps(end):
+        name = "lower" if side == "min" else "upper"
+        relation = "below" if side == "min" else "above"
+        return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
+    return outcome("passed")
+
+
+def _against_baseline(
+    gate: Gate, evaluation: Evaluation, results: Path, baseline: Path, seed: int
+) -> GateOutcome:
+    name, metric = gate.parts
+    limit = gate.max_drop or 0.0
+    rule = f"against {gate.baseline}, at most {limit:g} worse{_where(gate)}"
+    earlier = baseline / "results.parquet"
+    if not earlier.is_file():
+        figure = Figure(None, None, None, 0, f"{gate.baseline} holds no results.parquet")
+    else:
+        try:
+            figure = difference(name, evaluation, metric, (earlier, results), seed=seed, only=gate.where)
+        except DataError as error:
+            figure = Figure(None, None, None, 0, error.problem.message)
+
+    def outcome(verdict: Verdict, reason: str = "") -> GateOutcome:
+        ends = (figure.low, figure.high)
+        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule)
+
+    if figure.value is None:
+        return outcome("failed", f"there is no paired difference: {figure.reason}")
+    if metric in LOWER_IS_BETTER:
+        drop, worst = figure.value, figure.high
+    else:
+        drop, worst = -figure.value, None if figure.low is None else -figure.low
+    if drop > limit:
+        return outcome("failed", f"the figure is {drop:.6g} worse than the baseline's")
+    if worst is None:
+        return outcome("inconclusive", f"there is no interval: {figure.reason}")
+    if worst > limit:
+        return outcome("inconclusive", f"the figure may be up to {worst:.6g} worse than the baseline's")
+    return outcome("passed")
+
+
+def _where(gate: Gate) -> str:
+    pairs: Mapping[str, Any] = gate.where or {}
+    return "".join(f", {path} = {value!r}" for path, value in pairs.items())

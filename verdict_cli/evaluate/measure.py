@@ -1,0 +1,136 @@
+"""Measuring a run: from its results to the figures of every evaluation."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.evaluate.bounds import bounds
+from verdict_cli.evaluate.collect import Collected, collect
+from verdict_cli.evaluate.column import MISSING
+from verdict_cli.evaluate.figures import Measures
+from verdict_cli.evaluate.intervals import LEVEL, Draw
+from verdict_cli.evaluate.keyed import key_text
+from verdict_cli.evaluate.kinds import fitting
+from verdict_cli.evaluate.measured import measured
+from verdict_cli.evaluate.reduce import reduced
+from verdict_cli.evaluate.rows import Data, check_labels
+from verdict_cli.spec.evaluate import Evaluation
+
+MOST_GROUPS = 50
+FEW_CLUSTERS = 20
+
+
+def measure(
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    seed: int = 0,
+    level: float = LEVEL,
+    only: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Measures]:
+    """The figures of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
+
+    `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values.
+    Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
+    values, and for predictions and targets of which one side is text and the other numbers.
+    """
+    found = collect(evaluations, results, only=only)
+    return {
+        name: _measures(
+            name, evaluation, reduced(name, evaluation, found.pop(name), results), (seed, level, results)
+        )
+        for name, evaluation in evaluations.items()
+    }
+
+
+def _measures(
+    name: str, evaluation: Evaluation, collected: Collected, how: tuple[int, float, Path]
+) -> Measures:
+    seed, level, results = how
+    data = Data.of(evaluation, collected)
+    if "prediction" in collected.columns:
+        check_labels(name, data, results)
+    value = collected.columns.get("value")
+    kind = data.kind if "target" in collected.columns else None
+    labels_kind = data.kind if "prediction" in collected.columns else None
+    metrics = fitting(evaluation, labels_kind, value)
+    everything = np.arange(collected.rows)
+    groups, warnings = {}, list(_warnings(evaluation, collected, data))
+    for text, keys in zip(evaluation.by, collected.by, strict=True):
+        codes = keys.codes
+        sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
+        order = np.argsort(-sizes, kind="stable")
+        order = order[sizes[order] > 0]
+        if len(order) > MOST_GROUPS:
+            warnings.append(
+                f"`by: {text}` has {len(order)} values; the {MOST_GROUPS} most frequent are shown"
+            )
+        shown = [keys.labels[place] for place in order[:MOST_GROUPS]]
+        spelled = dict(zip(order.tolist(), _told_apart(shown), strict=False))
+        groups[text] = {
+            spelled[place]: measured(
+                metrics, data, np.flatnonzero(codes == place), _draw(seed, level, name, text, str(place))
+            )
+            for place in spelled
+        }
+    said = next(
+        (key for key in ("prediction", "probability", "value") if key in collected.columns), "prediction"
+    )
+    present = collected.columns[said].present if said in collected.columns else np.zeros(0, bool)
+    labelled = data.targets.present if kind else np.ones(collected.rows, bool)
+    missing = labelled & ~present
+    counted = int(labelled.sum())
+    return Measures(
+        figures=measured(metrics, data, everything, _draw(seed, level, name)),
+        groups=groups,
+        coverage=1 - int(missing.sum()) / counted if counted else None,
+        rows=collected.rows,
+        unlabelled=collected.rows - counted,
+        missing=int(missing.sum()),
+        kind=kind or "",
+        bounds=bounds(metrics, data, missing) if missing.any() else {},
+        unreadable={key: count for key, (count, _) in collected.unreadable.items()},
+        warnings=tuple(warnings),
+        published=evaluation.published,
+    )
+
+
+def _told_apart(values: list[Any]) -> list[str]:
+    """The values as text; text that reads like another value's, such as "1" beside 1, in quotation marks."""
+    plain = [key_text(value) for value in values]
+    return [
+        json.dumps(value) if isinstance(value, str) and plain.count(value) > 1 else text
+        for value, text in zip(values, plain, strict=True)
+    ]
+
+
+def _draw(seed: int, level: float, *names: str) -> Draw:
+    return Draw(np.random.default_rng([abs(seed), zlib.crc32("\0".join(names).encode())]), level)
+
+
+def _warnings(evaluation: Evaluation, collected: Collected, data: Data) -> list[str]:
+    found = []
+    for key, (count, first) in collected.unreadable.items():
+        rows = "1 row counts" if count == 1 else f"{count} rows count"
+        found.append(f"{rows} as without {key}: {first}")
+    if collected.undecided:
+        found.append(
+            f"{collected.undecided} failed rows are left out: `where` needs the output that they lack"
+        )
+    positive = data.positive
+    if positive is not None and not (data.target == positive).any():
+        labels = ", ".join(
+            repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10]
+        )
+        found.append(
+            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
+        )
+    if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
+        found.append(f"there are only {clusters} clusters: intervals from so few are too narrow")
+    return found

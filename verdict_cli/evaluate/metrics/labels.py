@@ -1,0 +1,157 @@
+"""Figures of labels: functions of the confusion matrix.
+
+Oracles: scikit-learn (all but AC1 and alpha), krippendorff. Labels that neither side of a sample has do not count in
+macro averages; a label that is never predicted has precision 0 in them, as in scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from verdict_cli.evaluate.column import Floats, Ints
+from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
+
+MOST_LABELS = 256
+"""More distinct labels than this are no classes: the matrix would be mostly empty."""
+
+Counts = Floats
+"""(resamples, targets, predictions)"""
+
+
+class Table:
+    """The confusion matrices of resamples, from the target's and prediction's label of each atom."""
+
+    def __init__(self, targets: Ints, predictions: Ints, labels: int) -> None:
+        self.labels = labels
+        self._sums = Sums(targets * labels + predictions)
+
+    def __call__(self, weights: Floats) -> Counts:
+        flat = np.zeros((len(weights), self.labels * self.labels))
+        flat[:, self._sums.keys] = self._sums(weights)
+        return flat.reshape(len(weights), self.labels, self.labels)
+
+
+def _diagonal(counts: Counts) -> Floats:
+    return np.diagonal(counts, axis1=1, axis2=2)
+
+
+def _sides(counts: Counts) -> tuple[Floats, Floats]:
+    """How often each label is the target, and the prediction."""
+    return counts.sum(axis=2), counts.sum(axis=1)
+
+
+def accuracy(counts: Counts) -> Floats:
+    """The share of rows whose prediction is the target."""
+    return ratio(_diagonal(counts).sum(axis=1), counts.sum(axis=(1, 2)))
+
+
+def balanced_accuracy(counts: Counts) -> Floats:
+    """The mean recall of the labels that occur as targets."""
+    return _mean_where(ratio(_diagonal(counts), counts.sum(axis=2)), counts.sum(axis=2) > 0)
+
+
+def _mean_where(values: Floats, kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
+    return ratio(np.where(kept, values, 0.0).sum(axis=1), kept.sum(axis=1).astype(float))
+
+
+def _macro(over: Floats, under: Floats, counts: Counts, scored: int) -> Floats:
+    targets, predictions = _sides(counts)
+    kept = (targets + predictions > 0)[:, :scored]
+    return _mean_where(np.nan_to_num(ratio(over, under)[:, :scored]), kept)
+
+
+def mcc(counts: Counts) -> Floats:
+    """Matthews' correlation, for many labels by Gorodkin (2004)."""
+    targets, predictions = _sides(counts)
+    n = counts.sum(axis=(1, 2))
+    both = _diagonal(counts).sum(axis=1) * n - (targets * predictions).sum(axis=1)
+    spread = (n**2 - (targets**2).sum(axis=1)) * (n**2 - (predictions**2).sum(axis=1))
+    return ratio(both, np.sqrt(spread))
+
+
+def cohen_kappa(counts: Counts) -> Floats:
+    """Agreement beyond chance (Cohen, 1960), chance by each side's own shares."""
+    targets, predictions = _sides(counts)
+    n = counts.sum(axis=(1, 2))
+    chance = (targets * predictions).sum(axis=1)
+    return ratio(_diagonal(counts).sum(axis=1) * n - chance, n**2 - chance)
+
+
+def gwet_ac1(counts: Counts, labels: int) -> Floats:
+    """Agreement beyond chance (Gwet, 2008): chance by the mean shares, over all `labels` of the evaluation."""
+    targets, predictions = _sides(counts)
+    n = counts.sum(axis=(1, 2))
+    if labels < 2:
+        return np.full(len(counts), np.nan)
+    shares = ratio(targets + predictions, 2 * n[:, None])
+    chance = (shares * (1 - shares)).sum(axis=1) / (labels - 1)
+    return ratio(accuracy(counts) - chance, 1 - chance)
+
+
+def nominal_alpha(counts: Counts) -> Floats:
+    """Krippendorff's alpha of two observers with nominal distances (Krippendorff, 2011)."""
+    targets, predictions = _sides(counts)
+    uses = targets + predictions
+    n = uses.sum(axis=1)
+    apart = n * (n - 1) - (uses * (uses - 1)).sum(axis=1)
+    observed = (n - 2 * _diagonal(counts).sum(axis=1)) * (n - 1)
+    return 1 - ratio(observed, apart)
+
+
+def statistics(
+    targets: Ints, predictions: Ints, labels: int, positive: int | None, missing: bool
+) -> dict[str, Statistic]:
+    """The figures of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
+    found = np.union1d(targets, predictions)
+    table = Table(np.searchsorted(found, targets), np.searchsorted(found, predictions), len(found))
+    scored = len(found) - (missing and labels - 1 in found)
+    constant = "both sides give one label only, so chance agreement is certain"
+
+    def of(formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0) -> Statistic:
+        return Statistic(lambda weights: formula(table(weights)), why, least=least, most=1.0)
+
+    given = {
+        "balanced_accuracy": of(balanced_accuracy),
+        "mcc": of(mcc, "one side gives one label only", -1.0),
+        "cohen_kappa": of(cohen_kappa, constant, -1.0),
+        "gwet_ac1": of(lambda counts: gwet_ac1(counts, labels), "there is one label only", -1.0),
+        "krippendorff_alpha": of(nominal_alpha, constant, -1.0),
+    }
+    right = (targets == predictions).astype(float)
+    given["accuracy"] = proportion(right, np.ones(len(right)), "no rows")
+    if positive is not None:
+        is_target, is_predicted = (targets == positive).astype(float), (predictions == positive).astype(float)
+        both = is_target * is_predicted
+        given["precision"] = proportion(both, is_predicted, "the positive label is never predicted")
+        given["recall"] = proportion(both, is_target, "the positive label is never the target")
+        given["f1"] = Statistic(
+            lambda weights: ratio(2 * (weights @ both), weights @ (is_target + is_predicted)),
+            "the positive label does not occur",
+            least=0.0,
+            most=1.0,
+        )
+        return given
+
+    def macro(formula: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]) -> Statistic:
+        def value(counts: Counts) -> Floats:
+            return _macro(*formula(_diagonal(counts), *_sides(counts)), counts, scored)
+
+        return of(value)
+
+    given["precision"] = macro(lambda right, targets, predictions: (right, predictions))
+    given["recall"] = macro(lambda right, targets, predictions: (right, targets))
+    given["f1"] = macro(lambda right, targets, predictions: (2 * right, targets + predictions))
+    return given
+
+
+def proportion(hits: Floats, trials: Floats, why: str) -> Statistic:
+    """A plain proportion of independent rows; `hits` and `trials` are 0 or 1 at each atom."""
+    return Statistic(
+        lambda weights: ratio(weights @ hits, weights @ trials),
+        why,
+        proportion=lambda counts: (round(float(counts @ hits)), round(float(counts @ trials))),
+        least=0.0,
+        most=1.0,
+    )

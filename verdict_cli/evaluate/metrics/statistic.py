@@ -1,0 +1,64 @@
+"""A statistic: one figure as a function of how often each distinct observation occurs.
+
+Every figure is computed from *atoms*, the distinct observations, and a weight for each: its count in the sample, or
+its count in a resample. So a figure, its bootstrap and its jackknife are one formula, run on a matrix of weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from verdict_cli.evaluate.column import Floats, Ints
+
+At = Callable[[Floats], Floats]
+"""Weights (resamples, atoms) -> the figure of each resample, NaN where it is undefined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A figure. `why` says when it is undefined.
+
+    `proportion` gives (successes, trials) where the figure is a plain proportion of independent rows, for Wilson's
+    interval. `smooth` is False where the jackknife does not estimate an acceleration (the median). `blockwise` is
+    True where a resample of many distinct rows is too slow. `least` and `most` are the ends of its range.
+    """
+
+    at: At
+    why: str = ""
+    proportion: Callable[[Floats], tuple[int, int]] | None = None
+    smooth: bool = True
+    blockwise: bool = False
+    least: float = -math.inf
+    most: float = math.inf
+
+
+def ratio(over: Floats, under: Floats) -> Floats:
+    """`over / under`, NaN where `under` is zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Floats = np.where(under != 0, over / np.where(under != 0, under, 1), np.nan)
+    return result
+
+
+class Sums:
+    """Sums the weights of the atoms that share a key: (resamples, atoms) -> (resamples, distinct keys).
+
+    `places` is each atom's column in the sums; `keys` the distinct keys, ascending.
+    """
+
+    def __init__(self, keys: npt.NDArray[np.generic]) -> None:
+        self.keys, self.places = np.unique(keys, return_inverse=True)
+        self._order: Ints = np.argsort(self.places, kind="stable")
+        self._starts = np.searchsorted(self.places[self._order], np.arange(len(self.keys)))
+        self._single = len(self.keys) == len(keys)
+
+    def __call__(self, weights: Floats) -> Floats:
+        ordered = weights[:, self._order]
+        if self._single:
+            return ordered
+        sums: Floats = np.add.reduceat(ordered, self._starts, axis=1)
+        return sums

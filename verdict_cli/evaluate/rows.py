@@ -1,0 +1,91 @@
+"""The rows of one evaluation as figures see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.evaluate.collect import Collected
+from verdict_cli.evaluate.column import MISSING, Column, Floats, Ints
+from verdict_cli.evaluate.kinds import infer
+from verdict_cli.evaluate.labels import Labels
+from verdict_cli.spec.evaluate import Evaluation, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The rows of an evaluation: codes of labels, numbers, and what they mean.
+
+    `target` and `prediction` are places in `labels`, MISSING where there is none; `wrong` says that a missing
+    prediction counts as a label of its own. Numbers are NaN where a value is missing or no number.
+    """
+
+    kind: Kind
+    labels: tuple[Any, ...]
+    target: Ints
+    prediction: Ints
+    targets: Column
+    predictions: Column
+    probability: Column
+    value: Column
+    positive: int | None
+    wrong: bool
+    cluster: Ints | None
+
+    @staticmethod
+    def of(evaluation: Evaluation, collected: Collected) -> Data:
+        """The rows of a collected evaluation."""
+        none = _nothing(collected.rows)
+        columns = collected.columns
+        targets, predictions = columns.get("target", none), columns.get("prediction", none)
+        positive = () if evaluation.positive is None else (evaluation.positive,)
+        found = Labels.of(targets, predictions, *positive)
+        return Data(
+            kind=infer(evaluation, predictions, targets),
+            labels=found.values,
+            target=found.codes(targets),
+            prediction=found.codes(predictions),
+            targets=targets,
+            predictions=predictions,
+            probability=columns.get("probability", none),
+            value=columns.get("value", none),
+            positive=found.place(evaluation.positive) if positive else None,
+            wrong=evaluation.missing == "wrong",
+            cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,
+        )
+
+    @property
+    def is_positive(self) -> Floats | None:
+        """1 where the target is positive, else 0; None where nothing says which target is."""
+        place = self.positive
+        if place is None and self.targets.types == {"bool"}:
+            place = next((at for at, label in enumerate(self.labels) if label is True), len(self.labels))
+        return None if place is None else (self.target == place).astype(np.float64)
+
+
+def _nothing(rows: int) -> Column:
+    return Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
+
+
+def check_labels(name: str, data: Data, results: Path) -> None:
+    """Raises DataError when one side is all text and the other all numbers: nothing can ever be equal."""
+    if not data.targets.types or not data.predictions.types or data.kind == "ranking":
+        return
+    if data.targets.numeric == data.predictions.numeric or (
+        np.intersect1d(data.target[data.target != MISSING], data.prediction).size
+    ):
+        return
+    spelled = []
+    for side, column, codes in (
+        ("predictions", data.predictions, data.prediction),
+        ("targets", data.targets, data.target),
+    ):
+        example = data.labels[int(codes[codes != MISSING][0])]
+        spelled.append(f"{side} are {'numbers' if column.numeric else 'text'} such as {example!r}")
+    message = f"no prediction can ever equal a target: {' and '.join(spelled)}"
+    hint = "convert one of them in its expression, such as `output.score | string` or `source.label | int`"
+    raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))

@@ -1,0 +1,79 @@
+"""Paths such as `previous.judge[1].score`: how placeholders and expressions name a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.fields import FieldType, Unknown
+
+Path = tuple[str | int, ...]
+"""A root (`source`, `previous`, `input`, `unit` …) and the keys and places that follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a written path means: the paths to follow at run time, and the type found there.
+
+    One path gives its value; ``many`` gives the list of the values at all of ``paths``.
+    """
+
+    paths: tuple[Path, ...]
+    type: FieldType = Unknown()
+    many: bool = False
+
+
+Resolve = Callable[[Path], Resolved]
+"""Resolves a written path, or raises ExpressionError when nothing fills it."""
+
+
+class ExpressionError(ValueError):
+    """A path or an expression that can never be evaluated: what is wrong, and a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def unresolved(path: Path) -> Resolved:
+    """The path itself, of unknown type."""
+    return Resolved((path,))
+
+
+def spell(path: Path) -> str:
+    """The path as it is written: `previous.judge[1].score`."""
+    text = str(path[0])
+    for part in path[1:]:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if part.isidentifier() else f"[{part!r}]"
+    return text
+
+
+def follow(path: Path, values: Mapping[str, Any]) -> Any:
+    """The value at the path: mapping keys and list items only. RowError says which part is not there."""
+    here: Any = values
+    for depth, part in enumerate(path):
+        try:
+            if isinstance(here, Mapping):
+                here = here[part]
+            elif isinstance(here, list | tuple) and isinstance(part, int):
+                here = here[part]
+            else:
+                raise KeyError(part)
+        except (KeyError, IndexError):
+            raise RowError(_absent(path, depth, here), kind="missing-value") from None
+    return here
+
+
+def _absent(path: Path, depth: int, here: Any) -> str:
+    owner = spell(path[:depth]) if depth else "the row"
+    if here is None:
+        return f"{spell(path)}: {owner} has no value"
+    if isinstance(here, Mapping):
+        return f"{spell(path)}: {owner} has no {path[depth]!r}, only {', '.join(map(str, here)) or 'nothing'}"
+    return f"{spell(path)}: {owner} has no {path[depth]!r}"

@@ -1,0 +1,146 @@
+"""One finished call, and the line that keeps it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from verdict_cli.values import Alternative, Call, Reply, Usage
+
+Key = tuple[int, str, int, int]
+"""Row, node, call, attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A call's reply, or with ``reply`` None the kind (``failure``) and the words (``error``) of why there is none."""
+
+    row: int
+    node: str
+    call: int
+    attempt: int
+    reply: Reply | None
+    failure: str = ""
+    error: str = ""
+    retryable: bool = False
+    latency_s: float = 0.0
+
+    @classmethod
+    def of(cls, call: Call, *, retryable: bool = False) -> Entry:
+        """The entry of a call; ``retryable``: its failure may pass."""
+        request = call.request
+        return cls(
+            request.row.index,
+            request.node,
+            request.call,
+            request.attempt,
+            call.reply,
+            call.failure,
+            call.error,
+            retryable,
+            call.latency_s,
+        )
+
+    @property
+    def key(self) -> Key:
+        """What names the call."""
+        return self.row, self.node, self.call, self.attempt
+
+
+def encode(entry: Entry) -> bytes:
+    """The entry as one line of JSON with its line end; `decode` gives back an equal entry.
+
+    Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON has not, is a string.
+    """
+    fields: dict[str, Any] = {
+        "row": entry.row,
+        "node": entry.node,
+        "call": entry.call,
+        "attempt": entry.attempt,
+        "latency": entry.latency_s,
+    }
+    if entry.reply is None:
+        fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
+    else:
+        fields["reply"] = _reply_fields(entry.reply)
+        if entry.failure or entry.error or entry.retryable:
+            fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
+    try:
+        return orjson.dumps(fields) + b"\n"
+    except TypeError:  # half a surrogate pair, which only the standard library writes
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Entry:
+    """The entry that the line keeps. Raises ValueError for any other bytes."""
+    try:
+        fields = _parsed(line)
+        reply = fields.get("reply")
+        return Entry(
+            fields["row"],
+            fields["node"],
+            fields["call"],
+            fields["attempt"],
+            None if reply is None else _reply(reply),
+            fields.get("failure", ""),
+            fields.get("error", ""),
+            fields.get("retryable", False),
+            fields["latency"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("this line is not a journal's") from error
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if rb"\ud" not in line.lower():
+            raise
+        return json.loads(line)
+
+
+def _reply_fields(reply: Reply) -> dict[str, Any]:
+    logprobs = reply.logprobs
+    return {
+        "text": reply.text,
+        "finish": reply.finish_reason,
+        "logprobs": None
+        if logprobs is None
+        else [[[one.token, _spelled(one.logprob)] for one in position] for position in logprobs],
+        "usage": [reply.usage.prompt_tokens, reply.usage.completion_tokens],
+        "cost": reply.cost_usd,
+        "model": reply.model,
+        "latency": reply.latency_s,
+        "recalled": reply.recalled,
+    }
+
+
+def _reply(fields: dict[str, Any]) -> Reply:
+    logprobs = fields["logprobs"]
+    return Reply(
+        fields["text"],
+        fields["finish"],
+        None
+        if logprobs is None
+        else tuple(
+            tuple(Alternative(token, _number(value)) for token, value in position) for position in logprobs
+        ),
+        Usage(*fields["usage"]),
+        fields["cost"],
+        fields["model"],
+        fields["latency"],
+        fields["recalled"],
+    )
+
+
+def _spelled(logprob: float) -> float | str:
+    return logprob if math.isfinite(logprob) else str(logprob)
+
+
+def _number(spelled: float | str) -> float:
+    return float(spelled) if isinstance(spelled, str) else spelled

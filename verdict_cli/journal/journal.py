@@ -1,0 +1,175 @@
+"""The file of finished calls that a run writes, and reads again when it is resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.journal.entry import Entry, decode, encode
+from verdict_cli.journal.index import Index, digest
+from verdict_cli.journal.lock import lock
+
+
+class Journal:
+    """Entries appended to a file, one JSON line each, and found again by their key.
+
+    ``append``, ``recall`` and ``settle`` are for one thread, that of the event loop. The file is locked for
+    one writer as long as the journal is open.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
+        self._reader = path.open("rb")
+        self._index = Index()
+        self._end = self._on_disk = 0
+        self._buffer: list[bytes] = []
+        self._swap = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "journal")
+        self._writing: asyncio.Task[None] | None = None
+        self._broken: OutputError | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, fresh: bool = False) -> Journal:
+        """The journal at ``path``, made if it is not there (readable by its owner only); ``fresh`` empties it.
+
+        Whatever stands behind the last complete entry is cut off: what a crash left unfinished. Raises
+        JournalError while another run writes to it, OutputError when the disk refuses.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            journal = None
+            try:
+                if not lock(descriptor):
+                    raise JournalError(
+                        f"another run is writing to {path.parent}",
+                        hint="wait until it has ended, or choose another --out",
+                    )
+                if new:
+                    _keep_name(path)
+                if fresh:
+                    os.ftruncate(descriptor, 0)
+                journal = cls(path, descriptor)
+                journal._read()
+            except BaseException:
+                if journal:
+                    journal._reader.close()
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise _refused(path, error) from error
+        return journal
+
+    def __len__(self) -> int:
+        """The number of calls that are kept."""
+        return len(self._index)
+
+    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
+        """The last entry of that key that is on disk, None where there is none."""
+        key = (row, node, call, attempt)
+        offset = self._index.get(digest(key))
+        if offset is None or offset >= self._on_disk:
+            return None
+        self._reader.seek(offset)
+        entry = decode(self._reader.readline())
+        return entry if entry.key == key else None
+
+    def append(self, entry: Entry) -> None:
+        """Adds an entry, in memory: `settle` brings it to the disk."""
+        line = encode(entry)
+        with self._swap:
+            self._buffer.append(line)
+        self._index.put(digest(entry.key), self._end)
+        self._end += len(line)
+
+    async def settle(self) -> None:
+        """Returns once everything appended before is on disk; raises OutputError when the disk refuses.
+
+        All who wait at a moment are served by one write and one fsync, in a thread of the journal's own.
+        """
+        wanted = self._end
+        while self._on_disk < wanted:
+            if self._writing is None or self._writing.done():
+                self._writing = asyncio.create_task(self._write_in_thread())
+            await asyncio.shield(self._writing)
+
+    def close(self) -> None:
+        """Brings what is left to the disk and lets go of the file."""
+        self._thread.shutdown(wait=True)
+        try:
+            if not self._broken:
+                self._write()
+        finally:
+            self._reader.close()
+            os.close(self._descriptor)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _write_in_thread(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._write)
+
+    def _write(self) -> None:
+        """Takes the buffer itself, so that a cancelled `settle` loses nothing."""
+        if self._broken:
+            raise self._broken
+        with self._swap:
+            lines, self._buffer = self._buffer, []
+        if not lines:
+            return
+        data = memoryview(b"".join(lines))
+        size = len(data)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._broken = _refused(self._path, error)
+            raise self._broken from error
+        self._on_disk += size
+
+    def _read(self) -> None:
+        """Fills the index, and cuts the file behind its last good line. A bad line before a good one is passed over."""
+        offset = end = 0
+        for line in self._reader:
+            start, offset = offset, offset + len(line)
+            if not line.endswith(b"\n"):
+                break
+            try:
+                entry = decode(line)
+            except ValueError:
+                continue
+            self._index.put(digest(entry.key), start)
+            end = offset
+        os.ftruncate(self._descriptor, end)
+        os.lseek(self._descriptor, end, os.SEEK_SET)
+        self._end = self._on_disk = end
+
+
+def _keep_name(path: Path) -> None:
+    """Brings the new file's name to the disk, where directories can be synced."""
+    if os.name != "posix":
+        return
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _refused(path: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"{path}: the journal cannot be written: {error.strerror or error}",
+        hint="free some space, check the permissions, or choose another --out; the same command resumes the run",
+    )

@@ -1,0 +1,6 @@
+"""The plan: a pipeline's units placed, linked, compiled and checked. Nothing awaits here."""
+
+from verdict_cli.plan.build import Built, build
+from verdict_cli.plan.node import Asked, Cast, Mapped, Node, Plan, Pooled
+
+__all__ = ["Asked", "Built", "Cast", "Mapped", "Node", "Plan", "Pooled", "build"]

@@ -1,0 +1,88 @@
+"""Checks of `evaluate` and `gates` against the plan, before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from verdict_cli.expressions import ExpressionError, Path, Resolved
+from verdict_cli.plan.compile import compiled
+from verdict_cli.plan.node import Node
+from verdict_cli.plan.scope import inside
+from verdict_cli.spec import Namespace
+from verdict_cli.spec import evaluate as evaluations
+from verdict_cli.spec import gate as gates
+from verdict_cli.spec.problems import nearest
+
+ROOTS = ("source", "output", "nodes")
+_EXPRESSIONS = ("prediction", "target", "value", "probability", "cluster", "group", "where")
+
+
+def check_evaluations(
+    names: Namespace,
+    nodes: tuple[Node, ...],
+    outputs: tuple[int, ...],
+    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+) -> set[int]:
+    """The units that evaluations name; tells of every expression that nothing can fill."""
+    used: set[int] = set()
+
+    def resolve(path: Path) -> Resolved:
+        root, rest = path[0], path[1:]
+        if root == "output":
+            if len(outputs) != 1:
+                said = ", ".join(nodes[index].id for index in outputs)
+                raise ExpressionError(
+                    f"the pipeline gives on {len(outputs)} units: {said}",
+                    f"write `nodes['{nodes[outputs[0]].id}']`, or pool them",
+                )
+            followed, kind = inside(nodes[outputs[0]].output, rest, "output")
+            return Resolved(((root, *followed),), kind)
+        if root == "nodes" and rest:
+            node = next((node for node in nodes if node.id == rest[0]), None)
+            if node is None:
+                raise ExpressionError(
+                    f"there is no unit {rest[0]!r}", nearest(str(rest[0]), [one.id for one in nodes])
+                )
+            used.add(node.index)
+            followed, kind = inside(node.output, rest[1:], node.id)
+            return Resolved(((root, node.id, *followed),), kind)
+        return Resolved((path,))
+
+    for name, evaluation in names.spec.file.evaluate.items():
+        base: tuple[str | int, ...] = ("evaluate", name)
+        for where, message, hint in evaluations.problems(name, evaluation):
+            names.problem("bad-evaluation", message, hint, _below(base, where))
+        texts = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
+        texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
+        for key, text in texts:
+            if text is not None:
+                _check(names, text, (*base, *key), resolve, use_column)
+    for place, gate in enumerate(names.spec.file.gates):
+        for where, message, hint in gates.problems(place, gate, names.spec.file.evaluate):
+            names.problem("bad-gate", message, hint, _below(("gates", place), where))
+        for text in gate.where or {}:
+            _check(names, text, ("gates", place, "where", text), resolve, use_column)
+    return used
+
+
+def _check(
+    names: Namespace,
+    text: str,
+    path: tuple[str | int, ...],
+    resolve: Callable[[Path], Resolved],
+    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+) -> None:
+    expression = compiled(
+        text, ROOTS, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
+    )
+    for found in expression.paths if expression is not None else ():
+        if found[0] == "source" and len(found) > 1 and isinstance(found[1], str):
+            use_column(found[1], names, path)
+
+
+def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
+    """The path of a key, which a check spells from its section on: `safety.metrics[0]`, `[2].max`."""
+    own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
+    parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
+    return (*base, *(int(part) if part.isdigit() else part for part in parts))

@@ -1,0 +1,126 @@
+"""The plan: a frozen graph of nodes in an order in which every parent comes before its children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from verdict_cli.expressions import Expression, Path
+from verdict_cli.extractors import Reading
+from verdict_cli.fields import FieldType, Record
+from verdict_cli.models import Model
+from verdict_cli.spec.evaluate import Evaluation, Published
+from verdict_cli.spec.gate import Gate
+from verdict_cli.templates import Prompt
+from verdict_cli.units import Asking, Common, MapUnit, Pool
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Where an input field comes from: a path, or a value where nothing stands before the unit.
+
+    ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name.
+    """
+
+    field: str
+    type: FieldType
+    path: Path | None
+    from_field: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a unit that calls a model asks, and how it reads the reply.
+
+    ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``suffix`` is the
+    scale's sentence, added to the last user message.
+    """
+
+    unit: Asking
+    prompt: Prompt
+    suffix: str
+    reading: Reading
+    models: tuple[Model, ...]
+    follow_up: tuple[Model, ...]
+    options: tuple[tuple[str, Expression], ...]
+    letters: tuple[str, ...]
+    kept: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A MapUnit's expressions."""
+
+    unit: MapUnit
+    map: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled."""
+
+    unit: Pool
+    fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
+    weights: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``."""
+
+    id: str
+    name: str
+    index: int
+    unit: Common
+    parents: tuple[int, ...]
+    children: tuple[int, ...]
+    work: Asked | Mapped | Pooled
+    casts: tuple[Cast, ...]
+    settings: Mapping[str, Any]
+    rules: tuple[Expression, ...]
+    propagate: tuple[tuple[str, Expression], ...]
+    output: Record
+    pinned: bool
+
+    @property
+    def skips(self) -> bool:
+        """Whether a failure leaves the unit without an output instead of failing the row."""
+        return self.unit.on_failure == "skip"
+
+
+@dataclass(frozen=True)
+class Used:
+    """A dataset column that something names, and where that is written: ``file:line:column``, path."""
+
+    column: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline ready to run."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    columns: tuple[Used, ...]
+    row_types: Record | None
+    where: Expression | None
+    evaluations: Mapping[str, Evaluation]
+    gates: tuple[Gate, ...]
+    published: Mapping[str, Published]
+    resolved: Mapping[str, Any]
+    fingerprint: str
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of ids, sorted."""
+        return tuple(
+            sorted((self.nodes[parent].id, node.id) for node in self.nodes for parent in node.parents)
+        )
+
+    @property
+    def output_node(self) -> Node | None:
+        """The one node that the last step gives on, None when there are several."""
+        return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None

@@ -1,0 +1,231 @@
+"""What a path means at a node: `previous`, `input`, `source`, `unit`, `response`, `output`, `outputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from verdict_cli.expressions import ExpressionError, Path, Resolved, spell
+from verdict_cli.fields import NUMBER, TEXT, Distribution, FieldType, OnScale, Record, TextList, Unknown
+from verdict_cli.scales import Continuous
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A unit that stands before: its place in the plan, its id, name, parents and output."""
+
+    index: int
+    id: str
+    name: str
+    parents: tuple[int, ...]
+    output: Record
+
+
+@dataclass
+class Scope:
+    """Resolves the paths of one node and remembers which columns and units they use.
+
+    ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
+    `output`); ``columns`` the types of the dataset's declared columns.
+    """
+
+    upstream: Sequence[Upstream]
+    parents: tuple[int, ...]
+    columns: Mapping[str, FieldType]
+    input: Mapping[str, FieldType] | None = None
+    fixed: Mapping[str, Record] = field(default_factory=dict)
+    used_columns: set[str] = field(default_factory=set)
+    used_units: set[int] = field(default_factory=set)
+
+    def resolve(self, path: Path) -> Resolved:
+        """What the path means. ExpressionError when nothing fills it."""
+        root = path[0]
+        if root == "source":
+            return self._source(path)
+        if root == "previous":
+            return self._previous(path)
+        if root == "input":
+            return self._input(path)
+        if root == "outputs":
+            return self._outputs(path)
+        if root in self.fixed:
+            rest, kind = inside(self.fixed[str(root)], path[1:], str(root))
+            return Resolved(((root, *rest),), kind)
+        return Resolved((path,))
+
+    def with_fields(self, **fixed: Record) -> Scope:
+        """The same scope in which these roots are known too. What they use is remembered here as well."""
+        return Scope(
+            self.upstream,
+            self.parents,
+            self.columns,
+            self.input,
+            {**self.fixed, **fixed},
+            self.used_columns,
+            self.used_units,
+        )
+
+    def _source(self, path: Path) -> Resolved:
+        if len(path) == 1:
+            return Resolved((path,))
+        column = path[1]
+        if not isinstance(column, str):
+            raise ExpressionError("the row is a mapping, not a list", "write `source.COLUMN`")
+        self.used_columns.add(column)
+        if column not in self.columns:
+            return Resolved((path,))
+        rest, kind = inside(self.columns[column], path[2:], f"source.{column}")
+        return Resolved((("source", column, *rest),), kind)
+
+    def _previous(self, path: Path) -> Resolved:
+        direct = [self.upstream[index] for index in self.parents]
+        if len(path) == 1:
+            if len(direct) != 1:
+                raise ExpressionError(
+                    f"`previous` alone means one unit, here are {len(direct)}", self._known(direct)
+                )
+            return self._at(direct[0], ())
+        word, rest = path[1], path[2:]
+        named = [unit for unit in direct if unit.name == word]
+        fielded = [unit for unit in direct if word in unit.output.fields]
+        if fielded and (not named or not rest):
+            return self._field(fielded, path[1:])
+        named = named or self._nearest(str(word))
+        if named:
+            return self._named(named, rest, path)
+        raise ExpressionError(
+            f"no unit before this one gives {word!r}",
+            _near(str(word), direct, self.upstream) or self._known(direct),
+        )
+
+    def _field(self, units: list[Upstream], rest: Path) -> Resolved:
+        if len(units) > 1:
+            ids = (
+                " and ".join(unit.id for unit in units[:2])
+                if len(units) == 2
+                else ", ".join(unit.id for unit in units)
+            )
+            one = units[0]
+            example = (
+                f"previous.{one.name}[0].{rest[0]}"
+                if one.id.endswith("]")
+                else f"previous.{one.name}.{rest[0]}"
+            )
+            raise ExpressionError(
+                f"{len(units)} units give {rest[0]!r}: {ids}", f"say which: `{example}`, or pool them first"
+            )
+        return self._at(units[0], rest)
+
+    def _named(self, units: list[Upstream], rest: Path, path: Path) -> Resolved:
+        if rest and isinstance(rest[0], int):
+            if not -len(units) <= rest[0] < len(units):
+                raise ExpressionError(
+                    f"there are {len(units)} units named {path[1]!r} before this one, numbered from 0",
+                    f"use [0] to [{len(units) - 1}]",
+                )
+            return self._at(units[rest[0]], rest[1:])
+        if len(units) == 1:
+            return self._at(units[0], rest)
+        if rest:
+            ids = ", ".join(unit.id for unit in units)
+            raise ExpressionError(
+                f"{len(units)} units are named {path[1]!r}: {ids}",
+                f"say which: `previous.{path[1]}[0].{rest[0]}`",
+            )
+        self.used_units.update(unit.index for unit in units)
+        return Resolved(tuple(("previous", unit.id) for unit in units), Unknown(), many=True)
+
+    def _nearest(self, name: str) -> list[Upstream]:
+        """The ancestors of that name that are fewest links away, in order of definition."""
+        seen: set[int] = set(self.parents)
+        ring = set(self.parents)
+        while ring:
+            found = [self.upstream[index] for index in sorted(ring) if self.upstream[index].name == name]
+            if found:
+                return found
+            ring = {parent for index in ring for parent in self.upstream[index].parents} - seen
+            seen |= ring
+        return []
+
+    def _at(self, unit: Upstream, rest: Path) -> Resolved:
+        self.used_units.add(unit.index)
+        rest, kind = inside(unit.output, rest, unit.id)
+        return Resolved((("previous", unit.id, *rest),), kind)
+
+    def _input(self, path: Path) -> Resolved:
+        declared = self.input or {}
+        if len(path) > 1 and path[1] in declared:
+            rest, kind = inside(declared[str(path[1])], path[2:], f"input.{path[1]}")
+            return Resolved((("input", path[1], *rest),), kind)
+        if self.input is not None and len(path) == 1:
+            return Resolved((path,))
+        if not self.parents:
+            word = spell(path)
+            raise ExpressionError(
+                f"`{word}`: no unit stands before this one",
+                f"the row's columns are `{word.replace('input', 'source', 1)}`",
+            )
+        return self._previous(("previous", *path[1:]))
+
+    def _outputs(self, path: Path) -> Resolved:
+        self.used_units.update(self.parents)
+        if len(path) == 1:
+            return Resolved((path,))
+        place = path[1]
+        if not isinstance(place, int):
+            raise ExpressionError(
+                f"`outputs` is a list, it has no {place!r}",
+                "write `outputs[0].score`, or `outputs | map(attribute='score')`",
+            )
+        if not -len(self.parents) <= place < len(self.parents):
+            raise ExpressionError(
+                f"there is no `outputs[{place}]`: {len(self.parents)} units stand before this one",
+                "they are numbered from 0",
+            )
+        unit = self.upstream[self.parents[place]]
+        rest, kind = inside(unit.output, path[2:], f"outputs[{place}] ({unit.id})")
+        return Resolved((("outputs", place, *rest),), kind)
+
+    def _known(self, direct: list[Upstream]) -> str:
+        if not direct:
+            return "no unit stands before this one; the row's columns are `source.COLUMN`"
+        said = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
+        return f"what stands before it gives {'; '.join(said)}"
+
+
+def inside(kind: FieldType, rest: Path, where: str) -> tuple[Path, FieldType]:
+    """The rest of a path as it is followed at run time, and the type found there. ExpressionError when there is none."""
+    if not rest:
+        return (), kind
+    part, more = rest[0], rest[1:]
+    if isinstance(kind, Record):
+        if part not in kind.fields:
+            close = get_close_matches(str(part), kind.fields, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"its fields are {', '.join(kind.fields) or 'none'}"
+            )
+            raise ExpressionError(f"{where} has no field {part!r}", hint)
+        deeper, found = inside(kind.fields[str(part)], more, f"{where}.{part}")
+        return (part, *deeper), found
+    if isinstance(kind, Distribution):
+        tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
+        value = next((value for token, value in tokens if value == part or token == str(part)), None)
+        if value is None or more:
+            raise ExpressionError(
+                f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}"
+            )
+        return (value,), NUMBER
+    if isinstance(kind, TextList) and isinstance(part, int) and not more:
+        return rest, TEXT
+    if isinstance(kind, OnScale) or kind.spell() in ("str", "int", "float", "bool", "list[str]"):
+        raise ExpressionError(f"{where} is of type {kind.spell()} and has no part {part!r}", "")
+    return rest, Unknown()
+
+
+def _near(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:
+    known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in upstream}
+    close = get_close_matches(word, sorted(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""

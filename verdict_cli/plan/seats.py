@@ -1,0 +1,173 @@
+"""Placing a pipeline's units: every copy of every unit gets a seat, in order of definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from verdict_cli.errors import SpecError
+from verdict_cli.models import Model
+from verdict_cli.plan.wiring import Block, Layer, Placed, Single
+from verdict_cli.spec import Namespace
+from verdict_cli.spec.steps import BlockStep, LayerStep, UseStep
+from verdict_cli.units import Asking, Common, snake
+
+MOST = 10_000
+"""The most units that a pipeline may have once `repeat` and `models` are laid out."""
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One unit of the graph: its recipe, the file and path that it is written at, and its models."""
+
+    unit: Common
+    names: Namespace
+    path: Path
+    models: tuple[Model, ...]
+    pinned: bool
+
+    @property
+    def name(self) -> str:
+        """The unit's name."""
+        return self.unit.name or snake(self.unit.type_name)
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What cascades to the units inside: the models, whether they are pinned, and which blocks are open."""
+
+    names: Namespace
+    models: tuple[Model, ...]
+    pinned: bool = False
+    using: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass
+class Seating:
+    """Walks the steps and collects the seats."""
+
+    seats: list[Seat]
+
+    def steps(self, steps: tuple[Any, ...], around: _Around, path: Path) -> Block:
+        """The steps of a pipeline or block, one after another."""
+        return Block(tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps)))
+
+    def _step(self, step: Any, around: _Around, path: Path) -> Placed:
+        if isinstance(step, LayerStep):
+            return self._layer(step, around, path)
+        if isinstance(step, BlockStep):
+            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pin)
+            return self.steps(step.block, inside, (*path, "block"))
+        if isinstance(step, UseStep):
+            return self._use(step, around, path)
+        return self._unit(step, around, path)
+
+    def _unit(self, step: Any, around: _Around, path: Path) -> Placed:
+        unit = around.names.unit(step, path)
+        if unit is None:
+            raise _Abandoned
+        own = unit.model if isinstance(unit, Asking) else None
+        models = around.models if own is None else around.names.policy(own, (*path, "model"))
+        if len(self.seats) >= MOST:
+            around.names.problem(
+                "too-many-units", f"the pipeline has more than {MOST} units", "lower `repeat`", path
+            )
+            raise _Abandoned
+        self.seats.append(Seat(unit, around.names, path, models, around.pinned or unit.pin))
+        return Single(len(self.seats) - 1)
+
+    def _layer(self, step: LayerStep, around: _Around, path: Path) -> Layer:
+        names = around.names
+        inside = self._cascade(step.model, around, path)
+        if step.repeat is not None and step.models is not None:
+            names.problem(
+                "two-repeats",
+                "a layer has both `repeat` and `models`",
+                "keep one of the two",
+                (*path, "models"),
+                key=True,
+            )
+        copies = [inside] * (step.repeat or 1)
+        if step.models is not None:
+            copies = [
+                replace(inside, models=names.policy(model, (*path, "models", place)))
+                for place, model in enumerate(step.models)
+            ]
+        items = tuple(
+            self._step(item, copy, (*path, "layer", place))
+            for copy in copies
+            for place, item in enumerate(step.layer)
+        )
+        chained = step.inner == "chain"
+        roots = self._chosen(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
+        leaves = self._chosen(step.leaves, items, names, (*path, "leaves")) or items
+        if step.outer == "last":
+            leaves = leaves[-1:]
+        return Layer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
+
+    def _chosen(
+        self, places: tuple[int, ...] | None, items: tuple[Placed, ...], names: Namespace, path: Path
+    ) -> tuple[Placed, ...]:
+        chosen: list[int] = []
+        for at, place in enumerate(places or ()):
+            if not -len(items) <= place < len(items):
+                names.problem(
+                    "no-such-item",
+                    f"there is no item {place}: the layer has {len(items)}, numbered from 0",
+                    f"use 0 to {len(items) - 1}, or -1 for the last",
+                    (*path, at),
+                )
+            elif place % len(items) in chosen:
+                names.problem(
+                    "no-such-item", f"the item {place} is named twice", "name each item once", (*path, at)
+                )
+            else:
+                chosen.append(place % len(items))
+        return tuple(items[place] for place in sorted(chosen))
+
+    def _use(self, step: UseStep, around: _Around, path: Path) -> Block:
+        found = around.names.block(step.use, (*path, "use"))
+        if found is None:
+            raise _Abandoned
+        names, steps, where = found
+        mark = (id(names), str(where[-1]))
+        if mark in around.using:
+            around.names.problem(
+                "block-cycle",
+                f"the block {step.use!r} uses itself",
+                "a block may use only other blocks",
+                (*path, "use"),
+            )
+            raise _Abandoned
+        inside = replace(around, names=names, using=(*around.using, mark))
+        return self.steps(steps, inside, where)
+
+    def _cascade(self, model: Any, around: _Around, path: Path) -> _Around:
+        return (
+            around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
+        )
+
+
+class _Abandoned(Exception):
+    """A step that cannot be placed; its problem is already told."""
+
+
+def seat(names: Namespace) -> tuple[list[Seat], Block] | None:
+    """Every unit of the pipeline, and the steps as placed. None when a problem was told that leaves no graph.
+
+    Raises SpecError only for a file that `use` reaches and that cannot be read.
+    """
+    file = names.spec.file
+    models = () if file.model is None else names.policy(file.model, ("model",))
+    seating = Seating([])
+    try:
+        block = seating.steps(file.pipeline, _Around(names, models), ("pipeline",))
+    except _Abandoned:
+        return None
+    except RecursionError:
+        raise SpecError(
+            [names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))]
+        ) from None
+    return seating.seats, block

@@ -1,0 +1,69 @@
+"""Where replies come from: the built-in floors, recordings, OpenAI-compatible servers, and litellm for the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from verdict_cli.models import Model
+from verdict_cli.providers.baseline import BaselineProvider
+from verdict_cli.providers.checks import check, is_local
+from verdict_cli.providers.endpoint import family
+from verdict_cli.providers.failures import failure_again
+from verdict_cli.providers.provider import Provider
+from verdict_cli.providers.recording import Recording
+from verdict_cli.providers.replay import PREFIX, ReplayProvider
+from verdict_cli.values import Reply, Request
+
+__all__ = ["Provider", "Providers", "Recording", "check", "failure_again", "is_local"]
+
+
+class Providers:
+    """Every provider of one run, opened on first use and closed together.
+
+    With a recording, all calls are answered from it and nothing is sent to any model.
+    """
+
+    def __init__(self, recording: Recording | None = None) -> None:
+        self._all = None if recording is None else ReplayProvider(recording)
+        self._open: dict[str, Provider] = {}
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply of the request's model. Raises ProviderError or ReplyError."""
+        return await (self._all or self._provider(request.model)).ask(request)
+
+    async def close(self) -> None:
+        providers = [*self._open.values(), *([self._all] if self._all else [])]
+        self._open.clear()
+        for provider in providers:
+            await provider.close()
+
+    def _provider(self, model: Model) -> Provider:
+        kind = _kind(model)
+        provider = self._open.get(kind)
+        if provider is None:
+            provider = self._open[kind] = _make(kind)
+        return provider
+
+
+def _kind(model: Model) -> str:
+    if model.name.startswith("baseline/"):
+        return "baseline"
+    if model.name.startswith(PREFIX):
+        return model.name
+    return "litellm" if family(model) is None else "native"
+
+
+def _make(kind: str) -> Provider:
+    match kind:
+        case "baseline":
+            return BaselineProvider()
+        case "native":
+            from verdict_cli.providers.native import NativeProvider
+
+            return NativeProvider()
+        case "litellm":
+            from verdict_cli.providers.litellm import LitellmProvider
+
+            return LitellmProvider()
+        case _:
+            return ReplayProvider(Recording.load(Path(kind.removeprefix(PREFIX))))

@@ -1,0 +1,158 @@
+"""The OpenAI chat-completions protocol, as pure functions: request → body, body → reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import Rejected, ReplyError, Retryable
+from verdict_cli.providers.json_values import loads
+from verdict_cli.providers.logprobs import read_logprobs
+from verdict_cli.providers.prices import cost_usd
+from verdict_cli.providers.statuses import clean
+from verdict_cli.values import Reply, Request, Usage
+
+_NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
+"""OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
+
+
+def arguments(request: Request) -> dict[str, Any]:
+    """Everything that is asked for beside the model's name, in the API's words."""
+    asked: dict[str, Any] = request.model.sampling()
+    asked["messages"] = [{"role": one.role, "content": one.content} for one in request.messages]
+    if request.json_schema is not None:
+        schema = request.json_schema
+        form = {"name": "reply", "schema": schema, "strict": _is_strict(schema)}
+        asked["response_format"] = {"type": "json_schema", "json_schema": form}
+    if request.top_logprobs:
+        asked["logprobs"] = True
+        asked["top_logprobs"] = request.top_logprobs
+    return asked
+
+
+def body(request: Request, name: str) -> bytes:
+    """The request's body for a server that knows the model by this name."""
+    asked = arguments(request)
+    asked["model"] = name
+    asked.pop("extra_headers", None)
+    asked |= asked.pop("extra_body", None) or {}
+    if "max_tokens" in asked and _NEW_LIMIT.match(name):
+        asked["max_completion_tokens"] = asked.pop("max_tokens")
+    return orjson.dumps(asked)
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether the API's strict mode takes the schema: every object closed, every property required."""
+    if isinstance(schema, list | tuple):
+        return all(_is_strict(part) for part in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        named = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
+            return False
+        return all(_is_strict(part) for part in named.values())
+    return all(_is_strict(part) for part in schema.values())
+
+
+def read(content: bytes, request: Request, latency_s: float) -> Reply:
+    """The reply in a body.
+
+    Raises Retryable for a body that is no chat completion (the message says what is wrong with it), ReplyError for
+    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it.
+    """
+    name = request.model.name
+    try:
+        envelope = loads(content)
+    except ValueError as problem:
+        raise _broken(name, f"the body is not JSON: {problem}") from None
+    return read_envelope(envelope, request, latency_s)
+
+
+def read_envelope(envelope: Any, request: Request, latency_s: float) -> Reply:
+    """The reply in a decoded body; raises as ``read`` does."""
+    name = request.model.name
+    choice, message = _choice(envelope, name)
+    finish_reason = choice.get("finish_reason") or "stop"
+    text = _text(message, name)
+    _accept(name, text, finish_reason, message.get("refusal"))
+    try:
+        logprobs = read_logprobs(choice.get("logprobs"))
+    except ValueError as problem:
+        raise _broken(name, str(problem)) from None
+    usage, cached = _usage(envelope.get("usage"))
+    return Reply(
+        text,
+        finish_reason=str(finish_reason),
+        logprobs=logprobs,
+        usage=usage or Usage(),
+        cost_usd=cost_usd(request.model, usage, cached),
+        model=str(envelope.get("model") or name),
+        latency_s=latency_s,
+    )
+
+
+def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    if not isinstance(envelope, Mapping):
+        raise _broken(name, "the body is not a JSON object")
+    choices = envelope.get("choices")
+    if not isinstance(choices, list) or not choices:
+        said = envelope.get("error")
+        raise _broken(name, clean(f"an error in place of choices: {said}") if said else "no choices")
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise _broken(name, "the choice has no message")
+    return choice, message
+
+
+def _text(message: Mapping[str, Any], name: str) -> str:
+    """The content; parts joined; without content the arguments of the first tool call."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+        return "".join(part for part in parts if isinstance(part, str))
+    if content is not None:
+        raise _broken(name, f"the content is {type(content).__name__}, not text")
+    calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
+    call = calls[0] if isinstance(calls, list) else None
+    function = call.get("function") if isinstance(call, Mapping) else None
+    given = function.get("arguments") if isinstance(function, Mapping) else None
+    return given if isinstance(given, str) else ""
+
+
+def _accept(name: str, text: str, finish_reason: Any, refusal: Any) -> None:
+    if refusal:
+        raise ReplyError(f"model {name} declined to answer: {clean(str(refusal))}", kind="refused")
+    if finish_reason == "content_filter":
+        message = f"model {name}: the provider's content filter withheld the reply"
+        raise Rejected(message, kind="content-filter")
+    if text.strip():
+        return
+    if finish_reason == "length":
+        hint = "raise max_tokens; reasoning models spend them before the first word"
+        message = f"model {name} reached its token limit before it said anything"
+        raise ReplyError(message, hint=hint, kind="cut-off")
+    raise ReplyError(f"model {name} replied with nothing", kind="empty")
+
+
+def _usage(usage: Any) -> tuple[Usage | None, int]:
+    """The tokens charged, and how many of the prompt's were cached; None where the server did not say."""
+    if not isinstance(usage, Mapping):
+        return None, 0
+    counts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens")]
+    whole = [count for count in counts if isinstance(count, int) and count >= 0]
+    if len(whole) != len(counts):
+        return None, 0
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
+    return Usage(*whole), min(cached, whole[0]) if isinstance(cached, int) else 0
+
+
+def _broken(name: str, what: str) -> Retryable:
+    return Retryable(f"model {name}: the server's reply cannot be used: {what}", kind="unavailable")

@@ -1,0 +1,47 @@
+"""What can be known about a model before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
+from verdict_cli.errors import Refused
+from verdict_cli.models import Model
+from verdict_cli.providers.baseline import NAMES
+from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.replay import PREFIX
+
+_OURS = ("api_key", "messages", "model", "stream")
+
+
+def is_local(model_name: str) -> bool:
+    """True for the built-in models and recordings: they are free, and asked again after a crash."""
+    return model_name.startswith(("baseline/", PREFIX))
+
+
+def check(model: Model) -> str | None:
+    """What would keep this model from answering, None where nothing is known to. Nothing is sent or imported."""
+    if model.name.startswith("baseline/"):
+        if model.name in NAMES:
+            return None
+        near = get_close_matches(model.name, NAMES, n=1, cutoff=0.8)
+        cure = f"did you mean {near[0]}?" if near else f"the built-in models are {', '.join(NAMES)}"
+        return f"there is no built-in model {model.name!r}; {cure}"
+    if model.name.startswith(PREFIX):
+        path = Path(model.name.removeprefix(PREFIX))
+        return None if path.exists() else f"model {model.name}: there is no recording at {path}"
+    for key in _OURS:
+        if key in model.params:
+            cure = "name an environment variable with api_key_env" if key == "api_key" else "remove it"
+            return f"model {model.name}: {key} cannot stand in params; {cure}"
+    if model.api_key_env and not os.environ.get(model.api_key_env):
+        return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
+    found = family(model)
+    if found is None:
+        return None
+    try:
+        endpoint(model, found, os.environ)
+    except Refused as problem:
+        return f"{problem.message}; {problem.hint}"
+    return None

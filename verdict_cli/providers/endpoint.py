@@ -1,0 +1,107 @@
+"""Which models speak the OpenAI chat-completions protocol, at what address, and with which key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from verdict_cli.errors import Refused
+from verdict_cli.models import Model
+
+OPENAI_HOST = "api.openai.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The names ``PREFIX/NAME``: environment variables for the base URL and the key, and the base URL without either."""
+
+    base_variables: tuple[str, ...]
+    key_variable: str
+    default_base: str = ""
+
+
+_OPENAI = Family(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY", f"https://{OPENAI_HOST}/v1")
+_OLLAMA = Family((), "OLLAMA_API_KEY")
+_FAMILIES = {
+    "openai": _OPENAI,
+    "hosted_vllm": Family(("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
+    "lm_studio": Family(("LM_STUDIO_API_BASE",), "LM_STUDIO_API_KEY"),
+    "llamafile": Family(("LLAMAFILE_API_BASE",), "LLAMAFILE_API_KEY", "http://127.0.0.1:8080/v1"),
+    "litellm_proxy": Family(("LITELLM_PROXY_API_BASE",), "LITELLM_PROXY_API_KEY"),
+    "ollama": _OLLAMA,
+    "ollama_chat": _OLLAMA,
+}
+_OPENAI_NAME = re.compile(r"(gpt-|o[134](-|$)|chatgpt-)(?!.*-(codex|deep-research|instruct|pro))")
+"""OpenAI's chat models. litellm serves those that only the completions or the responses protocol has."""
+_LITELLM_ARGUMENTS = (
+    "allowed_openai_params api_version aws_region_name base_url client custom_llm_provider drop_params fallbacks "
+    "headers mock_response num_retries organization timeout vertex_location vertex_project"
+)
+_ONLY_LITELLM = frozenset(_LITELLM_ARGUMENTS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to send a request for a model, under which name, with which key (None: without) from which variable."""
+
+    url: str
+    name: str
+    key: str | None
+    key_variable: str
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
+    def shown(self) -> str:
+        """The address as messages give it: without user, password and query."""
+        return f"{urlsplit(self.url).scheme}://{self.host}{urlsplit(self.url).path}"
+
+
+def family(model: Model) -> Family | None:
+    """The model's family, None where another protocol or an argument that only litellm knows is asked for."""
+    if not _ONLY_LITELLM.isdisjoint(model.params):
+        return None
+    prefix, slash, _ = model.name.partition("/")
+    if not slash:
+        return _OPENAI if model.api_base or _OPENAI_NAME.match(model.name) else None
+    found = _FAMILIES.get(prefix)
+    return found if found is not _OLLAMA or model.api_base else None
+
+
+def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoint:
+    """The model's endpoint. Raises Refused where no base URL is known or a key that is needed is not set."""
+    bases = (model.api_base, *(environ.get(name) for name in found.base_variables), found.default_base)
+    base = next((base for base in bases if base), "").rstrip("/")
+    if not base:
+        ways = " or ".join(["api_base", *found.base_variables])
+        raise Refused(f"model {model.name} has no address", hint=f"set {ways} to the server's base URL")
+    parts = _split(base)
+    if parts is None:
+        hint = "write http://HOST:PORT/v1 or https://HOST/v1"
+        raise Refused(f"model {model.name}: the base URL is not an http address", hint=hint)
+    if found is _OLLAMA and not parts.path.rstrip("/"):
+        base += "/v1"
+    url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
+    variable = model.api_key_env or found.key_variable
+    key = environ.get(variable, "").strip()
+    if not key and (model.api_key_env or parts.hostname == OPENAI_HOST):
+        raise Refused(
+            f"model {model.name} needs a key: the environment variable {variable} is not set",
+            hint=f"export {variable}=… (or name another variable with api_key_env)",
+        )
+    name = model.name.partition("/")[2] or model.name
+    return Endpoint(url, name, key or None, variable)
+
+
+def _split(base: str) -> SplitResult | None:
+    """The parts of an http address; None for anything else."""
+    try:
+        parts = urlsplit(base)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme in {"http", "https"} and parts.hostname else None

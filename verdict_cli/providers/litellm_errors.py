@@ -1,0 +1,122 @@
+"""Every exception of litellm, and the error of ours that it is: the one place where they are translated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.providers.statuses import clean, detail_of, error_of, retry_after
+
+Ours = ProviderError | ReplyError
+_Translate = Callable[[str, Any], Ours]
+
+
+def _by_status(name: str, problem: Any) -> Ours:
+    """litellm gives some statuses a class of their own and puts the rest under a neighbour's: the status decides."""
+    status = int(getattr(problem, "status_code", 0) or 0)
+    if status < 300:
+        return Retryable(f"model {name}: {said(problem)}", kind="unavailable", status=status)
+    body = getattr(problem, "body", None)
+    code = str(body.get("code") or "") if isinstance(body, Mapping) else ""
+    response = getattr(problem, "response", None)
+    headers = getattr(problem, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+    address = f"the provider of {name}"
+    return error_of(status, said(problem), code, model=name, url=address, retry_after_s=retry_after(headers))
+
+
+def _passing(kind: str) -> _Translate:
+    return lambda name, problem: Retryable(
+        f"model {name}: {said(problem)}", kind=kind, status=int(getattr(problem, "status_code", 0) or 0)
+    )
+
+
+def _rejected(kind: str, hint: str = "") -> _Translate:
+    return lambda name, problem: Rejected(
+        f"model {name} rejected the request: {said(problem)}", kind=kind, hint=hint, status=400
+    )
+
+
+def _refused(hint: str) -> _Translate:
+    return lambda name, problem: Refused(f"model {name}: {said(problem)}", hint=hint)
+
+
+def _bad_request(name: str, problem: Any) -> Ours:
+    return (
+        _unknown(name, problem) if "LLM Provider NOT provided" in str(problem) else _by_status(name, problem)
+    )
+
+
+def _unknown(name: str, problem: Any) -> Ours:
+    return Refused(
+        f"no provider is known for the model {name!r}",
+        hint="write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
+        "or openai/NAME with api_base for an OpenAI-compatible server",
+    )
+
+
+def _unreadable(name: str, problem: Any) -> Ours:
+    return ReplyError(f"model {name}: {said(problem)}", kind="unreadable")
+
+
+_SHORTEN = "shorten the prompt or the row, or use a model with a larger context window"
+_WITHOUT = "remove that argument from the model, or use a model that takes it"
+
+TABLE: Mapping[str, _Translate] = {
+    "APIConnectionError": _passing("unavailable"),
+    "APIError": _by_status,
+    "APIResponseValidationError": _passing("unavailable"),
+    "AuthenticationError": _by_status,
+    "BadGatewayError": _by_status,
+    "BadRequestError": _bad_request,
+    "BlockedPiiEntityError": _rejected("content-filter"),
+    "BudgetExceededError": _refused("litellm's own budget is spent: raise it or remove it"),
+    "ContentPolicyViolationError": _rejected("content-filter"),
+    "ContextWindowExceededError": _rejected("context-too-long", _SHORTEN),
+    "GuardrailRaisedException": _rejected("content-filter"),
+    "ImageFetchError": _rejected("rejected"),
+    "InternalServerError": _by_status,
+    "InvalidRequestError": _by_status,
+    "JSONSchemaValidationError": _unreadable,
+    "LiteLLMUnknownProvider": _unknown,
+    "MidStreamFallbackError": _passing("unavailable"),
+    "MockException": _by_status,
+    "ModelNotMappedError": _refused("check the model's name"),
+    "ModifyResponseException": _rejected("content-filter"),
+    "NotFoundError": _by_status,
+    "OpenAIError": _passing("unavailable"),
+    "PaymentRequiredError": _refused("add credit, or use another key"),
+    "PermissionDeniedError": _by_status,
+    "RateLimitError": _by_status,
+    "RejectedRequestError": _rejected("rejected"),
+    "SensitiveDataRouteException": _rejected("content-filter"),
+    "ServiceUnavailableError": _by_status,
+    "Timeout": _passing("timeout"),
+    "UnprocessableEntityError": _by_status,
+    "UnsupportedParamsError": _rejected("rejected", _WITHOUT),
+    "VectorStoreSearchError": _rejected("rejected"),
+}
+"""Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
+
+
+def translate(name: str, problem: BaseException) -> Ours:
+    """Our error for what litellm raised when it called the model of this name."""
+    for parent in type(problem).__mro__:
+        if parent.__name__ in TABLE:
+            return TABLE[parent.__name__](name, problem)
+    if isinstance(problem, ImportError):
+        return Refused(f"model {name}: {said(problem)}", hint="install the package that it names")
+    if isinstance(problem, TimeoutError):
+        return Retryable(f"model {name}: {said(problem)}", kind="timeout")
+    if isinstance(problem, OSError):
+        return Retryable(f"model {name}: {said(problem)}", kind="unavailable")
+    return Rejected(f"model {name}: {type(problem).__name__}: {said(problem)}")
+
+
+def said(problem: BaseException) -> str:
+    """The provider's own words in an exception of litellm, without the class names that it puts before them."""
+    words = str(getattr(problem, "message", "") or problem)
+    _, found, provider_words = words.partition("Exception - ")
+    words = provider_words if found else words.removeprefix(f"litellm.{type(problem).__name__}: ")
+    detail, _ = detail_of(words.encode("utf-8", "replace"))
+    return clean(detail)

@@ -1,0 +1,57 @@
+"""Log-probabilities as they are written, to the one shape that the program knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.values import Alternative
+
+
+def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
+    """For each position its alternatives, the chosen token first and once.
+
+    A position is a list of ``{"token", "logprob"}``, or the OpenAI API's ``{"token", "logprob", "top_logprobs"}``;
+    the whole may stand under the API's ``content`` key. A missing or null ``logprob`` becomes NaN: whoever reads
+    the distribution decides what that means. None for null. Raises ValueError for any other shape.
+    """
+    if isinstance(positions, Mapping):
+        positions = positions.get("content")
+    if positions is None:
+        return None
+    if not _is_list(positions):
+        raise ValueError(f"logprobs must be a list of positions, not {_kind(positions)}")
+    return tuple(_position(position) for position in positions)
+
+
+def _position(position: Any) -> tuple[Alternative, ...]:
+    if _is_list(position):
+        return tuple(_alternative(item) for item in position)
+    chosen = _alternative(position)
+    others = position.get("top_logprobs")
+    if others is None:
+        return (chosen,)
+    if not _is_list(others):
+        raise ValueError(f"top_logprobs must be a list, not {_kind(others)}")
+    listed = (_alternative(item) for item in others)
+    return (chosen, *(other for other in listed if other.token != chosen.token))
+
+
+def _alternative(item: Any) -> Alternative:
+    if not isinstance(item, Mapping) or not isinstance(item.get("token"), str):
+        raise ValueError("an alternative must be a mapping with a token, such as {token: A, logprob: -0.1}")
+    logprob = item.get("logprob")
+    if logprob is None:
+        return Alternative(item["token"], math.nan)
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        raise ValueError(f"the logprob of {item['token']!r} must be a number, not {_kind(logprob)}")
+    return Alternative(item["token"], float(logprob))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -1,0 +1,67 @@
+"""What a call costs: the pipeline's own prices, else those in litellm's data file, read without importing litellm."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.models import Model
+from verdict_cli.values import Usage
+
+_FILE = "model_prices_and_context_window_backup.json"
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float | None:
+    """Dollars for one call; None where the price or the usage is unknown.
+
+    ``cached_tokens`` are those of the prompt that the provider charged at its price for cached ones.
+    """
+    if usage is None:
+        return None
+    if model.cost is not None:
+        per_token = model.cost.input_per_million, model.cost.output_per_million
+        return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
+    prices = prices_of(model.name)
+    if prices is None:
+        return None
+    tier = _tier(prices, usage.prompt_tokens)
+    read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
+    if read is None or write is None:
+        return None
+    cached = prices.get(f"cache_read_input_token_cost{tier}", read)
+    fresh = usage.prompt_tokens - cached_tokens
+    return float(fresh * read + cached_tokens * cached + usage.completion_tokens * write)
+
+
+@lru_cache(maxsize=256)
+def prices_of(name: str) -> Mapping[str, Any] | None:
+    """litellm's entry for a model's name (``openai/NAME`` stands there as ``NAME``), None where it has none."""
+    text = _text()
+    for spelling in (name, name.removeprefix("openai/")):
+        found = re.search(re.escape(json.dumps(spelling)) + r"\s*:\s*(?=\{)", text)
+        if found:
+            entry, _ = json.JSONDecoder().raw_decode(text, found.end())
+            return entry if isinstance(entry, dict) else None
+    return None
+
+
+def _text() -> str:
+    """The file's text. Only the entries asked for are parsed: the whole would take tens of megabytes."""
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return ""
+    path = Path(spec.origin).with_name(_FILE)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _tier(prices: Mapping[str, Any], prompt_tokens: int) -> str:
+    """The ending of the price keys for a prompt this long, such as ``_above_272k_tokens``."""
+    limits = [int(found[1]) for key in prices if (found := _TIER.fullmatch(key))]
+    passed = [limit for limit in limits if prompt_tokens > 1000 * limit]
+    return f"_above_{max(passed)}k_tokens" if passed else ""

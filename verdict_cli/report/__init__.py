@@ -1,0 +1,21 @@
+"""A run's report: built once as a value, then laid out for a terminal, Markdown, JSON, HTML and JUnit."""
+
+from verdict_cli.report.as_json import full, summary
+from verdict_cli.report.html import html
+from verdict_cli.report.junit import junit
+from verdict_cli.report.markdown import markdown
+from verdict_cli.report.report import Comparison, Report, Standing, build
+from verdict_cli.report.terminal import terminal
+
+__all__ = [
+    "Comparison",
+    "Report",
+    "Standing",
+    "build",
+    "full",
+    "html",
+    "junit",
+    "markdown",
+    "summary",
+    "terminal",
+]

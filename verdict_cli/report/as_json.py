@@ -1,0 +1,55 @@
+"""The report as JSON: the short document of `--json`, and all of it for `report.json`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from verdict_cli.report.report import Report
+
+
+def summary(report: Report) -> dict[str, Any]:
+    """The document that `verdict run --json` prints (language.md, section 12)."""
+    facts = report.facts
+    return {
+        "run": report.run,
+        "status": facts.status,
+        "rows": facts.rows,
+        "failed": facts.failed,
+        "calls": facts.calls,
+        "cost_usd": facts.cost_usd,
+        "evaluations": {
+            name: {
+                metric: {"value": figure.value, "low": figure.low, "high": figure.high, "n": figure.n}
+                for metric, figure in measures.figures.items()
+            }
+            for name, measures in report.measures.items()
+        },
+        "gates": [
+            {"metric": gate.metric, "passed": gate.passed, "value": gate.value, "limit": gate.limit}
+            for gate in report.gates
+        ],
+    }
+
+
+def full(report: Report) -> dict[str, Any]:
+    """Everything that the report holds: the content of `report.json`."""
+    return {
+        "run": report.run,
+        "passed": report.passed,
+        "facts": {**asdict(report.facts), "floors": list(report.facts.floors)},
+        "evaluations": {
+            name: {**asdict(measures), "warnings": list(measures.warnings), "bounds": _lists(measures.bounds)}
+            for name, measures in report.measures.items()
+        },
+        "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
+        "published": {
+            name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
+            for name, comparison in report.comparisons.items()
+        },
+        "files": list(report.files),
+    }
+
+
+def _lists(bounds: Any) -> dict[str, list[float]]:
+    return {metric: list(ends) for metric, ends in bounds.items()}

@@ -1,0 +1,118 @@
+"""A plan as a picture: a tree of lines, Mermaid, SVG, or the JSON of language.md, section 12."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from verdict_cli.plan import Asked, Node, Plan
+
+
+def as_mapping(plan: Plan) -> dict[str, Any]:
+    """`{"nodes", "edges", "roots", "leaves", "outputs"}`: ids as in result columns, edges sorted."""
+    return {
+        "nodes": [{"id": node.id, "unit": node.unit.type_name} for node in plan.nodes],
+        "edges": [list(edge) for edge in plan.edges],
+        "roots": [node.id for node in plan.nodes if not node.parents],
+        "leaves": [node.id for node in plan.nodes if not node.children],
+        "outputs": [plan.nodes[index].id for index in plan.outputs],
+    }
+
+
+def as_tree(plan: Plan) -> str:
+    """One line a node in order of definition: what it is, what it follows, what it gives, what was cast."""
+    width = max(len(node.id) for node in plan.nodes)
+    lines = [f"{plan.name}: {len(plan.nodes)} units, {_calls(plan)} model calls a row"]
+    for node in plan.nodes:
+        before = ", ".join(plan.nodes[parent].id for parent in node.parents)
+        after = f" <- {before}" if before else ""
+        mark = "=>" if node.index in plan.outputs else "  "
+        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_what(node)}{after}")
+        lines += [
+            f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
+            for cast in node.casts
+            if cast.from_field
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def as_mermaid(plan: Plan) -> str:
+    """A Mermaid flowchart."""
+    lines = ["flowchart TD"]
+    for node in plan.nodes:
+        shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
+        lines.append(
+            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node)}".replace('"', "#quot;"))
+        )
+    lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
+    return "\n".join(lines) + "\n"
+
+
+_WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
+
+
+def as_svg(plan: Plan) -> str:
+    """A drawing in ranks from top to bottom, in the reader's own colours."""
+    ranks: dict[int, list[Node]] = {}
+    for node in plan.nodes:
+        ranks.setdefault(depth(plan, node), []).append(node)
+    widest = max(len(rank) for rank in ranks.values())
+    width = widest * (_WIDTH + _ACROSS) + _ACROSS
+    height = len(ranks) * (_HEIGHT + _DOWN) + _DOWN // 2
+    place: dict[int, tuple[float, float]] = {}
+    for level, rank in ranks.items():
+        left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
+        for at, node in enumerate(rank):
+            place[node.index] = (left + at * (_WIDTH + _ACROSS), _DOWN / 2 + level * (_HEIGHT + _DOWN))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="{escape(plan.name)}">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>',
+    ]
+    for node in plan.nodes:
+        x, y = place[node.index]
+        for parent in node.parents:
+            px, py = place[parent]
+            middle = (py + _HEIGHT + y) / 2
+            parts.append(
+                f'<path d="M{px + _WIDTH / 2:g} {py + _HEIGHT:g} C{px + _WIDTH / 2:g} {middle:g} {x + _WIDTH / 2:g} {middle:g} '
+                f'{x + _WIDTH / 2:g} {y:g}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
+            )
+    for node in plan.nodes:
+        x, y = place[node.index]
+        thick = 2.5 if node.index in plan.outputs else 1
+        parts.append(
+            f"<g><title>{escape(node.id)}: {escape(_what(node))}</title>"
+            f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" fill="none" stroke="currentColor" stroke-width="{thick}"/>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(node.unit.type_name))}</text></g>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def depth(plan: Plan, node: Node) -> int:
+    """The number of links on the longest way from a root."""
+    ranks: list[int] = []
+    for each in plan.nodes[: node.index + 1]:
+        ranks.append(1 + max((ranks[parent] for parent in each.parents), default=-1))
+    return ranks[node.index]
+
+
+def _what(node: Node) -> str:
+    given = ", ".join(f"{name}: {kind.spell()}" for name, kind in node.output.fields.items())
+    pinned = ", pinned" if node.pinned else ""
+    return f"{node.unit.type_name}{pinned} ({given})"
+
+
+def _calls(plan: Plan) -> int:
+    """Model calls that one row makes when every first reply can be read."""
+    count = 0
+    for node in plan.nodes:
+        if isinstance(node.work, Asked) and not node.pinned:
+            count += len(node.work.unit.arrangements(0)) * (2 if node.work.reading.then else 1)
+    return count
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 26 else f"{text[:25]}…"

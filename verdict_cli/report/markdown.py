@@ -1,0 +1,140 @@
+"""The report as Markdown that fits a comment on a pull request (GitHub takes 65,536 characters)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.report import words
+from verdict_cli.report.report import Comparison, Report
+
+MOST_CHARACTERS = 60_000
+MOST_LABELS = 12
+MOST_GROUPS = 20
+
+_PLAIN = re.compile(r"[^\w .,:/()=+%–…≥≤-]|_|(?<=:)/")
+SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
+
+
+def safe(text: str) -> str:
+    """Text from data as plain characters: whatever Markdown or HTML would read is an entity."""
+    return _PLAIN.sub(lambda match: f"&#{ord(match.group())};", words.visible(text, 300))
+
+
+def code(text: str) -> str:
+    """Text from data in a code element, where no name is a mention and no address a link."""
+    return f"<code>{safe(text)}</code>"
+
+
+def markdown(report: Report) -> str:
+    """The report; the least important parts are left out where it would not fit, saying so."""
+    head = [*_head(report), *_gates(report)]
+    parts = [
+        part
+        for name, measures in report.measures.items()
+        for part in _evaluation(name, measures, report.comparisons.get(name))
+    ]
+    tail = [*_failures(report), *_files(report)]
+    room = MOST_CHARACTERS - sum(len(part) + 2 for part in (*head, *tail))
+    kept: list[str] = []
+    for part in parts:
+        room -= len(part) + 2
+        if room < 200:
+            kept.append("The rest stands in `report.html`.")
+            break
+        kept.append(part)
+    return "\n\n".join((*head, *kept, *tail)) + "\n"
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+    rule = ["---:" if index in right else "---" for index in range(len(headers))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
+
+
+def _head(report: Report) -> list[str]:
+    parts = [f"## {safe(report.facts.name)}"]
+    parts += [f"> **{safe(notice)}**" for notice in words.notices(report)]
+    parts.append(" · ".join(f"{name} {safe(text)}" for name, text in words.facts(report.facts)))
+    return parts
+
+
+def _gates(report: Report) -> list[str]:
+    if not report.gates:
+        return []
+    rows = [
+        (
+            SIGNS[gate.verdict],
+            code(gate.metric),
+            words.number(gate.value),
+            safe(gate.rule),
+            safe(gate.reason),
+        )
+        for gate in report.gates[:50]
+    ]
+    return ["### Gates", _table(("", "figure", "value", "limit", "why"), rows, (2,))]
+
+
+def _evaluation(name: str, measures: Measures, comparison: Comparison | None) -> list[str]:
+    kind = f" ({measures.kind})" if measures.kind else ""
+    rows = [_row(metric, figure) for metric, figure in words.plain(measures.figures.items())]
+    headers = ("figure", "value", "95% interval", "n", "")
+    parts = [f"### {safe(name)}{kind}", _table(headers, rows, (1, 3))]
+    parts += [safe(line) for line in words.coverage(measures)]
+    parts += [f"> {code(line)}" for line in measures.warnings]
+    if comparison is not None:
+        parts += _comparison(comparison)
+    confusion = measures.figures.get("confusion")
+    if confusion is not None and confusion.value is not None:
+        parts.append(_confusion(confusion))
+    for expression, groups in measures.groups.items():
+        shown = list(groups.items())[:MOST_GROUPS]
+        grouped = [
+            (code(value), *_row(metric, figure)[:4])
+            for value, figures in shown
+            for metric, figure in words.plain(figures.items())
+        ]
+        more = f" ({len(groups) - len(shown)} more in `report.html`)" if len(groups) > len(shown) else ""
+        table = _table((code(expression), *headers[:4]), grouped, (2, 4))
+        parts.append(f"<details><summary>by {code(expression)}{more}</summary>\n\n{table}\n\n</details>")
+    return parts
+
+
+def _row(metric: str, figure: Figure) -> tuple[str, str, str, str, str]:
+    interval = words.interval(figure.low, figure.high)
+    return metric, words.number(figure.value), interval, str(figure.n), safe(figure.reason)
+
+
+def _comparison(comparison: Comparison) -> list[str]:
+    rows = [
+        (
+            f"**{code(row.judge)}**" if row.ours else code(row.judge),
+            words.number(row.value),
+            words.interval(row.low, row.high),
+            words.standing(row),
+        )
+        for row in comparison.standings
+    ]
+    return [
+        f"Beside {safe(comparison.source)}, {safe(comparison.place)}:",
+        _table(("judge", comparison.metric, "95% interval", ""), rows, (1,)),
+    ]
+
+
+def _confusion(figure: Figure) -> str:
+    labels, counts = figure.value["labels"], figure.value["counts"]
+    if len(labels) > MOST_LABELS:
+        return f"The confusion matrix of {len(labels)} labels stands in `report.html`."
+    names = [code(words.label(name)) for name in labels]
+    rows = [(name, *map(str, row)) for name, row in zip(names, counts, strict=True)]
+    return _table(("target ↓ prediction →", *names), rows, range(1, len(names) + 1))
+
+
+def _failures(report: Report) -> list[str]:
+    rows = [(code(kind), str(count)) for kind, count in words.failures(report.facts)]
+    return ["### Failed rows", _table(("kind", "rows"), rows, (1,))] if rows else []
+
+
+def _files(report: Report) -> list[str]:
+    files = ", ".join(code(file) for file in report.files)
+    return [f"Files in {code(report.run)}: {files}" if files else f"Files in {code(report.run)}"]

@@ -1,0 +1,86 @@
+"""Everything that a run's report says, as one value: the renderers only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.evaluate.gates import GateOutcome
+from verdict_cli.spec.evaluate import LOWER_IS_BETTER, Published
+from verdict_cli.values import RunFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One row of a published table, or this run's own (`ours`) among them; `value` is a fraction, None if undefined.
+
+    `own` marks the method that the published source itself proposes.
+    """
+
+    judge: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    ours: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An evaluation's figure among the rows of a published table, the best first."""
+
+    metric: str
+    source: str
+    place: str
+    standings: tuple[Standing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it."""
+
+    run: str
+    facts: RunFacts
+    measures: Mapping[str, Measures]
+    gates: tuple[GateOutcome, ...]
+    comparisons: Mapping[str, Comparison]
+    files: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate passed."""
+        return all(gate.passed for gate in self.gates)
+
+
+def build(
+    run: str | Path,
+    facts: RunFacts,
+    measures: Mapping[str, Measures],
+    gates: Sequence[GateOutcome] = (),
+    *,
+    published: Mapping[str, Published] | None = None,
+    files: Sequence[str] = (),
+) -> Report:
+    """The report of a run; `published` is evaluation -> the table that its `published:` names."""
+    comparisons = {
+        name: _compared(table, measures[name].figures.get(table.metric), facts.name)
+        for name, table in (published or {}).items()
+        if name in measures
+    }
+    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files))
+
+
+def _compared(table: Published, figure: Figure | None, name: str) -> Comparison:
+    scale = 100 if table.unit == "percent" else 1
+    rows = [Standing(row.judge, row.value / scale, own=row.own) for row in table.rows]
+    if figure is None:
+        rows.append(Standing(name, None, ours=True))
+    else:
+        rows.append(Standing(name, figure.value, figure.low, figure.high, ours=True))
+    better = 1 if table.metric in LOWER_IS_BETTER else -1
+    rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
+    place = f"table {table.table}" if isinstance(table.table, int) else table.table
+    place += f", page {table.page}" if table.page is not None else ""
+    return Comparison(table.metric, table.source, place, tuple(rows))

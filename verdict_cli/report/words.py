@@ -1,0 +1,119 @@
+"""How facts and figures read in a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.report.report import Report, Standing
+from verdict_cli.values import RunFacts
+
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def visible(text: str, most: int = 0) -> str:
+    """The text with control, direction and unpaired surrogate characters as escapes; cut at `most` characters."""
+    shown = _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+    return f"{shown[: most - 1]}…" if most and len(shown) > most else shown
+
+
+def number(value: float | None) -> str:
+    """Counts as they are, else three decimals, or four digits of large and tiny numbers; a dash where there is none."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value and (abs(value) >= 1000 or abs(value) < 0.001):
+        return f"{value:.4g}"
+    return f"{value:.3f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """`[0.730, 0.808]`, empty where there is none."""
+    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def sentence(figure: Figure) -> str:
+    """`0.771 [0.730, 0.808] n=450`."""
+    parts = [number(figure.value), interval(figure.low, figure.high), f"n={figure.n}"]
+    return " ".join(part for part in parts if part)
+
+
+def label(value: Any) -> str:
+    """A label of the data; the label None stands for "no prediction"."""
+    return "(none)" if value is None else visible(str(value), 40)
+
+
+def money(cost_usd: float | None) -> str:
+    """Dollars, `unknown` where a price is."""
+    if cost_usd is None:
+        return "unknown"
+    return f"${cost_usd:.2f}" if cost_usd >= 1 or not cost_usd else f"${cost_usd:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3 min 20 s`, `1 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def facts(run: RunFacts) -> list[tuple[str, str]]:
+    """The run's facts as (name, text), in the order in which a report gives them."""
+    calls = f"{run.calls:,}" + (f" ({run.recalled:,} from the journal)" if run.recalled else "")
+    found = [
+        ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),
+        ("failed", f"{run.failed:,}"),
+        ("calls", calls),
+        ("cost", money(run.cost_usd)),
+        ("time", duration(run.wall_s)),
+    ]
+    if run.skipped_bad_rows:
+        found.insert(1, ("skipped bad rows", f"{run.skipped_bad_rows:,}"))
+    if run.models:
+        found.append(("models", ", ".join(visible(name, 60) for name in run.models)))
+    return found
+
+
+def notices(report: Report) -> list[str]:
+    """What a reader must know before the figures."""
+    found = [f"{visible(name)} is a floor to beat, not a judge" for name in report.facts.floors]
+    if report.facts.status != "finished":
+        found.append(f"the run is {visible(report.facts.status)}: these figures are of the rows done so far")
+    return found
+
+
+def coverage(measures: Measures) -> list[str]:
+    """What is left out of an evaluation's figures, and what that could change; empty when nothing is."""
+    found = []
+    if measures.coverage is None:
+        found.append("no row can be measured")
+    elif measures.missing:
+        of = measures.rows - measures.unlabelled
+        share = f"{measures.coverage:.3f}" if measures.coverage < 0.9995 else "just under 1"
+        found.append(f"coverage {share}: {measures.missing} of {of} rows have no prediction")
+    for metric, (low, high) in measures.bounds.items():
+        found.append(f"with these rows, {metric} could be {number(low)} to {number(high)}")
+    if measures.unlabelled:
+        found.append(f"{measures.unlabelled} rows have no target and are left out")
+    return found
+
+
+def standing(row: Standing) -> str:
+    """Whose row of a comparison it is: `this run`, `the paper's own`, or nothing."""
+    return "this run" if row.ours else "the paper's own" if row.own else ""
+
+
+def failures(run: RunFacts) -> list[tuple[str, int]]:
+    """Failed rows by kind, the most frequent first."""
+    return sorted(((visible(kind), count) for kind, count in run.failures.items()), key=lambda item: -item[1])
+
+
+def plain(figures: Iterable[tuple[str, Figure]]) -> list[tuple[str, Figure]]:
+    """The figures that are one number."""
+    return [(metric, figure) for metric, figure in figures if metric != "confusion"]

@@ -1,0 +1,27 @@
+"""What running a row needs from outside: a way to ask, a seed, and time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from verdict_cli.values import Ask, Output
+
+
+@dataclass
+class Context:
+    """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan."""
+
+    ask: Ask
+    seed: int = 0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: random.Random = field(default_factory=random.Random)
+    pinned: dict[int, Output | None] = field(default_factory=dict)
+
+
+def draw(seed: int, row_id: str | int, node: str) -> int:
+    """A number of 64 bits that depends on these three alone, on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}|{row_id}|{node}".encode(), digest_size=8).digest())

@@ -1,0 +1,146 @@
+"""One node at one row: from its parents' outputs to its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.expressions import follow
+from verdict_cli.plan import Asked, Mapped, Node, Pooled
+from verdict_cli.runtime.attempts import Asking, answer, suffixed
+from verdict_cli.runtime.context import Context, draw
+from verdict_cli.templates import insert
+from verdict_cli.units import shown
+from verdict_cli.values import Call, Output, Request, Row
+
+
+def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]) -> Output:
+    """The output of a node that calls no model. RowError when it cannot be computed from these values."""
+    values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
+    before = [outputs[parent] for parent in node.parents]
+    work = node.work
+    if isinstance(work, Mapped):
+        scope = values | {"outputs": before}
+        output = {name: expression(scope) for name, expression in work.map}
+    else:
+        assert isinstance(work, Pooled)
+        output = _pool(work, before)
+    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
+    broken = _broken_rule(node, values | {"response": output, "output": output})
+    if broken:
+        raise RowError(broken, kind="invalid")
+    return _propagated(node, values, output, output)
+
+
+async def ask(
+    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
+) -> Output:
+    """The output of a node that calls a model. Raises ReplyError, ProviderError or RowError."""
+    work = node.work
+    assert isinstance(work, Asked)
+    values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings}
+    given = _input(node, row, previous)
+    values["input"] = given
+    for letter, option in work.options:
+        given[letter] = insert(option(values))
+    arrangements = work.unit.arrangements(draw(context.seed, row.id, node.id))
+    responses = []
+    for place, arrangement in enumerate(arrangements):
+        seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
+
+        def accept(response: dict[str, Any], arrangement: tuple[int, ...] = arrangement) -> None:
+            alone = len(arrangements) == 1
+            output = work.unit.settle([response], [arrangement], given) if alone else response
+            broken = _broken_rule(node, values | {"response": response, "output": output})
+            if broken:
+                raise ReplyError(broken, kind="invalid")
+
+        responses.append(await _asked(node, work, row, seen, place, accept, context, calls))
+    output = work.unit.settle(responses, arrangements, given)
+    if work.kept is not None:
+        output = {name: output[name] for name in work.kept if name in output}
+    return _propagated(node, values, responses[0], output)
+
+
+async def _asked(
+    node: Node, work: Asked, row: Row, values: Mapping[str, Any], place: int, accept: Any, context: Context, calls: list[Call]
+) -> dict[str, Any]:
+    """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
+    rendered = work.prompt.render(values)
+    reading, then = work.reading, work.reading.then
+    first = place if then is None else 2 * place
+    request = Request(
+        row=row,
+        node=node.id,
+        model=work.models[0],
+        messages=suffixed(rendered.messages, work.suffix),
+        call=first,
+        json_schema=reading.json_schema,
+        top_logprobs=reading.top_logprobs,
+        support=reading.support,
+        inserted=rendered.inserted,
+        seed=context.seed,
+    )
+    if then is None:
+        response, _ = await answer(Asking(request, work.models, reading, accept), context, calls)
+        return response
+    _, reply = await answer(Asking(request, work.models, reading, _anything), context, calls)
+    second = Request(
+        row=row,
+        node=node.id,
+        model=work.follow_up[0],
+        messages=then.messages(reply.text),
+        call=first + 1,
+        json_schema=then.reading.json_schema,
+        inserted=(reply.text,),
+        seed=context.seed,
+    )
+    response, _ = await answer(Asking(second, work.follow_up, then.reading, accept), context, calls)
+    return response
+
+
+def _anything(response: dict[str, Any]) -> None:
+    """Accepts every response."""
+
+
+def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+    values = {"source": row.source, "previous": previous}
+    given = {}
+    for cast in node.casts:
+        if cast.path is None:
+            given[cast.field] = []
+            continue
+        try:
+            given[cast.field] = cast.type.read(follow(cast.path, values))
+        except ReplyError as error:
+            raise RowError(f"the input field {cast.field!r}: {error.message}", kind="input") from None
+    return given
+
+
+def _pool(work: Pooled, before: Sequence[Output | None]) -> dict[str, Any]:
+    left = [place for place, output in enumerate(before) if output is not None]
+    if len(left) < work.unit.quorum:
+        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
+    weights = None if work.weights is None else [work.weights[place] for place in left]
+    pooled = {}
+    for name, numbers in work.fields:
+        values = []
+        for place in left:
+            output = before[place]
+            assert output is not None
+            values.append(numbers[place](output[name]))
+        pooled[name] = work.unit.pool(values, weights)
+    return work.unit.settle(pooled)
+
+
+def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
+    """The first `validate` rule that is not true, empty when all hold."""
+    return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
+
+
+def _propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
+    if not node.propagate:
+        return output
+    scope = {**values, "response": response, "output": output}
+    return {name: expression(scope) for name, expression in node.propagate}

@@ -1,0 +1,123 @@
+"""One row through a plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError
+from verdict_cli.plan import Asked, Plan
+from verdict_cli.runtime.context import Context
+from verdict_cli.runtime.node import ask, compute
+from verdict_cli.values import Call, Failure, Output, Result, Row
+
+PINNED_ROW = Row(-1, "pinned", {})
+"""The row under which the calls of pinned units are recorded."""
+
+
+async def run_row(plan: Plan, row: Row, context: Context) -> Result:
+    """The row's outcome. A failure is a value of it; only Refused is raised, and stops the run.
+
+    Every unit that does not depend on a failed one is still run, so that the outcome does not depend on which
+    call came back first; the failure reported is that of the first failed unit in order of definition.
+    """
+    return await _Walk(plan, row, context, dict(context.pinned)).run()
+
+
+async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
+    """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
+    if not any(node.pinned for node in plan.nodes):
+        return {}, ()
+    walk = _Walk(plan, PINNED_ROW, context, {}, pinned=True)
+    result = await walk.run()
+    if result.failure is not None:
+        failure = result.failure
+        raise PinnedError(
+            f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}",
+            hint="every row shares its result, so no row was asked",
+        )
+    return {node.index: walk.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
+
+
+class _Walk:
+    """The state of one row: what is finished, what waits for how many parents, what failed."""
+
+    def __init__(
+        self, plan: Plan, row: Row, context: Context, known: dict[int, Output | None], *, pinned: bool = False
+    ) -> None:
+        self.plan = plan
+        self.row = row
+        self.context = context
+        self.outputs: list[Output | None] = [known.get(node.index) for node in plan.nodes]
+        self.previous: dict[str, Any] = {plan.nodes[index].id: output for index, output in known.items()}
+        self.calls: list[list[Call]] = [[] for _ in plan.nodes]
+        self.failures: dict[int, Failure] = {}
+        self.todo = {node.index for node in plan.nodes if node.pinned == pinned and node.index not in known}
+        self.waiting = {index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo}
+        self.ready = deque(sorted(index for index, count in self.waiting.items() if not count))
+
+    async def run(self) -> Result:
+        """Runs what is ready: a single call is awaited in place, several side by side are tasks."""
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while self.ready or running:
+                while self.ready:
+                    index = self.ready.popleft()
+                    if not isinstance(self.plan.nodes[index].work, Asked):
+                        self._compute(index)
+                    elif not self.ready and not running:
+                        await self._ask(index)
+                    else:
+                        running.add(asyncio.create_task(self._ask(index)))
+                if running:
+                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.gather(*running, return_exceptions=True)
+        return self._result()
+
+    def _compute(self, index: int) -> None:
+        node = self.plan.nodes[index]
+        try:
+            output = compute(node, self.row, self.outputs, self.previous)
+        except RowError as error:
+            self._failed(index, error.failure, str(error))
+        else:
+            self._finished(index, output)
+
+    async def _ask(self, index: int) -> None:
+        node = self.plan.nodes[index]
+        try:
+            output = await ask(node, self.row, self.previous, self.context, self.calls[index])
+        except Refused:
+            raise
+        except (ReplyError, ProviderError, RowError) as error:
+            self._failed(index, error.failure, str(error))
+        else:
+            self._finished(index, output)
+
+    def _finished(self, index: int, output: Output | None) -> None:
+        self.outputs[index] = output
+        self.previous[self.plan.nodes[index].id] = output
+        for child in self.plan.nodes[index].children:
+            if child in self.todo:
+                self.waiting[child] -= 1
+                if not self.waiting[child]:
+                    self.ready.append(child)
+
+    def _failed(self, index: int, kind: str, message: str) -> None:
+        node = self.plan.nodes[index]
+        if node.skips:
+            self._finished(index, None)
+        else:
+            self.failures[index] = Failure(kind, message, node.id)
+
+    def _result(self) -> Result:
+        failure = self.failures[min(self.failures)] if self.failures else None
+        calls = tuple(call for made in self.calls for call in made)
+        return Result(self.row, tuple(self.outputs), failure, calls)

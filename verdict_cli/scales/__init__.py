@@ -1,0 +1,67 @@
+"""Scales: the domain that a judge's values must be in (language.md, section 3; paper, section 3.1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag
+
+from verdict_cli.scales.boolean import Boolean
+from verdict_cli.scales.continuous import Continuous
+from verdict_cli.scales.discrete import Categories, Discrete
+
+Scale = Boolean | Discrete | Continuous
+"""The registry: a new scale is a file in this folder and a name in this line."""
+
+LIKERT = Discrete(range=(1, 5))
+
+NAMED: dict[str, Scale] = {"likert": LIKERT, "boolean": Boolean()}
+"""The scales that every pipeline can name."""
+
+_KEYS = {"boolean": {"yes", "no"}, "discrete": {"range", "values", "scores"}, "continuous": {"min", "max"}}
+
+
+def kind_of(value: Any) -> str | None:
+    """The kind of scale that a mapping spells: its `type`, or else the kind that alone has its keys."""
+    if not isinstance(value, dict):
+        return str(value.type) if isinstance(value, Scale) else None
+    if "type" in value:
+        kind = value["type"]
+        return kind if isinstance(kind, str) and kind in _KEYS else None
+    kinds = [kind for kind, keys in _KEYS.items() if keys & value.keys()]
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _spelling(value: Any) -> str | None:
+    return "<name>" if isinstance(value, str) else kind_of(value)
+
+
+ScaleKeys = Annotated[
+    Annotated[Boolean, Tag("boolean")]
+    | Annotated[Discrete, Tag("discrete")]
+    | Annotated[Continuous, Tag("continuous")],
+    Discriminator(kind_of),
+]
+"""A scale written out as a mapping."""
+
+ScaleKey = Annotated[
+    Annotated[str, Tag("<name>")]
+    | Annotated[Boolean, Tag("boolean")]
+    | Annotated[Discrete, Tag("discrete")]
+    | Annotated[Continuous, Tag("continuous")],
+    Discriminator(_spelling),
+]
+"""How a pipeline spells a scale: a name or a mapping."""
+
+__all__ = [
+    "LIKERT",
+    "NAMED",
+    "Boolean",
+    "Categories",
+    "Continuous",
+    "Discrete",
+    "Scale",
+    "ScaleKey",
+    "ScaleKeys",
+    "kind_of",
+]

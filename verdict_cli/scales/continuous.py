@@ -1,0 +1,64 @@
+"""A scale of all numbers between two ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.keys import Keys
+from verdict_cli.scales.word import bare
+
+
+class Continuous(Keys):
+    """Every number from `min` to `max`, both included."""
+
+    type: Literal["continuous"] = "continuous"
+    """The kind of scale."""
+    min: float = 0.0
+    """The smallest value."""
+    max: float = 1.0
+    """The largest value."""
+    end_is_worst: bool = False
+    """Whether `max` is the worst value."""
+
+    def problem(self) -> tuple[str, str, str] | None:
+        """(key, what is wrong, hint) when the scale makes no sense, else None."""
+        if self.min >= self.max:
+            return ("min", f"min {self.min} is not below max {self.max}", "put the smaller number in `min`")
+        return None
+
+    def read(self, value: Any) -> float:
+        """The number that a reply's text or JSON value is; ReplyError when it is none or outside the ends."""
+        number: float | None = None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number = float(value)
+        elif isinstance(value, str):
+            try:
+                number = float(bare(value))
+            except ValueError:
+                number = None
+        if number is None or not math.isfinite(number) or not self.min <= number <= self.max:
+            raise ReplyError(f"{value!r} is not on the scale {self.display()}", kind="off-scale")
+        return number
+
+    def number(self, value: Any) -> float:
+        """The value itself."""
+        return float(value)
+
+    def numeric(self) -> bool:
+        """True."""
+        return True
+
+    def display(self) -> str:
+        """The scale as a prompt names it."""
+        return f"{self.min:g} to {self.max:g}"
+
+    def sentence(self, field: str) -> str:
+        """The sentence added to a prompt."""
+        worst, best = (self.max, self.min) if self.end_is_worst else (self.min, self.max)
+        return f"The {field} must be a number from {self.min:g} to {self.max:g}, where {worst:g} is the worst and {best:g} the best."
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        return {"type": "number", "minimum": self.min, "maximum": self.max}

@@ -1,0 +1,215 @@
+"""The `evaluate:` section: which figures a run is judged by (language.md, section 10)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from verdict_cli.keys import Keys, Seq, Whole
+
+MetricName = Literal[
+    "accuracy",
+    "balanced_accuracy",
+    "precision",
+    "recall",
+    "f1",
+    "mcc",
+    "cohen_kappa",
+    "weighted_kappa",
+    "gwet_ac1",
+    "krippendorff_alpha",
+    "pearson",
+    "spearman",
+    "kendall",
+    "mae",
+    "rmse",
+    "auroc",
+    "average_precision",
+    "brier",
+    "log_loss",
+    "ece",
+    "mean",
+    "median",
+    "variance",
+    "confusion",
+]
+"""Every figure that can be asked for."""
+
+Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
+"""What the predictions and targets of an evaluation are."""
+
+Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
+"""How the rows of one group become one value."""
+
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+OF_PROBABILITY: frozenset[str] = frozenset({"auroc", "average_precision", "brier", "log_loss", "ece"})
+"""Figures of a probability and a target."""
+OF_VALUE: frozenset[str] = frozenset({"mean", "median", "variance"})
+"""Figures of a value alone."""
+LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece"})
+"""Figures that count errors: a drop against a baseline is a rise of these."""
+
+Expression = Annotated[str, Field(min_length=1)]
+
+
+class Reduce(Keys):
+    """How the rows of one group become one, for each expression of the evaluation."""
+
+    prediction: Reducer | None = None
+    """How a group's predictions become one."""
+    target: Reducer | None = None
+    """How a group's targets become one; rows without a target are left out of it."""
+    value: Reducer | None = None
+    """How a group's values become one."""
+    probability: Reducer | None = None
+    """How a group's probabilities become one."""
+
+
+class Evaluation(Keys):
+    """Figures over the rows of a run: a prediction against a target, a probability against a target, or a value alone."""
+
+    prediction: Expression | None = None
+    """Expression for what the pipeline says of the row, such as `output.score`."""
+    target: Expression | None = None
+    """Expression for what is true of the row, such as `source.label`; rows where it is null leave the figures."""
+    value: Expression | None = None
+    """Expression for a number or boolean that is summed up without a target."""
+    positive: str | int | bool | float | None = None
+    """The target that counts as positive in precision, recall, F1 and the figures of a probability."""
+    probability: Expression | None = None
+    """Expression for the probability of `positive`: AUROC, average precision, Brier score, log loss, calibration error."""
+    metrics: Annotated[Seq[MetricName], Field(min_length=1)] | None = None
+    """The figures wanted; without it, all that fit the kind."""
+    by: Seq[Expression] = ()
+    """Expressions; the same figures are given for each value of each."""
+    cluster: Expression | None = None
+    """Expression that is equal for rows whose errors go together, such as `source.document_id`; intervals resample whole clusters."""
+    published: Annotated[str, Field(min_length=1)] | None = None
+    """A YAML file with a paper's table, whose rows are shown beside the run's own; relative to the pipeline file."""
+    group: Expression | None = None
+    """Expression that is equal for rows that `reduce` makes into one before anything is measured."""
+    reduce: Reduce | None = None
+    """How the rows of one group become one."""
+    missing: Literal["exclude", "wrong"] = "exclude"
+    """What becomes of rows without a prediction: they leave the figures, or count as wrong."""
+    kind: Kind | None = None
+    """What predictions and targets are; without it, inferred from their types."""
+    where: Expression | None = None
+    """Expression that is true for the rows to be measured."""
+
+
+class PublishedRow(Keys):
+    """One row of a published table."""
+
+    judge: Annotated[str, Field(min_length=1)]
+    """The judge's name as the table gives it."""
+    value: float
+    """The figure, in the table's unit."""
+    own: bool = False
+    """Whether this row is the method that the source itself proposes."""
+
+
+class Published(Keys):
+    """A table of a paper: the figures that a run is shown beside."""
+
+    source: Annotated[str, Field(min_length=1)]
+    """The paper, well enough described to be found."""
+    table: str | Annotated[int, Whole]
+    """The table's name or number."""
+    page: str | Annotated[int, Whole] | None = None
+    """The page on which it stands."""
+    metric: MetricName
+    """Which of the evaluation's figures the table gives."""
+    unit: Literal["percent", "fraction"]
+    """Whether the values are percentages or fractions of one."""
+    rows: Annotated[Seq[PublishedRow], Field(min_length=1)]
+    """The table's rows."""
+
+
+Trouble = tuple[str, str, str]
+"""Where in the section (`safety.reduce`), what is wrong, and the cure."""
+
+_LABELLED = ("prediction", "target")
+
+
+def problems(name: str, evaluation: Evaluation) -> list[Trouble]:
+    """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
+    return [
+        (f"{name}.{path}" if path else name, message, hint)
+        for path, message, hint in (
+            *_figures(evaluation),
+            *_metrics(evaluation),
+            *_positive(evaluation),
+            *_groups(evaluation),
+        )
+    ]
+
+
+def _figures(evaluation: Evaluation) -> list[Trouble]:
+    found: list[Trouble] = []
+    if evaluation.target is None and evaluation.value is None:
+        key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
+        message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
+        found.append(("", message, "give `prediction` and `target`, `probability` and `target`, or `value`"))
+    elif evaluation.target is not None and not (evaluation.prediction or evaluation.probability):
+        found.append(
+            (
+                "target",
+                "`target` needs a `prediction` or a `probability`",
+                "such as `prediction: output.score`",
+            )
+        )
+    return found
+
+
+def _metrics(evaluation: Evaluation) -> list[Trouble]:
+    found: list[Trouble] = []
+    for index, metric in enumerate(evaluation.metrics or ()):
+        if metric in OF_VALUE:
+            needs: tuple[str, ...] = ("value",)
+        elif metric in OF_PROBABILITY:
+            needs = ("probability", "target")
+        else:
+            needs = _LABELLED
+        lacking = [key for key in needs if getattr(evaluation, key) is None]
+        if lacking:
+            words = " and ".join(f"`{key}`" for key in lacking)
+            found.append(
+                (f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out")
+            )
+        if metric in (evaluation.metrics or ())[:index]:
+            found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
+    return found
+
+
+def _positive(evaluation: Evaluation) -> list[Trouble]:
+    if evaluation.probability is None or evaluation.positive is not None:
+        return []
+    return [
+        (
+            "probability",
+            "`probability` needs `positive`: the target whose probability it is",
+            "such as `positive: unsafe`, or `positive: true` for a boolean target",
+        )
+    ]
+
+
+def _groups(evaluation: Evaluation) -> list[Trouble]:
+    if evaluation.group is None and evaluation.reduce is None:
+        return []
+    if evaluation.group is None:
+        return [("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
+    found: list[Trouble] = []
+    for key in Reduce.model_fields:
+        given = getattr(evaluation, key) is not None
+        reducer = getattr(evaluation.reduce, key, None)
+        if given and reducer is None:
+            path = "reduce" if evaluation.reduce else "group"
+            hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
+            found.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
+        if reducer is not None and not given:
+            found.append(
+                (f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out")
+            )
+    return found

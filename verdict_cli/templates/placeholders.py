@@ -1,0 +1,103 @@
+"""Placeholders: `{source.question}`, `{previous.judge[1].score:.2f}`. Any other brace is literal text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.expressions import ExpressionError, Path, Resolve, follow, spell
+from verdict_cli.templates.insert import insert
+
+ROOTS = ("source", "previous", "input", "unit")
+
+_ROOT = "|".join(ROOTS)
+_OPENING = re.compile(
+    rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[:!}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
+)
+_STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One placeholder: the path as written, what it means, and its format specification."""
+
+    written: Path
+    paths: tuple[Path, ...]
+    many: bool
+    spec: str
+
+    def fill(self, values: Mapping[str, Any]) -> str:
+        """The text that stands in its place. RowError names the placeholder."""
+        try:
+            found = [follow(path, values) for path in self.paths]
+            return insert(found if self.many else found[0], self.spec)
+        except RowError as error:
+            said = error.message
+            name = f"{{{spell(self.written)}}}"
+            raise RowError(
+                said if said.startswith(spell(self.written)) else f"{name}: {said}", kind=error.failure
+            ) from None
+
+
+def parse(text: str, resolve: Resolve, problem: Callable[[str, str], None]) -> tuple[str | Slot, ...]:
+    """The text's literal pieces and slots in turn. What can never be filled is told to `problem(message, hint)`."""
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _OPENING.finditer(text):
+        written = match["root"] + match["rest"]
+        parts.append(text[end : match.start()])
+        end = match.end()
+        if match["escape"]:
+            parts.append((match["doubled"] or "") + "{" + written + "}")
+            continue
+        if match["doubled"] and text[end : end + 1] == "}":
+            problem(f"{{{{{written}}}}} has double braces", f"write {{{written}}}")
+            continue
+        parts.append(match["doubled"] or "")
+        try:
+            path, spec = _path(match["root"], match["rest"])
+            meant = resolve(path)
+        except ExpressionError as error:
+            problem(f"{{{written}}}: {error.message}", error.hint)
+            continue
+        parts.append(Slot(path, meant.paths, meant.many, spec))
+    parts.append(text[end:])
+    return tuple(part for part in parts if part != "")
+
+
+def lookalikes(text: str) -> list[tuple[str, str]]:
+    """(text, nearest root) of each `{word.path}` whose word is nearly a root: literal text, but hardly meant so."""
+    found = []
+    for match in _SIMILAR.finditer(text):
+        close = get_close_matches(match[1].lower(), ROOTS, n=1, cutoff=0.75)
+        if close and match[1] not in ROOTS:
+            found.append((match[0], close[0]))
+    return found
+
+
+def _path(root: str, rest: str) -> tuple[Path, str]:
+    parts: list[str | int] = [root]
+    place = 0
+    while match := _STEP.match(rest, place):
+        name, index, single, double = match.groups()
+        parts.append(
+            int(index)
+            if index is not None
+            else next(text for text in (name, single, double) if text is not None)
+        )
+        place = match.end()
+    tail = rest[place:]
+    if tail.startswith(":"):
+        return tuple(parts), tail[1:]
+    if tail:
+        raise ExpressionError(
+            f"{tail!r} cannot stand in a placeholder",
+            "a path is written `source.question`, `source['my column']`, `previous.judge[1].score`, "
+            "with a format such as `:.2f` behind it; `\\{` makes a brace literal",
+        )
+    return tuple(parts), ""

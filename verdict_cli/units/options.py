@@ -1,0 +1,67 @@
+"""Units that choose among options: letters stand for the options in the prompt, in the order in which they are shown."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.fields import TEXT, FieldType
+from verdict_cli.keys import Seq
+from verdict_cli.units.keys import Asking, Trouble
+
+LETTERS = string.ascii_uppercase
+
+
+class Choosing(Asking):
+    """What units with options share. Option i is shown as letter i of the arrangement."""
+
+    options: Seq[str] | None = None
+    """An expression for each option; the input fields `A`, `B` … where not given."""
+    original: bool = False
+    """Gives on the chosen option's text beside its letter."""
+
+    def count(self) -> int:
+        """How many options there are."""
+        return len(self.options or ()) or 2
+
+    def letters(self) -> tuple[str, ...]:
+        """The options' letters."""
+        return tuple(LETTERS[: self.count()])
+
+    def problem(self) -> Trouble | None:
+        """Two to 26 options."""
+        if not 2 <= self.count() <= len(LETTERS):
+            return (
+                "options",
+                f"{self.count()} options, where 2 to {len(LETTERS)} are possible",
+                "give an expression for each option",
+            )
+        return None
+
+    def wants(self) -> dict[str, FieldType]:
+        """The options' texts, where no expressions give them."""
+        return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
+
+    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """One call, the options as given."""
+        return (tuple(range(self.count())),)
+
+    def listed(self) -> str:
+        """The part of a prompt that shows the options."""
+        return "\n\n".join(
+            f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters()
+        )
+
+
+def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
+    """The input with the options put in the arrangement's order: letter i names option arrangement[i]."""
+    return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
+
+
+def shuffled(count: int, draw: int) -> tuple[int, ...]:
+    """A seeded order of `count` options."""
+    order = list(range(count))
+    random.Random(draw).shuffle(order)
+    return tuple(order)

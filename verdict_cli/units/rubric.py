@@ -1,0 +1,53 @@
+"""`RubricUnit`: writes a rubric, or judges against a given one (the lesson on parsing verdicts)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from verdict_cli.extractors import ExtractKey, build_rubric
+from verdict_cli.extractors.verdict import OUTPUT
+from verdict_cli.fields import FieldType, TextList
+from verdict_cli.keys import Seq, Whole
+from verdict_cli.scales import Scale
+from verdict_cli.units.keys import Asking, Trouble
+
+
+class RubricUnit(Asking):
+    """Without `criteria`: writes a list of them. With `criteria`: judges against them, PASS or FAIL and 0 to 10."""
+
+    unit: Literal["RubricUnit"]
+    """The unit's type."""
+    extract: ExtractKey | None = None  # type: ignore[assignment]
+    """How the response is read; `verdict` with criteria and `structured` without where not given."""
+    criteria: Annotated[Seq[str], Field(min_length=1)] | None = None
+    """The criteria to judge against."""
+    n: Annotated[int, Field(ge=1, le=50), Whole] = 5
+    """How many criteria to write."""
+
+    def problem(self) -> Trouble | None:
+        """`n` belongs to a rubric that is written, not to one that is given."""
+        if self.criteria is not None and "n" in self.model_fields_set:
+            return (
+                "n",
+                "`n` says how many criteria to write, but `criteria` gives them",
+                "leave one of the two out",
+            )
+        return None
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`criteria`, or `verdict` and `score`."""
+        return {"criteria": TextList()} if self.criteria is None else dict(OUTPUT.fields)
+
+    def frame(self, prompt: str) -> str:
+        """Adds the rubric, or asks for one."""
+        if self.criteria is not None:
+            literal = build_rubric(
+                [text.replace("{", "\\{") if text.startswith("{") else text for text in self.criteria]
+            )
+            return f"{prompt}\n\n{literal}"
+        return (
+            "Write a rubric for the task below: {unit.n} criteria, each one sentence that can be checked on its own, "
+            "that does not overlap with the others, and that a good answer meets.\n\n" + prompt
+        )

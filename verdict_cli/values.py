@@ -1,0 +1,159 @@
+"""The values that flow through the program: plain, frozen, knowing nothing but each other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from verdict_cli.models import Model
+
+Output = Mapping[str, Any]
+"""What one unit gives on: field -> value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index."""
+
+    index: int
+    id: str | int
+    source: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One token that could have stood at a position of the reply, with its natural-log probability."""
+
+    token: str
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that one call was charged for."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call, complete: nothing else decides the reply.
+
+    ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
+    number of alternatives wanted at each position (0: none), ``support`` the tokens they are wanted for, worst
+    value first. ``inserted`` are the row's values that
+    stand in the messages, in order; only the baselines look at them. ``node``, ``call`` and
+    ``attempt`` name the call in recordings (language.md, section 12).
+    """
+
+    row: Row
+    node: str
+    model: Model
+    messages: tuple[Message, ...]
+    call: int = 0
+    attempt: int = 0
+    json_schema: Mapping[str, Any] | None = None
+    top_logprobs: int = 0
+    support: tuple[str, ...] = ()
+    inserted: tuple[str, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said. ``cost_usd`` is None where the price is unknown, never 0 for that.
+
+    ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
+    None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
+    earlier, interrupted run: it was paid for then.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    logprobs: tuple[tuple[Alternative, ...], ...] | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+    model: str = ""
+    latency_s: float = 0.0
+    recalled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One model call as it is recorded: the request, and either its reply or why there is none."""
+
+    request: Request
+    reply: Reply | None
+    failure: str = ""
+    error: str = ""
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the words, the node."""
+
+    kind: str
+    message: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
+
+    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs.
+    """
+
+    row: Row
+    outputs: tuple[Output | None, ...]
+    failure: Failure | None = None
+    calls: tuple[Call, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run was and how it went: the content of ``run.json``.
+
+    ``status`` is ``running``, ``finished`` or ``interrupted``. ``rows`` counts the dataset's selected rows,
+    ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
+    ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
+    that answered, so that no reader takes their figures for a judge's.
+    """
+
+    name: str
+    status: str
+    config: str
+    dataset: str
+    spec_fingerprint: str
+    data_fingerprint: str
+    version: str
+    started: str
+    seed: int = 0
+    rows: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped_bad_rows: int = 0
+    calls: int = 0
+    recalled: int = 0
+    cost_usd: float | None = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    wall_s: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[str, int] = field(default_factory=dict)
+    floors: tuple[str, ...] = ()
+
+
+Ask = Callable[[Request], Awaitable[Reply]]
+"""The contract of a provider and of every ring around one. Raises ProviderError."""
