@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the language's page, its cases, the seeds and the recorded data."""
+    if not (SHARED / "spec").is_dir():
+        pytest.skip("the shared folder is not there: set VERDICT_SHARED to it")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def value_cases(shared: Path) -> dict[str, list[dict[str, Any]]]:
+    """The cases of values that must come out, by topic."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for case in json.loads((shared / "spec" / "value-cases.json").read_text(encoding="utf-8"))["cases"]:
+        found.setdefault(case["topic"], []).append(case)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads replies that another one kept, nor the user's."""
+    monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
 
 @dataclass

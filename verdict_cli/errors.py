@@ -1,19 +1,19 @@
 """Every error of the program. Each says where, what, and what to do.
 
-    VerdictError                 exit
-    ├─ UsageError                2   the command line asks for what cannot be done
-    ├─ SpecError                 2   the pipeline's author, before a token is spent
-    ├─ DataError                 2   the dataset's owner: file, line, column
-    ├─ OutputError               2   a file that cannot be written
-    ├─ JournalError              2   this directory belongs to another run
-    ├─ ProviderError
-    │  ├─ Refused                4   bad key, unknown model, not allowed: stops the run
-    │  ├─ Retryable              -   rate limited, timeout, unavailable: asked again
-    │  └─ Rejected               -   this row's request: context too long, content filter
-    ├─ BudgetError               3   the spend cap is reached: nothing new is started
-    ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
-    ├─ ReplyError                -   off scale, no answer, cut off: asked again, then the row's failure
-    └─ RowError                  -   an expression or template fails on this row's values: not asked again
+VerdictError                 exit
+├─ UsageError                2   the command line asks for what cannot be done
+├─ SpecError                 2   the pipeline's author, before a token is spent
+├─ DataError                 2   the dataset's owner: file, line, column
+├─ OutputError               2   a file that cannot be written
+├─ JournalError              2   this directory belongs to another run
+├─ ProviderError
+│  ├─ Refused                4   bad key, unknown model, no log-probabilities: stops the run
+│  ├─ Retryable              -   rate limited, timeout, unavailable: asked again
+│  └─ Rejected               -   this row's request: context too long, content filter
+├─ BudgetError               3   the spend cap is reached: nothing new is started
+├─ PinnedError               3   a unit that all rows share failed: no row can be judged
+├─ ReplyError                -   off scale, no answer, cut off: asked again, then the row's failure
+└─ RowError                  -   an expression or template fails on this row's values: not asked again
 """
 
 from __future__ import annotations
@@ -118,16 +118,25 @@ class JournalError(VerdictError):
 
 
 class ProviderError(VerdictError):
-    """A model call that brought no reply. ``kind`` says which sort of failure it was."""
+    """A model call that brought no reply. ``kind`` says which sort of failure it was.
 
-    def __init__(self, message: str, *, hint: str = "", kind: str = "", status: int = 0) -> None:
+    ``reply`` is what was paid for all the same (a filtered reply), None where nothing was; ``allowance`` what the
+    provider said about its limits, None where it said nothing.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.status = status
+        self.reply = reply
+        self.allowance: Any = None
 
 
 class Refused(ProviderError):
-    """Authentication, permission or an unknown model: the run stops before more is spent."""
+    """Authentication, permission, an unknown model, or one that lacks what the pipeline needs of it (``no-logprobs``):
+    the run stops before more is spent."""
 
     exit_code = 4
     kind = "refused-by-provider"
@@ -178,14 +187,16 @@ class ReplyError(VerdictError):
     """A reply that cannot be read as what was asked for; never a score.
 
     ``failure`` is one of ``unreadable``, ``off-scale``, ``cut-off``, ``refused``, ``empty``,
-    ``no-logprobs``, ``invalid`` (a ``validate`` rule is false).
+    ``no-logprobs``, ``invalid`` (a ``validate`` rule is false). ``reply`` is the reply that was paid for, None where
+    only its text was at hand.
     """
 
     kind = "unreadable"
 
-    def __init__(self, message: str, *, hint: str = "", kind: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", kind: str = "", reply: Any = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
+        self.reply = reply
 
 
 class RowError(VerdictError):

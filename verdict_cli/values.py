@@ -23,10 +23,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``."""
+    """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``.
+
+    ``images`` are pictures within the text: (place in ``content`` at which it stands, URL or path) in order.
+    """
 
     role: str
     content: str
+    images: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,27 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a provider's rate-limit headers say: how much it allows in its window, what is left of that, and in how
+    many seconds the window is full again. None: not said."""
+
+    requests: int | None = None
+    requests_left: int | None = None
+    requests_reset_s: float | None = None
+    tokens: int | None = None
+    tokens_left: int | None = None
+    tokens_reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a model said. ``cost_usd`` is None where the price is unknown, never 0 for that.
 
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
     None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
-    earlier, interrupted run: it was paid for then.
+    earlier, interrupted run: it was paid for then. ``cached`` is True for the reply to an equal request, from the
+    cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters that were really sent, as
+    JSON, "" where nothing was; ``allowance`` is what the provider said about its limits.
     """
 
     text: str
@@ -86,17 +105,25 @@ class Reply:
     model: str = ""
     latency_s: float = 0.0
     recalled: bool = False
+    cached: bool = False
+    sent: str = ""
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One model call as it is recorded: the request, and either its reply or why there is none."""
+    """One model call as it is recorded: the request, and its reply or why there is none.
+
+    Both are there for a reply that was paid for and could not be used. ``repaired``: the reply was read although it
+    was not written as was asked for.
+    """
 
     request: Request
     reply: Reply | None
     failure: str = ""
     error: str = ""
     latency_s: float = 0.0
+    repaired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +173,7 @@ class RunFacts:
     skipped_bad_rows: int = 0
     calls: int = 0
     recalled: int = 0
+    cached: int = 0
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -127,3 +127,14 @@ def test_a_resumed_run_is_answered_from_the_file(tmp_path: Path) -> None:
 
     assert asyncio.run(ask(REPLY)) == REPLY
     assert asyncio.run(ask()) == replace(REPLY, recalled=True)
+
+
+def test_a_reply_that_is_none_is_kept_with_what_it_cost_and_fails_again() -> None:
+    memory = Memory()
+    model = Fake(ReplyError("nothing", kind="empty", reply=replace(REPLY, text="")))
+    for recalled in (False, True):
+        with pytest.raises(ReplyError) as caught:
+            asyncio.run(journalled(model.ask, memory)(REQUEST))
+        assert caught.value.failure == "empty"
+        assert caught.value.reply == replace(REPLY, text="", recalled=recalled)
+    assert model.calls == 1

@@ -19,7 +19,7 @@ FACTS = RunFacts(
 )
 
 
-def write(path, right, ids=None, kinds=None):
+def write(path, right, ids=None, kinds=None, docs=None):
     """A run with one row for each entry of `right`: whether the prediction is the target."""
     path.mkdir(exist_ok=True)
     with ParquetTable(path / "results.parquet", {"row": "int", "status": "str"}) as table:
@@ -30,9 +30,11 @@ def write(path, right, ids=None, kinds=None):
                     "row": index,
                     "id": ids[index] if ids else index,
                     "status": "ok",
+                    "source.key": ids[index] if ids else index,
                     "source.label": target,
                     "source.type": kinds[index] if kinds else "x",
-                    "output.label": target if hit else "ba"[index % 2],
+                    "source.doc": docs[index] if docs else index,
+                    "output.label": None if hit is None else target if hit else "ba"[index % 2],
                 }
             )
     return path / "results.parquet"
@@ -154,3 +156,108 @@ def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
     assert metrics() == []
     assert metrics({"metric": "run.calls", "max": 500}) == [("run.calls", True), ("run.coverage", False)]
     assert metrics({"metric": "run.coverage", "min": 0.9}) == [("run.coverage", True)]
+
+
+def decided(gates, results, root, evaluations=EVALUATIONS, **further):
+    measures = measure(evaluations, results)
+    made = [Gate(**gate) for gate in gates]
+    return decide(made, evaluations, measures, FACTS, results, root=root, **further)
+
+
+def test_an_inconclusive_gate_passes_only_where_that_is_asked_for(tmp_path):
+    results = write(tmp_path, [True] * 93 + [False] * 7)
+    gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    held = outcome(gate, results, inconclusive="pass")
+    assert (held.verdict, held.passed) == ("inconclusive", True)
+    assert not outcome(gate, results, inconclusive="fail").passed
+    assert not outcome(gate | {"min": 0.95}, results, inconclusive="pass").passed
+
+
+def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inconclusive(tmp_path):
+    results = write(tmp_path, [True] * 300 + [None] * 60)
+    held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
+    assert (held.verdict, held.value) == ("inconclusive", 1)
+    assert "could make it 0.833333" in held.reason
+
+
+def test_a_baseline_gate_says_what_it_could_have_detected_and_how_many_rows_would_tell(tmp_path):
+    rng = np.random.default_rng(3)
+    old = rng.random(200) < 0.8
+    new = np.where(rng.random(200) < 0.1, rng.random(200) < 0.8, old)
+    write(tmp_path / "main", old)
+    results = write(tmp_path / "new", new)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
+    (held, _) = decided([gate], results, tmp_path)
+    assert held.verdict == "inconclusive"
+    error = (held.high - held.low) / 2 / 1.959964
+    assert held.detectable == pytest.approx(error * (1.959964 + 0.841621), rel=1e-6)
+    assert "rows would tell" in held.reason
+
+
+def test_several_baseline_gates_are_held_to_holms_levels(tmp_path):
+    rng = np.random.default_rng(4)
+    old = rng.random(300) < 0.8
+    new = np.where(rng.random(300) < 0.2, rng.random(300) < 0.8, old)
+    write(tmp_path / "main", old)
+    results = write(tmp_path / "new", new)
+    wide = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.4}
+    narrow = wide | {"metric": "e.cohen_kappa"}
+    (alone, _) = decided([wide], results, tmp_path)
+    first, second, _ = decided([wide, narrow], results, tmp_path)
+    assert first.low < alone.low < alone.high < first.high
+    assert "one of 2 tests, by Holm: 0.975 interval" in first.rule
+    assert "0.95 interval" in second.rule
+    assert (first.verdict, second.verdict) == ("passed", "passed")
+    tight = [gate | {"max_drop": 1e-6} for gate in (wide, narrow)]
+    assert {one.verdict for one in decided(tight, results, tmp_path)[:2]} <= {"inconclusive", "failed"}
+
+
+def test_a_test_after_an_undecided_one_is_undecided_too(tmp_path, monkeypatch):
+    """By Holm: of two equally sure gates, the second is not tested at 0.05 once the first failed at 0.025."""
+    from verdict_cli.evaluate import noninferiority
+    from verdict_cli.evaluate.figures import Figure
+
+    def change(name, evaluation, metric, runs, *, level, **further):
+        return Figure(0.0, -0.05, 0.05, 100) if level > 0.96 else Figure(0.0, -0.02, 0.02, 100)
+
+    monkeypatch.setattr(noninferiority, "difference", change)
+    results = write(tmp_path, [True])
+    gate = {"metric": "e.accuracy", "baseline": ".", "max_drop": 0.03}
+    first, second, _ = decided([gate, gate], results, tmp_path)
+    assert (first.verdict, second.verdict) == ("inconclusive", "inconclusive")
+    assert "Holm" in second.reason
+
+
+def test_non_inferiority_takes_clusters_for_what_they_are(tmp_path):
+    """Forty rows of each document change together: eight documents are less sure than 320 rows."""
+    docs = [index // 40 for index in range(320)]
+    old = [True] * 320
+    new = [index // 40 != 3 for index in range(320)]
+    write(tmp_path / "main", old, docs=docs)
+    results = write(tmp_path / "new", new, docs=docs)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.2}
+    (alone, _) = decided([gate], results, tmp_path)
+    clustered = {"e": EVALUATIONS["e"].model_copy(update={"cluster": "source.doc"})}
+    (together, _) = decided([gate], results, tmp_path, clustered)
+    assert (alone.verdict, together.verdict) == ("passed", "inconclusive")
+    assert together.value == alone.value
+
+
+def test_losing_rows_never_makes_a_run_pass(tmp_path):
+    """With the implied gate on coverage, any lost row fails the run."""
+    results = write(tmp_path, [True] * 90 + [None] * 10)
+    measures = measure(EVALUATIONS, results)
+    facts = replace(FACTS, failed=10)
+    found = decide([Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results)
+    assert [one.passed for one in found] == [True, False]
+
+
+def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_path):
+    """The baseline is right everywhere; this run gave no answer on a tenth of the rows."""
+    write(tmp_path / "main", [True] * 300)
+    results = write(tmp_path / "new", [True] * 270 + [None] * 30)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
+    (held, _) = decided([gate], results, tmp_path)
+    assert (held.verdict, held.value) == ("inconclusive", 0)
+    assert "could make the figure 0.1 worse" in held.reason
+    assert decided([gate | {"max_drop": 0.2}], results, tmp_path)[0].verdict == "passed"

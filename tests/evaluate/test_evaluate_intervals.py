@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from verdict_cli.evaluate.intervals import FEW_RESAMPLES, MOST_UNITS, Draw, figures, wilson
+from verdict_cli.evaluate.intervals import FEW_RESAMPLES, MOST_UNITS, Draw, figures
 from verdict_cli.evaluate.metrics import labels, numbers, probability, ranks
 from verdict_cli.evaluate.sample import Sample
+from verdict_cli.evaluate.shares import wilson
 
 
 def draw(seed=0, level=0.95):
@@ -21,10 +22,10 @@ def of_pairs(x, y, names, cluster=None, seed=0):
 
 def test_wilsons_interval_is_the_textbook_value():
     # Newcombe (1998), table I: 81 of 263
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def test_bca_agrees_with_scipys():
+def test_the_jackknife_agrees_with_scipys_bootstrap():
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
     y = x + rng.normal(size=80)
@@ -140,3 +141,48 @@ def test_few_resamples_still_give_a_standard_error():
     figure = figures({"mean": numbers.values(x[sample.first], False)["mean"]}, sample, draw())["mean"]
     error = x.std(ddof=1) / np.sqrt(len(x))
     assert (figure.high - figure.low) / 2 == pytest.approx(1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES))
+
+
+def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_exception():
+    target = np.array([0, 1] * 10)
+    sample = Sample.of((target, target))
+    kappa = labels.statistics(target[sample.first], target[sample.first], 2, None, False)["cohen_kappa"]
+    found = figures({"kappa": kappa}, sample, draw())["kappa"]
+    # 1 - 2u of a share u = z^2 / (n + z^2) of disagreement between two even labels
+    assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
+    assert found.high == found.value == 1
+    p, y = np.linspace(0, 1, 20), np.repeat([0.0, 1.0], 10)
+    auroc = probability.statistics(p, y)["auroc"]
+    found = figures({"auroc": auroc}, Sample.of((p, y)), draw())["auroc"]
+    assert 0.7 < found.low < found.high == 1
+
+
+def test_the_medians_interval_ends_at_the_order_statistics_of_the_binomial():
+    x = np.arange(1.0, 21.0)
+    found = figures({"median": numbers.values(x, False)["median"]}, Sample.of((x,)), draw())["median"]
+    assert (found.low, found.value, found.high) == (6, 10.5, 15)
+
+
+def test_the_median_of_clusters_that_repeat_each_other_is_less_sure():
+    x = np.repeat(np.random.default_rng(9).normal(size=20), 10)
+    statistic = {"median": numbers.values(np.unique(x), False)["median"]}
+    alone = figures(statistic, Sample.of((x,)), draw())["median"]
+    together = figures(statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw())["median"]
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_a_row_alone_in_a_cluster_makes_the_jackknife_that_of_rows():
+    x = np.random.default_rng(10).exponential(size=40)
+    statistic = {"mean": numbers.values(np.sort(x), False)["mean"]}
+    alone = figures(statistic, Sample.of((x,)), draw())["mean"]
+    assert figures(statistic, Sample.of((x,), np.arange(40)), draw())["mean"].low == pytest.approx(alone.low)
+
+
+def test_the_calibration_errors_interval_is_corrected_for_its_bias():
+    """Calibrated probabilities have error 0; the plain bootstrap of 100 rows would put it below every resample."""
+    rng = np.random.default_rng(11)
+    p = rng.random(100)
+    y = (rng.random(100) < p).astype(float)
+    sample = Sample.of((p, y))
+    found = figures({"ece": probability.statistics(p[sample.first], y[sample.first])["ece"]}, sample, draw())
+    assert found["ece"].low < 0.06 < found["ece"].value

@@ -269,10 +269,20 @@ def test_probabilities_are_measured_against_the_positive_label(table):
 
 
 def test_the_same_seed_gives_the_same_intervals(table):
-    path = table([(index % 5, (index * 7) % 5) for index in range(30)])
-    first, again = (measure({"e": Evaluation(**LABELS)}, path, seed=7) for _ in range(2))
+    rows = [(index % 3 == 0, True, {"output.p": (index * 7) % 30 / 30}) for index in range(30)]
+    path, evaluation = table(rows), Evaluation(probability="output.p", target="source.label")
+    first, again = (measure({"e": evaluation}, path, seed=7) for _ in range(2))
     assert first == again
-    assert measure({"e": Evaluation(**LABELS)}, path, seed=8) != first
+    assert measure({"e": evaluation}, path, seed=8)["e"].figures["ece"] != first["e"].figures["ece"]
+
+
+def test_a_probability_of_a_boolean_target_needs_no_positive_and_of_another_it_does(table):
+    evaluation = Evaluation(probability="output.p", target="source.label", metrics=["auroc"])
+    rows = [(index > 3, "x", {"output.p": index / 8}) for index in range(8)]
+    assert measure({"e": evaluation}, table(rows))["e"].figures["auroc"].value == 1
+    with pytest.raises(DataError, match="`probability` needs `positive`") as error:
+        measure({"e": evaluation}, table([("safe", "x", {"output.p": 0.5})]))
+    assert "positive: safe" in error.value.problem.hint
 
 
 def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):

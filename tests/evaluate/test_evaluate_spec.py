@@ -93,7 +93,7 @@ def test_a_published_table_has_rows_with_a_unit():
         (PAIR | {"metrics": ["f1", "mean"]}, "e.metrics[1]", "`mean` needs `value`"),
         (PAIR | {"metrics": ["f1", "f1"]}, "e.metrics[1]", "listed twice"),
         ({"value": "output.x", "metrics": ["f1"]}, "e.metrics[0]", "`f1` needs `prediction` and `target`"),
-        (PAIR | {"probability": "output.p"}, "e.probability", "needs `positive`"),
+        (PAIR | {"metrics": ["spearman_within"]}, "e.metrics[0]", "needs `cluster`"),
         (PAIR | {"reduce": {"prediction": "max", "target": "first"}}, "e.reduce", "`reduce` needs `group`"),
         (PAIR | {"group": "source.g"}, "e.group", "`group` needs `reduce.prediction`"),
         (
@@ -116,6 +116,7 @@ def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message)
 
 def test_a_sound_evaluation_has_no_problems():
     assert evaluate.problems("e", Evaluation(**PAIR, probability="output.p", positive="x")) == []
+    assert evaluate.problems("e", Evaluation(**PAIR, probability="output.p")) == []
 
 
 @pytest.mark.parametrize(

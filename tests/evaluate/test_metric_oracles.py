@@ -60,7 +60,7 @@ number_rows = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(label_rows)
 def test_label_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -94,7 +94,7 @@ def test_label_figures_equal_scikit_learns(rows):
             assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(label_rows)
 def test_binary_figures_equal_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -111,7 +111,7 @@ def test_binary_figures_equal_scikit_learns(rows):
             assert found[name] == (None if np.isnan(wanted) else pytest.approx(wanted, abs=1e-12))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(number_rows)
 def test_number_figures_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
@@ -134,7 +134,7 @@ def test_number_figures_equal_scipys_and_scikit_learns(rows):
         assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-9)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=40))
 def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     target, prediction = np.array(rows).T
@@ -146,7 +146,7 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
     assert found == pytest.approx(wanted, abs=1e-9)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()),
@@ -197,7 +197,7 @@ def test_ac1_is_gwets_value_by_hand():
     assert of_labels(target, prediction, 2)["gwet_ac1"] == pytest.approx((0.8 - 0.42) / (1 - 0.42), abs=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_value_figures_equal_numpys(given_values):
     x = np.array(given_values)
@@ -210,7 +210,7 @@ def test_value_figures_equal_numpys(given_values):
         assert found["variance"] == pytest.approx(x.var(ddof=1), rel=1e-9, abs=1e-6 * np.abs(x).max() ** 2)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=200)
 @given(st.permutations(range(5)), st.permutations(range(5)))
 def test_rankings_are_compared_item_by_item(target, prediction):
     found = ranks.rankings([list(target)], [list(prediction)])
@@ -256,3 +256,19 @@ def test_the_shared_value_cases_come_out():
                 case["name"],
                 name,
             )
+
+
+def test_figures_of_rankings_are_scikit_learns_and_scipys():
+    import itertools
+
+    from verdict_cli.evaluate.metrics.ranks import rankings
+
+    items = ["a", "b", "c", "d"]
+    for predicted in itertools.permutations(items):
+        made = rankings([items], [list(predicted)])
+        value = {name: float(one.at(np.ones((1, 1)))[0]) for name, one in made.items()}
+        gains, scores = [3, 2, 1, 0], [4 - predicted.index(item) for item in items]
+        assert value["ndcg"] == pytest.approx(sklearn.metrics.ndcg_score([gains], [scores]), abs=1e-12)
+        assert value["top1"] == float(predicted[0] == "a")
+        tau = scipy.stats.kendalltau(gains, scores).statistic
+        assert value["kendall_distance"] == pytest.approx((1 - tau) / 2, abs=1e-12)

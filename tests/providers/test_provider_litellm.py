@@ -168,3 +168,42 @@ def test_a_model_without_schema_output_is_told_the_schema_in_words(loopback: Any
 def test_a_second_run_in_the_same_process_is_given_open_clients(loopback: Any, request_for: Make) -> None:
     request = request_for(Model(name="openai/gpt-4o-mini", api_base=loopback.url))
     assert all(isinstance(outcome(LitellmProvider, request), Reply) for _ in range(2))
+
+
+def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
+    from verdict_cli.providers.litellm import _best
+
+    assert _best("gpt-4o-mini") == "schema"
+    assert _best("gpt-4") == "tool"
+    assert _best("nobody/knows-this") == "words"
+
+
+@pytest.mark.parametrize("provider", [NativeProvider, LitellmProvider])
+def test_both_paths_leave_a_way_that_is_refused_for_the_next(request_for: Make, provider: Any) -> None:
+    from aiohttp import web
+    from aiohttp.test_utils import RawTestServer
+
+    ways: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.json()
+        ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "words")
+        if ways[-1] == "schema":
+            return web.json_response({"error": {"message": "no response_format here"}}, status=400)
+        call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": '{"score": 4}'}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        return web.json_response({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]})
+
+    async def run() -> list[str]:
+        made = provider()
+        async with RawTestServer(handle) as server:
+            model = Model(name="openai/gpt-4o-mini", api_base=str(server.make_url("/v1")))
+            request = request_for(model, json_schema=SCHEMA)
+            try:
+                return [(await made.ask(request)).text for _ in range(2)]
+            finally:
+                await made.close()
+
+    assert asyncio.run(run()) == ['{"score": 4}'] * 2
+    assert ways == ["schema", "tool", "tool"]

@@ -15,7 +15,7 @@ from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Ret
 from verdict_cli.models import Cost, Model
 from verdict_cli.providers import native
 from verdict_cli.providers.native import NativeProvider
-from verdict_cli.values import Alternative, Message, Reply, Request, Usage
+from verdict_cli.values import Allowance, Alternative, Message, Reply, Request, Usage
 
 Make = Callable[..., Request]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -299,7 +299,7 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
         (418, b"", Rejected, "rejected", "(418)"),
     ],
 )
-def test_a_status_is_the_error_it_means(  # noqa: PLR0917
+def test_a_status_is_the_error_it_means(
     request_for: Make, status: int, content: Any, error_class: type[ProviderError], failure: str, said: str
 ) -> None:
     with pytest.raises(error_class) as caught:
@@ -395,3 +395,32 @@ def test_the_package_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_limits_in_the_headers_come_with_replies_and_with_refusals(request_for: Make) -> None:
+    headers = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "2s"}
+    assert answered(request_for, chat({"content": "4"}), **headers).allowance == Allowance(None, 0, 2.0)
+    with pytest.raises(Retryable) as caught:
+        answered(request_for, error("slow down"), 429, **headers)
+    assert caught.value.allowance == Allowance(None, 0, 2.0)
+    assert answered(request_for, chat({"content": "4"})).allowance is None
+
+
+def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: Make) -> None:
+    async def handler(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response(chat({"content": "4"}))
+
+    params = {"extra_headers": {"X-Secret": "s"}, "extra_body": {"guided": 1}, "top_k": 5}
+    reply = served(
+        handler,
+        lambda url: request_for(
+            Model(name="o3-mini", api_base=url, max_tokens=9, params=params), top_logprobs=2
+        ),
+    )
+    assert json.loads(reply.sent) == {
+        "top_k": 5,
+        "guided": 1,
+        "max_completion_tokens": 9,
+        "logprobs": True,
+        "top_logprobs": 2,
+    }

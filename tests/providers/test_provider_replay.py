@@ -183,7 +183,7 @@ def test_recorded_usage_and_model_are_kept(tmp_path: Path, request_for: Make) ->
         ('"text"', "must be an object"),
         ('{"row":0,"reply":"x"}', '"unit" must be'),
         ('{"unit":"judge","reply":"x"}', 'needs "id" or "row"'),
-        ('{"row":-1,"unit":"judge","reply":"x"}', '"row" must be a whole number'),
+        ('{"row":-2,"unit":"judge","reply":"x"}', '"row" must be a whole number'),
         ('{"row":true,"unit":"judge","reply":"x"}', '"row" must be a whole number'),
         ('{"row":0,"attempt":"1","unit":"judge","reply":"x"}', '"attempt" must be a whole number'),
         ('{"id":1.5,"unit":"judge","reply":"x"}', '"id" must be a text or a whole number'),
@@ -298,3 +298,30 @@ def test_no_bytes_break_the_reader(tmp_path_factory: pytest.TempPathFactory, con
         Recording.load(path).close()
     except DataError as problem:
         assert str(path) in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "failure", "error"),
+    [
+        ("", "empty", ReplyError),
+        (" ", "cut-off", ReplyError),
+        ("half", "content-filter", Rejected),
+        ("I cannot", "refused", ReplyError),
+    ],
+)
+def test_a_reply_that_was_none_is_none_again_and_keeps_its_usage(
+    tmp_path: Path, request_for: Make, text: str, failure: str, error: type[Exception]
+) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1}
+    path = tmp_path / "calls.jsonl"
+    write(path, {"row": 0, "unit": "judge", "reply": text, "failure": failure, "error": "x", "usage": usage})
+    with pytest.raises(error) as caught:
+        ask(path, request_for())
+    assert caught.value.failure == failure  # type: ignore[attr-defined]
+    assert caught.value.reply.usage == Usage(9, 1)  # type: ignore[attr-defined]
+
+
+def test_a_reply_that_could_not_be_read_then_is_read_anew(tmp_path: Path, request_for: Make) -> None:
+    path = tmp_path / "calls.jsonl"
+    write(path, {"row": 0, "unit": "judge", "reply": "4", "failure": "unreadable", "error": "x"})
+    assert ask(path, request_for()).text == "4"

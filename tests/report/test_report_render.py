@@ -189,6 +189,8 @@ def test_the_summary_has_exactly_the_documented_keys():
         "passed": False,
         "value": 447 / 450,
         "limit": 1.0,
+        "verdict": "failed",
+        "reason": "0.993333 is below 1",
     }
 
 

@@ -96,8 +96,9 @@ def test_a_number_too_long_for_python_is_refused(text):
     assert problem(f"a: {text}").code == "number-too-long"
 
 
-def test_a_number_of_4300_digits_loads():
-    assert scalar("9" * 4300) == 10**4300 - 1
+def test_a_number_of_300_digits_loads_and_no_longer_one():
+    assert scalar("9" * 300) == 10**300 - 1
+    assert problem(f"a: {'9' * 301}").code == "number-too-long"
 
 
 @pytest.mark.parametrize(

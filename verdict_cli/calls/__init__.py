@@ -1,7 +1,10 @@
 """Rings around a provider, one concern each: a function from ``Ask`` to ``Ask``."""
 
 from verdict_cli.calls.backoff import delay_s
+from verdict_cli.calls.cache import cached
 from verdict_cli.calls.journalled import journalled
 from verdict_cli.calls.limit import Gates, limited
+from verdict_cli.calls.logprobs import proven
+from verdict_cli.calls.store import Store
 
-__all__ = ["Gates", "delay_s", "journalled", "limited"]
+__all__ = ["Gates", "Store", "cached", "delay_s", "journalled", "limited", "proven"]

@@ -29,21 +29,26 @@ def journalled(ask: Ask, journal: Keeper) -> Ask:
     run is resumed.
     """
 
+    def _is_last(request: Request) -> bool:
+        """Whether no later attempt at this call was kept: a failure that a later attempt mended is past."""
+        return journal.recall(request.row.index, request.node, request.call, request.attempt + 1) is None
+
     async def ask_once(request: Request) -> Reply:
         if is_local(request.model.name):
             return await ask(request)
         entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
-        if entry is not None and entry.reply is not None:
-            return replace(entry.reply, recalled=True)
-        if entry is not None and not entry.retryable:
-            raise failure_again(entry.failure, entry.error)
+        kept = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
+        if entry is not None and entry.failure and not (entry.retryable and _is_last(request)):
+            raise failure_again(entry.failure, entry.error, kept)
+        if kept is not None:
+            return kept
         start = perf_counter()
         try:
             reply = await ask(request)
         except Refused:
             raise
         except (ProviderError, ReplyError) as problem:
-            failed = Call(request, None, problem.failure, problem.message, perf_counter() - start)
+            failed = Call(request, problem.reply, problem.failure, problem.message, perf_counter() - start)
             journal.append(Entry.of(failed, retryable=isinstance(problem, Retryable)))
             raise
         journal.append(Entry.of(Call(request, reply, latency_s=reply.latency_s)))

@@ -6,18 +6,25 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
+from verdict_cli.calls.adaptive import Adaptive
+from verdict_cli.calls.allowed import Allowed, Passed
 from verdict_cli.calls.window import Sent, Window
-from verdict_cli.errors import Rejected
+from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
 from verdict_cli.models import Model, RateLimit
+from verdict_cli.providers import address, is_local
 from verdict_cli.values import Ask, Reply, Request
 
-_REPLY_TOKENS = 256
+REPLY_TOKENS = 256
 """What a reply is taken to need where ``max_tokens`` is not set."""
-_CHARACTERS_A_TOKEN = 4
+CHARACTERS_A_TOKEN = 4
+LOOK_AGAIN_S = 1.0
+UNBOUND = 4096
+"""Calls at once that an endpoint is given at most where the run sets no limit, once it has refused some."""
 
 
 class Gates:
-    """The limits of one run: ``concurrent`` calls in flight (None: any number), and each model's ``rate_limit``.
+    """The limits of one run: ``concurrent`` calls in flight (None: any number), each model's ``rate_limit``, what its
+    provider's headers say, and how many calls at once an endpoint has shown to take.
 
     ``waiting`` and ``running`` count calls, for progress. Calls of a model pass in the order in which they came.
     """
@@ -31,30 +38,56 @@ class Gates:
     ) -> None:
         self.waiting = 0
         self.running = 0
+        self.most = concurrent or UNBOUND
         self.places = None if concurrent is None else asyncio.Semaphore(concurrent)
         self.clock = clock
         self.sleep = sleep
-        self._models: dict[tuple[str, str | None, RateLimit], ModelGate] = {}
+        self._models: dict[tuple[str, str | None, str | None, RateLimit | None], ModelGate | None] = {}
+        self._shared: dict[tuple[str, str, str, RateLimit | None], ModelGate] = {}
+        self._endpoints: dict[tuple[str, str], Adaptive] = {}
 
     def of(self, model: Model) -> ModelGate | None:
-        """The model's own gate, None where it has no limit. Presets of one model and limit share a gate."""
-        limit = model.rate_limit
-        if limit is None:
+        """The model's gate, None for a built-in model or a recording. Presets of one model and limit share a gate,
+        models of one endpoint and key the endpoint's places."""
+        key = (model.name, model.api_base, model.api_key_env, model.rate_limit)
+        if key not in self._models:
+            self._models[key] = self._gate(model)
+        return self._models[key]
+
+    def _gate(self, model: Model) -> ModelGate | None:
+        if is_local(model.name) and model.rate_limit is None:
             return None
-        key = (model.name, model.api_base, limit)
-        gate = self._models.get(key)
+        where = address(model)
+        key = (*where, model.name, model.rate_limit)
+        gate = self._shared.get(key)
         if gate is None:
-            gate = self._models[key] = ModelGate(limit)
+            endpoint = self._endpoints.setdefault(where, Adaptive(self.most))
+            gate = self._shared[key] = ModelGate(model.rate_limit, endpoint)
         return gate
 
 
 class ModelGate:
-    """One model's limits, and the line of calls before them."""
+    """One model's limits, the line of calls before them, and its endpoint's places."""
 
-    def __init__(self, limit: RateLimit) -> None:
+    def __init__(self, limit: RateLimit | None, endpoint: Adaptive) -> None:
+        limit = limit or RateLimit()
         self.places = None if limit.concurrent is None else asyncio.Semaphore(limit.concurrent)
         self.window = Window(limit.requests_per_minute, limit.tokens_per_minute)
+        self.allowed = Allowed()
+        self.endpoint = endpoint
         self.turn = asyncio.Lock()
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing is known that a call would have to wait for."""
+        return self.window.requests is None and self.window.tokens is None and not self.allowed.known
+
+    def wait_s(self, tokens: int, now: float) -> float:
+        """Seconds until a call of so many tokens should be looked at again; 0 where it may be sent now.
+
+        What the headers say is looked at again every second: a later reply may say better.
+        """
+        return max(self.window.wait_s(tokens, now), min(LOOK_AGAIN_S, self.allowed.wait_s(tokens, now)))
 
 
 def limited(ask: Ask, gates: Gates) -> Ask:
@@ -74,13 +107,13 @@ def limited(ask: Ask, gates: Gates) -> Ask:
                 f"({gate.window.tokens}) allows",
                 hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
             )
-        if gate.places is None:
-            return await _in_turn(ask, request, gates, gate, tokens)
-        await _taken(gate.places, gates)
+        if gate.places is not None:
+            await _taken(gate.places, gates)
         try:
             return await _in_turn(ask, request, gates, gate, tokens)
         finally:
-            gate.places.release()
+            if gate.places is not None:
+                gate.places.release()
 
     return ask_within
 
@@ -88,7 +121,7 @@ def limited(ask: Ask, gates: Gates) -> Ask:
 def estimate(request: Request) -> int:
     """The tokens that a call is taken to need, prompt and reply together, before it is made."""
     characters = sum(len(message.content) for message in request.messages)
-    return characters // _CHARACTERS_A_TOKEN + (request.model.max_tokens or _REPLY_TOKENS)
+    return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
 async def _in_place(ask: Ask, request: Request, gates: Gates) -> Reply:
@@ -104,35 +137,85 @@ async def _in_place(ask: Ask, request: Request, gates: Gates) -> Reply:
 
 async def _in_turn(ask: Ask, request: Request, gates: Gates, gate: ModelGate, tokens: int) -> Reply:
     """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
-    sent = await _entered(gates, gate, tokens)
+    sent = None
+    if gate.open:
+        gates.waiting += 1
+        try:
+            await _placed(gates, gate)
+        finally:
+            gates.waiting -= 1
+    else:
+        sent = await _entered(gates, gate, tokens)
+    passed = gate.allowed.enter(tokens)
+    gate.endpoint.flying += 1
     try:
         reply = await _counted(ask, request, gates)
+    except (ProviderError, ReplyError) as problem:
+        _learn(gates, gate, sent, passed, problem.reply)
+        if isinstance(problem, ProviderError) and problem.allowance is not None:
+            gate.allowed.learn(problem.allowance, passed, gates.clock())
+        if isinstance(problem, Retryable) and problem.failure == "rate-limit":
+            gate.endpoint.refused()
+        raise
     finally:
-        if gates.places is not None:
-            gates.places.release()
-    used = reply.usage.prompt_tokens + reply.usage.completion_tokens
-    if used:
-        gate.window.settle(sent, used)
+        gate.endpoint.flying -= 1
+        _given_back(gates, gate)
+    gate.endpoint.answered()
+    _learn(gates, gate, sent, passed, reply)
     return reply
 
 
+def _learn(gates: Gates, gate: ModelGate, sent: Sent | None, passed: Passed, reply: Reply | None) -> None:
+    """Settles what a reply used, and takes over what its headers say."""
+    if reply is None:
+        return
+    used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+    if used and sent is not None:
+        gate.window.settle(sent, used)
+    if reply.allowance is not None:
+        gate.allowed.learn(reply.allowance, passed, gates.clock())
+
+
 async def _entered(gates: Gates, gate: ModelGate, tokens: int) -> Sent:
-    """Returns with one of the run's places taken."""
+    """Returns with one of the run's places and one of the endpoint's taken."""
     gates.waiting += 1
     try:
         async with gate.turn:
             while True:
-                if gates.places is not None:
-                    await gates.places.acquire()
+                await _placed(gates, gate)
                 now = gates.clock()
-                wait_s = gate.window.wait_s(tokens, now)
+                wait_s = gate.wait_s(tokens, now)
                 if wait_s <= 0:
                     return gate.window.enter(tokens, now)
-                if gates.places is not None:
-                    gates.places.release()
+                _given_back(gates, gate)
                 await gates.sleep(wait_s)
     finally:
         gates.waiting -= 1
+
+
+async def _placed(gates: Gates, gate: ModelGate) -> None:
+    """Takes one of the run's places and one of the endpoint's. Who waits for the endpoint holds none of the run's."""
+    endpoint = gate.endpoint
+    if gates.places is None:
+        await endpoint.enter()
+        return
+    await gates.places.acquire()
+    if not endpoint.full:
+        endpoint.take()
+        return
+    gates.places.release()
+    await endpoint.enter()
+    try:
+        await gates.places.acquire()
+    except asyncio.CancelledError:
+        endpoint.leave()
+        raise
+
+
+def _given_back(gates: Gates, gate: ModelGate) -> None:
+    gate.endpoint.leave()
+    if gates.places is not None:
+        gates.places.release()
 
 
 async def _taken(places: asyncio.Semaphore, gates: Gates) -> None:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import sys
 import traceback
-from pathlib import Path
-from tempfile import gettempdir
+from tempfile import NamedTemporaryFile
 
 import typer
 
 from verdict_cli import __version__
-from verdict_cli.cli import datasets, graph, report, run, schema, units, validate
+from verdict_cli.cli import (
+    cache,
+    compare,
+    datasets,
+    estimate,
+    extract,
+    gate,
+    graph,
+    report,
+    run,
+    schema,
+    units,
+    validate,
+)
 from verdict_cli.cli.streams import complain
 from verdict_cli.errors import VerdictError
 
@@ -25,10 +37,15 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("validate")(validate.validate)
 app.command("graph")(graph.graph)
+app.command("estimate")(estimate.estimate)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.command("gate")(gate.gate)
+app.command("extract")(extract.extract)
 app.command("schema")(schema.schema)
 app.command("units")(units.units)
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(cache.app, name="cache")
 
 
 @app.callback(invoke_without_command=True)
@@ -59,10 +76,15 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except Exception:
-        path = Path(gettempdir()) / "verdict-error.log"
-        path.write_text(traceback.format_exc(), encoding="utf-8")
-        complain(f"this is a mistake in verdict itself; what happened is written to {path}\n    please report it with that file")
-        sys.exit(1)
+        with NamedTemporaryFile(
+            "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
+        ) as log:
+            log.write(traceback.format_exc())
+        complain(
+            f"this is a mistake in verdict itself; what happened is written to {log.name}\n"
+            "    please report it with that file"
+        )
+        sys.exit(70)
 
 
 def _utf8() -> None:

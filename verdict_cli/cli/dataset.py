@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.data import Dataset, locate, spool
 from verdict_cli.expressions import Expression
@@ -20,14 +22,12 @@ def opened(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
-        cast=caster(plan.row_types) if plan.row_types is not None else None,
+        cast=caster(plan.row_types, files[0].parent) if plan.row_types is not None else None,
         keep=_keeper(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
     )
 
 
-def _keeper(where: Expression | None):  # type: ignore[no-untyped-def]
-    if where is None:
-        return None
-    return lambda row: bool(where({"source": row}))
+def _keeper(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
+    return None if where is None else lambda row: bool(where({"source": row}))

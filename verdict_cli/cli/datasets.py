@@ -24,7 +24,9 @@ def root() -> None:
 def import_(
     name: Annotated[str, typer.Argument(help="The benchmark, e.g. xstest.")],
     path: Annotated[Path, typer.Argument(help="The benchmark's file.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")
+    ] = None,
 ) -> None:
     """Convert a benchmark's own file to JSONL; recorded replies in it go to a file for --replay beside it."""
     from verdict_cli.data.imports import IMPORTERS

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -15,24 +17,56 @@ from verdict_cli.plan import Plan
 from verdict_cli.report import Report
 from verdict_cli.values import RunFacts
 
-FILES = ("results.parquet", "calls.parquet", "report.html", "report.md", "report.json", "junit.xml", "run.json", "spec.yaml")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from verdict_cli.evaluate import Inconclusive
+
+FILES = (
+    "results.parquet",
+    "calls.parquet",
+    "report.html",
+    "report.md",
+    "report.json",
+    "junit.xml",
+    "run.json",
+    "spec.yaml",
+)
 FORMATS = ("parquet", "csv", "jsonl")
 
 
-def reported(plan: Plan, directory: RunDirectory, facts: RunFacts, formats: Sequence[str] = ()) -> Report:
+def reported(
+    plan: Plan,
+    directory: RunDirectory,
+    facts: RunFacts,
+    formats: Sequence[str] = (),
+    *,
+    inconclusive: Inconclusive = "fail",
+) -> Report:
     """Measures the results, decides the gates, and writes every report file into the run's directory."""
     from verdict_cli.data import export
     from verdict_cli.evaluate import decide, measure
     from verdict_cli.report import build, full, html, junit, markdown
 
     measures = measure(plan.evaluations, directory.results, seed=facts.seed)
-    gates = decide(plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed)
+    gates = decide(
+        plan.gates,
+        plan.evaluations,
+        measures,
+        facts,
+        directory.results,
+        seed=facts.seed,
+        inconclusive=inconclusive,
+    )
     extra = [f"results.{ending}" for ending in formats if ending != "parquet"]
-    files = [name for name in (*FILES, *extra)]
+    files = (*FILES, *extra)
     report = build(str(directory.path), facts, measures, gates, published=plan.published, files=files)
     for name in extra:
         export(directory.results, directory.path / name)
-    directory.write("report.json", orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n")
+    directory.write(
+        "report.json",
+        orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",
+    )
     directory.write("report.md", markdown(report))
     directory.write("report.html", html(report))
     directory.write("junit.xml", junit(report))
@@ -46,12 +80,21 @@ def show(report: Report, *, as_json: bool) -> None:
 
         document(summary(report))
         return
-    from rich.console import Console
-
     from verdict_cli.report import terminal
 
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _width())
-    console.print(terminal(report))
+    to_terminal(terminal(report))
+
+
+def to_terminal(renderable: RenderableType) -> None:
+    """Prints it on standard output: as wide as a terminal is, without trailing spaces elsewhere."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        Console(highlight=False).print(renderable)
+        return
+    written = StringIO()
+    Console(file=written, highlight=False, width=_width()).print(renderable)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in written.getvalue().splitlines())
 
 
 def _width() -> int:
@@ -75,7 +118,12 @@ def saved_plan(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
     directory = RunDirectory(path)
     facts = directory.facts()
     if facts is None or not (path / "spec.yaml").exists():
-        raise UsageError(f"{path} is not the directory of a run", hint="give the --out of a `verdict run`; it holds run.json")
+        raise UsageError(
+            f"{path} is not the directory of a run",
+            hint="give the --out of a `verdict run`; it holds run.json",
+        )
     if not directory.results.exists():
-        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it goes on with it")
+        raise UsageError(
+            f"the run in {path} has no results yet", hint="the command that started it goes on with it"
+        )
     return directory, facts, build(load(path / "spec.yaml")).plan

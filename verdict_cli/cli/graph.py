@@ -8,20 +8,32 @@ from typing import Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.pipeline import planned
 from verdict_cli.cli.streams import document
-from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
 
 
 def graph(
     config: Annotated[Path, typer.Argument(help="The pipeline file.")],
-    format_: Annotated[Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="How to draw it.")] = "tree",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")] = None,
+    format_: Annotated[
+        Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="How to draw it.")
+    ] = "tree",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model of every unit that sets none.")
+    ] = None,
+    allow_code: Annotated[
+        list[Path] | None,
+        typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Draw the graph of a pipeline: its units, how they are linked, what was cast."""
-    plan = planned(config, settings or [], model if model is not None else _any_model(config)).plan
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
+
+    chosen = model if model is not None else _any_model(config)
+    plan = planned(config, settings or [], chosen, allow_code=allow_code or ()).plan
     if as_json or format_ == "json":
         document(as_mapping(plan))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 
 from verdict_cli.engines import Progress
@@ -32,7 +32,10 @@ def _live() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     with Bar(
-        TextColumn("{task.fields[words]}"), BarColumn(bar_width=None), console=Console(stderr=True), transient=True
+        TextColumn("{task.fields[words]}"),
+        BarColumn(bar_width=None),
+        console=Console(stderr=True),
+        transient=True,
     ) as bar:
         task = bar.add_task("", total=None, words="starting")
 
@@ -56,8 +59,9 @@ class _Lines:
             return
         self.last = monotonic()
         self.finished = over
-        sys.stderr.write(f"{words(progress)}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # nobody reads standard error any more: the run itself goes on
+            sys.stderr.write(f"{words(progress)}\n")
+            sys.stderr.flush()
 
 
 def words(progress: Progress) -> str:
@@ -68,6 +72,8 @@ def words(progress: Progress) -> str:
     parts = [f"rows {progress.done:,}/{progress.rows:,}", f"failed {progress.failed:,}", calls]
     if progress.recalled:
         parts.append(f"{progress.recalled:,} from the journal")
+    if progress.cached:
+        parts.append(f"{progress.cached:,} from the cache")
     parts.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")
     parts.append(f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s")
     if progress.left_s is not None and progress.done < progress.rows:

@@ -25,4 +25,7 @@ def document(data: Any) -> None:
 
 def visible(text: str) -> str:
     """The text with control characters, which could steer a terminal, as escapes; line breaks stay."""
-    return "".join(letter if letter in "\n\t" or letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return "".join(
+        letter if letter in "\n\t" or letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

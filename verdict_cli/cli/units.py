@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from verdict_cli.cli.streams import document
-from verdict_cli.spec.annotations import known_keys
-from verdict_cli.units import TYPES, Common, snake
+
+if TYPE_CHECKING:
+    from verdict_cli.units import Common
 
 
 def units(
@@ -17,7 +18,9 @@ def units(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List the unit types, or the keys of one."""
-    chosen = {name: kind for name_, kind in TYPES.items() if name_ == name} if name is not None else TYPES
+    from verdict_cli.units import TYPES
+
+    chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
     if not chosen:
         from verdict_cli.errors import UsageError
         from verdict_cli.spec.problems import nearest
@@ -35,7 +38,15 @@ def units(
 
 
 def _described(name: str, kind: type[Common]) -> dict[str, Any]:
-    return {"unit": name, "name": snake(name), "asks_a_model": kind.asks, "description": _said(kind), "keys": _keys(kind)}
+    from verdict_cli.units import snake
+
+    return {
+        "unit": name,
+        "name": snake(name),
+        "asks_a_model": kind.asks,
+        "description": _said(kind),
+        "keys": _keys(kind),
+    }
 
 
 def _said(kind: type[Common]) -> str:
@@ -43,5 +54,6 @@ def _said(kind: type[Common]) -> str:
 
 
 def _keys(kind: type[Common]) -> dict[str, str]:
-    described = {field.alias or name: field.description or "" for name, field in kind.model_fields.items()}
-    return {key: described[key] for key in known_keys(kind)}
+    from verdict_cli.keys import described
+
+    return described(kind)

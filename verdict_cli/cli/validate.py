@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.pipeline import planned
 from verdict_cli.cli.streams import complain, document
 from verdict_cli.errors import DataError, Problem, SpecError
 
@@ -17,15 +16,25 @@ from verdict_cli.errors import DataError, Problem, SpecError
 def validate(
     config: Annotated[Path, typer.Argument(help="The pipeline file.")],
     data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model of every unit that sets none.")
+    ] = None,
+    allow_code: Annotated[
+        list[Path] | None,
+        typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a pipeline file, and a dataset against it, without asking any model."""
+    from verdict_cli.cli.pipeline import planned
+
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     try:
-        built = planned(config, settings or [], model, warn=False)
+        built = planned(config, settings or [], model, allow_code=allow_code or (), warn=False)
         warnings = built.warnings
         if data is not None:
             from verdict_cli.cli.dataset import opened

@@ -28,19 +28,23 @@ def xstest(path: Path) -> Imported:
     Prompts give `id, prompt, type, label, focus, note`; `label` is safe or unsafe. Completions give
     `id, type, prompt, completion, final_label`, and GPT-4's raw labels as replies of a unit named `judge`.
     """
-    columns = next(_records(path)).keys()
+    first: Mapping[str, Any] = next(_records(path), {})
+    columns = first.keys()
     if {"id", "prompt", "type", "label"} <= columns:
         return Imported(lambda: (_prompt(record) for record in _records(path)))
     if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= columns:
         kept = ("id", "type", "prompt", "completion", "final_label")
         return Imported(
             lambda: ({name: record[name] for name in kept if name in record} for record in _records(path)),
-            lambda: ({"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]} for record in _records(path)),
+            lambda: (
+                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]}
+                for record in _records(path)
+            ),
         )
     raise DataError(
         Problem(
             "bad-header",
-            f"this is no file of XSTest: its columns are {', '.join(columns)}",
+            f"this is no file of XSTest: its columns are {', '.join(columns) or 'missing, as are all rows'}",
             "prompts have id, prompt, type, label; completions have id, prompt, completion, final_label, gpt4_label",
             file=str(path),
         )

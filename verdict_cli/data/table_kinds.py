@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from verdict_cli.data.json_text import METADATA, encode
@@ -20,21 +20,19 @@ class Json(str):
     __slots__ = ()
 
 
-def kind_of(values: Iterable[Any]) -> Kind:
+def kind_of(values: Sequence[Any]) -> Kind:
     """The narrowest kind that holds every one of the values exactly."""
     kinds: set[Kind] = {_SCALARS.get(kind, "json") for kind in set(map(type, values))} - {"null"}
     if not kinds:
         return "null"
     if kinds == {"int", "float"}:
-        return "float" if all(_exact(value) for value in values) else "json"
+        return "float" if all_exact(values) else "json"
     if len(kinds) > 1:
         return "json"
     kind = kinds.pop()
-    if kind == "int" and not all(value is None or -_INT64 <= value < _INT64 for value in values):
+    if kind == "int" and not _within(values, -_INT64, _INT64 - 1):
         return "json"
-    if kind == "str" and not all(value is None or value.isascii() or _encodes(value) for value in values):
-        return "json"
-    return kind
+    return "json" if kind == "str" and not _encodes(values) else kind
 
 
 def wider(old: Kind, new: Kind, *, exact: bool) -> Kind:
@@ -46,9 +44,11 @@ def wider(old: Kind, new: Kind, *, exact: bool) -> Kind:
     return "float" if {old, new} == {"int", "float"} and exact else "json"
 
 
-def all_exact(values: Iterable[Any]) -> bool:
+def all_exact(values: Sequence[Any]) -> bool:
     """Whether every integer among the values is exactly a float."""
-    return all(_exact(value) for value in values)
+    if int not in set(map(type, values)):
+        return True
+    return _within([value for value in values if type(value) is int], -_EXACT, _EXACT)
 
 
 def field(name: str, kind: Kind) -> Any:
@@ -77,13 +77,16 @@ def array(values: Sequence[Any], kind: Kind) -> Any:
     return pa.array(values, field("", kind).type, from_pandas=False)
 
 
-def _exact(value: Any) -> bool:
-    return type(value) is not int or -_EXACT <= value <= _EXACT
+def _within(values: Sequence[Any], low: int, high: int) -> bool:
+    """Whether the numbers among the values, of which there is one, are all from `low` to `high`."""
+    there = [value for value in values if value is not None]
+    return bool(low <= min(there) and max(there) <= high)
 
 
-def _encodes(value: str) -> bool:
+def _encodes(values: Sequence[Any]) -> bool:
+    """Whether the texts among the values are all UTF-8: a lone surrogate is not."""
     try:
-        value.encode()
+        "".join([value for value in values if value is not None]).encode()
     except UnicodeEncodeError:
         return False
     return True

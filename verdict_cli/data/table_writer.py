@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from verdict_cli.data.table_kinds import Json, Kind, all_exact, array, field, ki
 from verdict_cli.errors import OutputError
 
 _GROUP_BYTES = 32 << 20
+_SCALAR = frozenset({int, float, bool, type(None)})
 
 
 class ParquetTable:
@@ -23,7 +25,8 @@ class ParquetTable:
     are there in any case and at least that wide. A column takes the narrowest kind that holds all of its
     values exactly: bool, int (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata
     then says ``verdict: json``; `read_table` decodes it). Where a later row group does not fit, what was
-    written is written again as a stream. At most ``row_group`` rows, or about 32 MB of text, are held.
+    written is written again as a stream. At most ``row_group`` rows, or about 32 MB of text, are held, and as many
+    again are being written by a thread.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
@@ -36,6 +39,8 @@ class ParquetTable:
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
         self._writer: Any = None
+        self._thread = ThreadPoolExecutor(1, "table")
+        self._flushing: Future[None] | None = None
         with self._disk():
             path.parent.mkdir(parents=True, exist_ok=True)
             for part in self._parts:
@@ -45,20 +50,28 @@ class ParquetTable:
         """Adds a row of at least one column. Raises OutputError when the disk refuses."""
         if not row:
             raise ValueError("a row of a table needs a column")
-        held: dict[str, Any] = {}
+        if self._flushing is None:
+            self._flushing = self._thread.submit(_load)
+        held: dict[str, Any] | None = None
         for name, value in row.items():
-            cell = Json(encode(value)) if isinstance(value, dict | list | tuple) else value
-            if isinstance(cell, str):
-                self._pending_bytes += len(cell)
-            held[name] = cell
-        self._pending.append(held)
+            kind = type(value)
+            if kind is str:
+                self._pending_bytes += len(value)
+            elif kind not in _SCALAR and isinstance(value, dict | list | tuple):
+                held = held or dict(row)
+                held[name] = text = Json(encode(value))
+                self._pending_bytes += len(text)
+        self._pending.append(held or dict(row))
         if len(self._pending) >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
-            self._flush()
+            self._hand_over()
 
     def close(self) -> None:
         """Writes what is held, and gives the table its name."""
         try:
-            self._flush()
+            self._hand_over()
+            self._thread.shutdown()
+            if self._flushing is not None:
+                self._flushing.result()
             with self._disk():
                 if self._writer is None:
                     self._open()
@@ -72,6 +85,7 @@ class ParquetTable:
 
     def discard(self) -> None:
         """Removes the unfinished file."""
+        self._thread.shutdown()
         with suppress(OSError):
             if self._writer is not None:
                 self._writer.close()
@@ -104,23 +118,28 @@ class ParquetTable:
 
         self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd")
 
-    def _flush(self) -> None:
-        if not self._pending:
-            return
+    def _hand_over(self) -> None:
+        """Gives the held rows to the writing thread, once it is done with those before."""
+        if self._flushing is not None:
+            self._flushing.result()
+        rows, self._pending, self._pending_bytes = self._pending, [], 0
+        if rows:
+            self._flushing = self._thread.submit(self._flush, rows)
+
+    def _flush(self, rows: list[dict[str, Any]]) -> None:
         before = dict(self._kinds)
-        columns = self._columns()
+        columns = self._columns(rows)
         with self._disk():
             if self._writer is None:
                 self._open()
             elif self._kinds != before:
                 self._write_again()
             self._write_group([array(columns[name], kind) for name, kind in self._kinds.items()])
-        self._pending, self._pending_bytes = [], 0
 
-    def _columns(self) -> dict[str, list[Any]]:
-        """The held rows by column; widens the kinds to fit them."""
-        names = dict.fromkeys([*self._kinds, *(name for row in self._pending for name in row)])
-        columns = {name: [row.get(name) for row in self._pending] for name in names}
+    def _columns(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+        """The rows by column; widens the kinds to fit them."""
+        names = dict.fromkeys([*self._kinds, *(name for row in rows for name in row)])
+        columns = {name: [row.get(name) for row in rows] for name in names}
         for name, values in columns.items():
             exact = self._exact.get(name, True) and all_exact(values)
             self._exact[name] = exact
@@ -167,3 +186,11 @@ class ParquetTable:
                 f"{self._path}: the table cannot be written: {error.strerror or error}",
                 hint="free some space, check the permissions, or choose another --out",
             ) from error
+
+
+def _load() -> None:
+    """Imports pyarrow, and what it imports with its first array, while nothing has to be written yet."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pa.array([None])

@@ -11,7 +11,7 @@ from verdict_cli.data import Kind
 from verdict_cli.fields import FieldType, OnScale, Plain, Unknown
 from verdict_cli.plan import Plan
 from verdict_cli.runtime import PINNED_ROW
-from verdict_cli.values import Call, Result
+from verdict_cli.values import Call, Message, Result
 
 _KINDS: dict[str, Kind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 _SCHEMA_KINDS: dict[str, Kind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -23,6 +23,7 @@ CALL_COLUMNS: dict[str, Kind] = {
     "call": "int",
     "attempt": "int",
     "model": "str",
+    "params": "str",
     "messages": "str",
     "reply": "str",
     "finish_reason": "str",
@@ -32,6 +33,8 @@ CALL_COLUMNS: dict[str, Kind] = {
     "cost_usd": "float",
     "latency_s": "float",
     "recalled": "bool",
+    "cached": "bool",
+    "repaired": "bool",
     "failure": "str",
     "error": "str",
 }
@@ -75,9 +78,8 @@ def result_row(plan: Plan, result: Result) -> dict[str, Any]:
     for node, output in zip(plan.nodes, result.outputs, strict=True):
         for name, value in (output or {}).items():
             row[f"{node.id}.{name}"] = value
-    node = plan.output_node  # type: ignore[assignment]
-    if node is not None:
-        for name, value in (result.outputs[node.index] or {}).items():
+    if plan.output_node is not None:
+        for name, value in (result.outputs[plan.output_node.index] or {}).items():
             row[f"output.{name}"] = value
     return row
 
@@ -93,7 +95,7 @@ def call_row(call: Call) -> dict[str, Any]:
         "call": request.call,
         "attempt": request.attempt,
         "model": request.model.name,
-        "messages": orjson.dumps([{"role": one.role, "content": one.content} for one in request.messages]).decode(),
+        "messages": orjson.dumps([_message(one) for one in request.messages]).decode(),
         "failure": call.failure or None,
         "error": call.error or None,
         "latency_s": call.latency_s,
@@ -107,8 +109,17 @@ def call_row(call: Call) -> dict[str, Any]:
             "completion_tokens": reply.usage.completion_tokens,
             "cost_usd": reply.cost_usd,
             "recalled": reply.recalled,
+            "cached": reply.cached,
+            "repaired": call.repaired,
+            "params": reply.sent or None,
         }
     return row
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message as it is recorded; a picture's bytes are cut, its place and beginning stay."""
+    images = [{"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images]
+    return {"role": message.role, "content": message.content, **({"images": images} if images else {})}
 
 
 def cost_of(calls: Sequence[Call]) -> float | None:

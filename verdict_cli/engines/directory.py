@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.plan import Plan
+from verdict_cli.plan.written import as_yaml
 from verdict_cli.values import RunFacts
+
+_FIELDS = {field.name: field for field in fields(RunFacts)}
+_NEEDED = {
+    name for name, field in _FIELDS.items() if field.default is MISSING and field.default_factory is MISSING
+}
+_OUTCOME = (
+    "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
+    "report.json", "report.md", "report.html", "junit.xml",
+)  # fmt: skip
+"""What a run leaves when it ends."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +57,16 @@ class RunDirectory:
         path = self.path / "run.json"
         try:
             found = orjson.loads(path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, orjson.JSONDecodeError) as fault:
-            raise JournalError(f"{path} cannot be read: {fault}", hint="give --fresh to start anew, or another --out") from None
-        known = {field.name for field in fields(RunFacts)}
-        if not isinstance(found, dict) or not {"name", "status", "spec_fingerprint", "data_fingerprint"} <= found.keys():
+            raise JournalError(
+                f"{path} cannot be read: {fault}", hint="give --fresh to start anew, or another --out"
+            ) from None
+        if not isinstance(found, dict) or not found.keys() >= _NEEDED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
-        return RunFacts(**{key: tuple(value) if key == "floors" else value for key, value in found.items() if key in known})
+        known: dict[str, Any] = {key: value for key, value in found.items() if key in _FIELDS}
+        return RunFacts(**known | {"floors": tuple(known.get("floors", ()))})
 
     def belongs_to(self, spec_fingerprint: str, data_fingerprint: str) -> RunFacts | None:
         """The earlier facts of the same run, None for a new directory. JournalError when it is another run's."""
@@ -71,6 +84,28 @@ class RunDirectory:
                 )
         return found
 
+    def discard(self) -> None:
+        """Removes what an earlier run left behind; files of any other name stay."""
+        with refusing(self.path):
+            for name in _OUTCOME:
+                (self.path / name).unlink(missing_ok=True)
+
+    def write_spec(self, plan: Plan) -> None:
+        """Writes `spec.yaml` and the published tables that it names, so that the directory needs no other file.
+
+        A pipeline with Python functions has no YAML form, and its directory no `spec.yaml`.
+        """
+        if any(node.code for node in plan.nodes):
+            return
+        data = dict(plan.resolved)
+        if plan.published:
+            data["evaluate"] = {name: dict(keys) for name, keys in data["evaluate"].items()}
+            for name, table in plan.published.items():
+                data["evaluate"][name]["published"] = f"published/{name}.yaml"
+                content = as_yaml(table.model_dump(mode="json", exclude_none=True))
+                self.write(f"published/{name}.yaml", content)
+        self.write("spec.yaml", as_yaml(data))
+
     def write_facts(self, facts: RunFacts) -> None:
         """Writes `run.json`."""
         self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
@@ -82,7 +117,7 @@ class RunDirectory:
         with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(content.encode() if isinstance(content, str) else content)
-            os.replace(part, path)
+            part.replace(path)
         return path
 
 
@@ -92,6 +127,7 @@ def refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise OutputError(f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out") from None
-
-
+        raise OutputError(
+            f"{path} cannot be written: {fault.strerror or fault}",
+            hint="free space, or choose a writable --out",
+        ) from None

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 
-from verdict_cli.calls import Gates, journalled, limited
-from verdict_cli.data import Dataset, Facts, ParquetTable, rows
+from verdict_cli.calls import Gates, cached, journalled, limited, proven
+from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
-from verdict_cli.engines.directory import RunDirectory
+from verdict_cli.engines.guard import HaltedError, Spending, guarded, remembered
+from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.tally import Progress, Tally
-from verdict_cli.errors import BudgetError, VerdictError
+from verdict_cli.errors import VerdictError
 from verdict_cli.journal import Journal
-from verdict_cli.plan import Plan
-from verdict_cli.providers import Providers, Recording
+from verdict_cli.providers import Providers
 from verdict_cli.runtime import Context, run_pinned, run_row
 from verdict_cli.values import Ask, Reply, Request, Result, Row, RunFacts
 
@@ -25,50 +24,23 @@ TICK_S = 0.25
 """Seconds between two looks at the progress."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """Everything that a run needs."""
-
-    plan: Plan
-    dataset: Dataset
-    data: Facts
-    directory: RunDirectory
-    start: RunFacts
-    concurrency: int = 64
-    recording: Recording | None = None
-    budget_usd: float | None = None
-    fresh: bool = False
-
-
-@dataclass
-class Stop:
-    """Asks a run to stop: nothing new is started, what is in flight has `GRACE_S` to finish."""
-
-    event: asyncio.Event | None = None
-    loop: asyncio.AbstractEventLoop | None = None
-    asked: bool = False
-
-    def ask(self) -> None:
-        """May be called from a signal handler."""
-        self.asked = True
-        if self.loop is not None and self.event is not None:
-            self.loop.call_soon_threadsafe(self.event.set)
-
-    def bind(self) -> asyncio.Event:
-        """The event in the running loop."""
-        self.loop, self.event = asyncio.get_running_loop(), asyncio.Event()
-        if self.asked:
-            self.event.set()
-        return self.event
-
-
 def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
     """Runs the job and returns its facts; `status` is `finished` or `interrupted`.
 
-    The tables are written in every case. Raises what stops a run: Refused, BudgetError, PinnedError, OutputError,
-    DataError, JournalError.
+    The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
+    BudgetError, PinnedError, OutputError, DataError, JournalError.
     """
-    return asyncio.run(_Run(job, stop, watch).go())
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_Run(job, stop, watch).go())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's event loop, which does the same in less time; asyncio's own where uvloop does not run (Windows)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 class _Run:
@@ -78,8 +50,11 @@ class _Run:
         self.watch = watch
         self.tally = Tally(job.data.rows)
         self.gates = Gates(job.concurrency)
+        self.forget: Callable[[Request], None] = lambda _: None
         self.reader: Iterator[tuple[int, Row]] = enumerate(rows(job.dataset, job.data.selection))
         self.window = asyncio.Semaphore(max(4 * job.concurrency, 1000))
+        self.finished: list[tuple[int, Result]] = []
+        self.news = asyncio.Event()
         self.waiting_rows: dict[int, Result] = {}
         self.next_row = 0
         self.trouble: VerdictError | None = None
@@ -87,11 +62,11 @@ class _Run:
     async def go(self) -> RunFacts:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
-        self.halt = self.stop.bind()
         providers = Providers(job.recording)
         self.journal = Journal.open(job.directory.journal, fresh=job.fresh)
+        self.halt = self.stop.bind()
         try:
-            job.directory.write_facts(job.start)
+            self._claim()
             with ExitStack() as stack:
                 columns = result_columns(job.plan, job.data.columns)
                 self.results = stack.enter_context(ParquetTable(job.directory.results, columns))
@@ -101,45 +76,65 @@ class _Run:
             facts = self.tally.facts(job.start, self._status(), floors=self._floors())
             job.directory.write_facts(facts)
         finally:
+            self.stop.release()
             self.journal.close()
             await providers.close()
         if self.trouble is not None:
             raise self.trouble
         return facts
 
+    def _claim(self) -> None:
+        """Puts the run's name on its directory, which the journal's lock has made this process's alone."""
+        directory, start = self.job.directory, self.job.start
+        if self.job.fresh:
+            directory.discard()
+        else:
+            directory.belongs_to(start.spec_fingerprint, start.data_fingerprint)
+        directory.write_facts(start)
+        directory.write_spec(self.job.plan)
+
     def _ring(self, providers: Providers) -> Ask:
-        ask: Ask = limited(providers.ask, self.gates)
-        if self.job.budget_usd is not None:
-            ask = self._budgeted(ask, self.job.budget_usd)
-        return ask if self.job.recording is not None else journalled(ask, self.journal)
+        spending = Spending(self.job.budget_usd)
+        ask = guarded(providers.ask, spending, self.halt.is_set, self._halt)
+        ask = limited(ask, self.gates)
+        if self.job.recording is not None:
+            return ask
+        ask = proven(ask)
+        if self.job.store is not None:
+            ask, self.forget = cached(ask, self.job.store)
+        return self._kept(remembered(journalled(ask, self.journal), spending))
 
-    def _budgeted(self, ask: Ask, budget_usd: float) -> Ask:
-        """Starts no call once the calls that are done have cost the budget."""
-        spent = 0.0
+    def _kept(self, ask: Ask) -> Ask:
+        """``ask``, whose outcome goes to the disk at once: whatever ends the process, it is not paid for twice."""
 
-        async def within(request: Request) -> Reply:
-            nonlocal spent
-            if spent >= budget_usd:
-                raise BudgetError(f"the budget of {budget_usd:g} USD is spent", hint="the same command with a larger --budget goes on")
-            reply = await ask(request)
-            spent += reply.cost_usd or 0.0
-            return reply
+        async def ask_and_keep(request: Request) -> Reply:
+            try:
+                return await ask(request)
+            finally:
+                self.news.set()
 
-        return within
+        return ask_and_keep
 
     async def _work(self, ask: Ask) -> None:
-        context = Context(ask, seed=self.job.start.seed)
+        context = Context(ask, seed=self.job.start.seed, forget=self.forget)
         ticker = asyncio.create_task(self._tick())
+        settler = asyncio.create_task(self._settler())
+        settler.add_done_callback(lambda _: self.halt.set())
         try:
             pinned = asyncio.create_task(self._pinned(context))
             if not await self._until_done({pinned}):
                 return
-            workers = {asyncio.create_task(self._worker(context)) for _ in range(min(self.job.concurrency, self.job.data.rows))}
+            workers = {
+                asyncio.create_task(self._worker(context))
+                for _ in range(min(self.job.concurrency, self.job.data.rows))
+            }
             await self._until_done(workers)
         finally:
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
+            for task in (ticker, settler):
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await self._settle()
             self.watch(self.tally.progress(self.gates.waiting, self.gates.running))
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
@@ -147,8 +142,10 @@ class _Run:
         halt = asyncio.create_task(self.halt.wait())
         pending: set[asyncio.Task[None]] = set(tasks)
         while pending and not self.halt.is_set():
-            _, rest = await asyncio.wait({*pending, halt}, return_when=asyncio.FIRST_COMPLETED)
-            pending = {task for task in pending if task in rest}
+            done, rest = await asyncio.wait({*pending, halt}, return_when=asyncio.FIRST_COMPLETED)
+            pending &= rest
+            if any(task.exception() for task in done):
+                self.halt.set()
         halt.cancel()
         if pending:
             _, pending = await asyncio.wait(pending, timeout=GRACE_S)
@@ -163,7 +160,6 @@ class _Run:
     async def _pinned(self, context: Context) -> None:
         try:
             context.pinned, calls = await run_pinned(self.job.plan, context)
-            await self.journal.settle()
         except VerdictError as error:
             self._halt(error)
             return
@@ -183,19 +179,40 @@ class _Run:
                     self.window.release()
                     return
                 result = await run_row(self.job.plan, row, context)
-                await self.journal.settle()
-                self.tally.add(result)
-                self._finished(place, result)
+                self.finished.append((place, result))
+                self.news.set()
                 await asyncio.sleep(0)
         except VerdictError as error:
             self._halt(error)
 
+    async def _settler(self) -> None:
+        """Rows count as done once their calls are on disk; one write serves all calls that ended meanwhile."""
+        try:
+            while True:
+                await self.news.wait()
+                await self._settle()
+        except VerdictError as error:
+            self._halt(error)
+
+    async def _settle(self) -> None:
+        self.news.clear()
+        done, self.finished = self.finished, []
+        try:
+            await self.journal.settle()
+        except BaseException:
+            self.finished = done + self.finished
+            raise
+        for place, result in done:
+            self.tally.add(result)
+            self._in_order(place, result)
+
     def _halt(self, error: VerdictError) -> None:
-        """Remembers the first error that stops the run, and lets the other rows finish."""
-        self.trouble = self.trouble or error
+        """Remembers the first error that stops the run; calls in flight may still end."""
+        if self.trouble is None and not isinstance(error, HaltedError):
+            self.trouble = error
         self.halt.set()
 
-    def _finished(self, place: int, result: Result) -> None:
+    def _in_order(self, place: int, result: Result) -> None:
         self.waiting_rows[place] = result
         while self.next_row in self.waiting_rows:
             self._write(self.waiting_rows.pop(self.next_row))

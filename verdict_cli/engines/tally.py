@@ -24,6 +24,7 @@ class Progress:
     elapsed_s: float
     rate: float
     left_s: float | None
+    cached: int = 0
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Tally:
     failed: int = 0
     calls: int = 0
     recalled: int = 0
+    cached: int = 0
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -59,6 +61,7 @@ class Tally:
         if reply is None:
             return
         self.recalled += reply.recalled
+        self.cached += reply.cached
         self.prompt_tokens += reply.usage.prompt_tokens
         self.completion_tokens += reply.usage.completion_tokens
         if reply.cost_usd is None or self.cost_usd is None:
@@ -72,7 +75,18 @@ class Tally:
         rate = self.done / elapsed if elapsed > 0 else 0.0
         left = (self.rows - self.done) / rate if rate > 0 else None
         return Progress(
-            self.rows, self.done, self.failed, self.calls, self.recalled, waiting, running, self.cost_usd, elapsed, rate, left
+            self.rows,
+            self.done,
+            self.failed,
+            self.calls,
+            self.recalled,
+            waiting,
+            running,
+            self.cost_usd,
+            elapsed,
+            rate,
+            left,
+            self.cached,
         )
 
     def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:
@@ -85,6 +99,7 @@ class Tally:
             failed=self.failed,
             calls=self.calls,
             recalled=self.recalled,
+            cached=self.cached,
             cost_usd=self.cost_usd,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,

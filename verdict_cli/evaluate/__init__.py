@@ -1,7 +1,18 @@
-"""Figures of a run, their intervals, and the gates that hold them to a limit: pure functions on columns."""
+"""Figures of a run, their intervals, the gates that hold them to a limit, and what differs between two runs."""
 
+from verdict_cli.evaluate.compare import compare
 from verdict_cli.evaluate.figures import Figure, Measures
-from verdict_cli.evaluate.gates import GateOutcome, decide
+from verdict_cli.evaluate.gates import GateOutcome, Inconclusive, decide
+from verdict_cli.evaluate.latency import latency
 from verdict_cli.evaluate.measure import measure
 
-__all__ = ["Figure", "GateOutcome", "Measures", "decide", "measure"]
+__all__ = [
+    "Figure",
+    "GateOutcome",
+    "Inconclusive",
+    "Measures",
+    "compare",
+    "decide",
+    "latency",
+    "measure",
+]

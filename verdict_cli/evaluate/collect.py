@@ -44,15 +44,16 @@ def collect(
     evaluations: Mapping[str, Evaluation],
     results: Path,
     *,
-    ids: bool = False,
+    ids: Sequence[str] | None = None,
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Collected]:
     """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> value wanted.
 
+    `ids` has a key for each row of the file, which the selected rows keep.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
     readers = {
-        name: _Reader(name, evaluation, results, ids, (only or {}).get(name, {}))
+        name: _Reader(name, evaluation, results, ids is not None, (only or {}).get(name, {}))
         for name, evaluation in evaluations.items()
     }
     paths = [path for reader in readers.values() for path in reader.paths]
@@ -63,12 +64,12 @@ def collect(
 
 
 def _rows(
-    results: Path, paths: Sequence[Way], ids: bool
+    results: Path, paths: Sequence[Way], ids: Sequence[str] | None
 ) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
-    """Each row's number, whether it failed, its id, and the values that expressions see (of a failed row, what there is)."""
+    """Each row's number, whether it failed, its key, and the values that expressions see (of a failed row, what there is)."""
     places = _places(table_columns(results), paths)
-    asked = ["row", "status", *(["id"] if ids else []), *places]
-    for batch in read_table(results, asked):
+    at = 0
+    for batch in read_table(results, ["row", "status", *places]):
         columns = [(place, batch[name]) for name, place in places.items()]
         for index, row in enumerate(batch["row"]):
             nodes: dict[str, dict[str, Any]] = {}
@@ -79,7 +80,8 @@ def _rows(
                     continue
                 home = nodes.setdefault(node, {}) if root == "nodes" else values[root]
                 home[field] = column[index]
-            yield row, failed, batch["id"][index] if ids else None, values
+            yield row, failed, ids[at] if ids is not None else None, values
+            at += 1
 
 
 def _places(columns: Sequence[str], paths: Sequence[Way]) -> dict[str, tuple[str, str, str]]:

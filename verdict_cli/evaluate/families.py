@@ -8,10 +8,10 @@ import numpy.typing as npt
 from verdict_cli.evaluate.column import MISSING, Ints
 from verdict_cli.evaluate.metrics import Statistic, labels, numbers, probability, ranks
 from verdict_cli.evaluate.rows import Data
-from verdict_cli.spec.evaluate import OF_PROBABILITY, OF_VALUE, Kind
+from verdict_cli.spec.evaluate import OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN, Kind
 
 Mask = npt.NDArray[np.bool_]
-_OF_LABELS = {
+OF_LABELS = {
     "accuracy",
     "balanced_accuracy",
     "precision",
@@ -25,14 +25,16 @@ _OF_LABELS = {
 
 
 def family(metric: str, kind: Kind) -> str:
-    """Which columns a figure is made of: labels, numbers, ranking, probability or value."""
+    """Which columns a figure is made of: labels, numbers, ranking, probability or value; or `within` clusters."""
+    if metric in WITHIN:
+        return "within"
     if metric in OF_PROBABILITY:
         return "probability"
     if metric in OF_VALUE:
         return "value"
-    if kind == "ranking":
+    if kind == "ranking" or metric in OF_RANKING:
         return "ranking"
-    if metric in _OF_LABELS or (metric == "krippendorff_alpha" and kind in ("classification", "pairwise")):
+    if metric in OF_LABELS or (metric == "krippendorff_alpha" and kind in ("classification", "pairwise")):
         return "labels"
     return "numbers"
 
@@ -79,7 +81,7 @@ def refusal(name: str, data: Data) -> str:
         if not data.probability.numeric:
             return "the probability is no number"
         return "" if data.is_positive is not None else "nothing says which target is positive: set `positive`"
-    if name == "numbers":
+    if name in {"numbers", "within"}:
         for side, column in (("predictions", data.predictions), ("targets", data.targets)):
             if not column.numeric:
                 return f"it needs numbers, and the {side} are text"

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from verdict_cli.errors import DataError
 from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.evaluate.intervals import LEVEL, NO_VARIATION
 from verdict_cli.evaluate.measure import measure
-from verdict_cli.evaluate.paired import difference
-from verdict_cli.spec.evaluate import LOWER_IS_BETTER, Evaluation
+from verdict_cli.evaluate.noninferiority import Drop, against_baselines
+from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.gate import Gate
 from verdict_cli.values import RunFacts
 
 Verdict = Literal["passed", "failed", "inconclusive"]
+Inconclusive = Literal["pass", "fail"]
+"""What an inconclusive gate does to the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
     """How one gate went. `rule` is the limit in words, `limit` the number that `value` was held against.
 
-    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline) and
-    `limit` is `max_drop`. `verdict` is `inconclusive` where the figure keeps the limit but its interval does not:
-    that does not pass. `reason` says why a gate did not pass.
+    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline),
+    `limit` is `max_drop`, and `detectable` the least true difference that so many rows show in four runs of five.
+    `verdict` is `inconclusive` where the figure keeps the limit but its interval does not: that does not pass,
+    unless `tolerated`. `reason` says why the verdict is not `passed`.
     """
 
     metric: str
@@ -37,11 +39,13 @@ class GateOutcome:
     n: int | None
     reason: str
     rule: str
+    detectable: float | None = None
+    tolerated: bool = False
 
     @property
     def passed(self) -> bool:
         """Whether the gate lets the run through."""
-        return self.verdict == "passed"
+        return self.verdict == "passed" or (self.tolerated and self.verdict == "inconclusive")
 
 
 IMPLIED = Gate(metric="run.coverage", min=1.0)
@@ -57,6 +61,7 @@ def decide(
     *,
     seed: int = 0,
     root: Path = Path(),
+    inconclusive: Inconclusive = "fail",
 ) -> tuple[GateOutcome, ...]:
     """The outcome of every gate in order, the implied one on `run.coverage` last.
 
@@ -66,9 +71,16 @@ def decide(
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
-    return tuple(
-        _outcome(gate, evaluations, measures, facts, results, seed=seed, root=root) for gate in every
-    )
+    compared = [gate for gate in every if gate.baseline is not None]
+    missing = {name: one.missing for name, one in measures.items()}
+    drops = iter(against_baselines(compared, evaluations, results, seed=seed, root=root, missing=missing))
+    outcomes = [
+        _of_drop(gate, next(drops))
+        if gate.baseline is not None
+        else _outcome(gate, evaluations, measures, facts, results, seed=seed)
+        for gate in every
+    ]
+    return tuple(replace(one, tolerated=inconclusive == "pass") for one in outcomes)
 
 
 def _outcome(
@@ -79,20 +91,17 @@ def _outcome(
     results: Path,
     *,
     seed: int,
-    root: Path,
 ) -> GateOutcome:
     name, metric = gate.parts
     if name == "run":
         return _limits(gate, _of_run(metric, facts))
-    if gate.baseline is not None:
-        return _against_baseline(gate, evaluations[name], results, root / gate.baseline, seed)
-    given = measures[name].figures.get(metric)
+    given = measures[name]
     level = gate.confidence or LEVEL
-    if given is None or gate.where or level != LEVEL:
+    if metric not in given.figures or gate.where or level != LEVEL:
         only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
         again = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})
-        given = again[name].figures[metric]
-    return _limits(gate, given)
+        given = again[name]
+    return _limits(gate, given.figures[metric], given.bounds.get(metric))
 
 
 def _of_run(metric: str, facts: RunFacts) -> Figure:
@@ -106,14 +115,16 @@ def _of_run(metric: str, facts: RunFacts) -> Figure:
     return Figure(value, None, None, facts.rows, reason)
 
 
-def _limits(gate: Gate, figure: Figure) -> GateOutcome:
+def _limits(gate: Gate, figure: Figure, bounds: tuple[float, float] | None = None) -> GateOutcome:
     """Holds a figure against `min` and `max`; the first that it misses is the outcome's limit."""
     limits = [("min", gate.min), ("max", gate.max)]
-    held = [_held(gate, figure, side, limit) for side, limit in limits if limit is not None]
-    return next((outcome for outcome in held if not outcome.passed), held[0])
+    held = [_held(gate, figure, side, limit, bounds) for side, limit in limits if limit is not None]
+    return next((outcome for outcome in held if outcome.verdict != "passed"), held[0])
 
 
-def _held(gate: Gate, figure: Figure, side: str, limit: float) -> GateOutcome:
+def _held(
+    gate: Gate, figure: Figure, side: str, limit: float, bounds: tuple[float, float] | None
+) -> GateOutcome:
     sign = "≥" if side == "min" else "≤"
     rule = f"{sign} {limit:g}"
     if gate.confidence is not None:
@@ -140,40 +151,42 @@ def _held(gate: Gate, figure: Figure, side: str, limit: float) -> GateOutcome:
         name = "lower" if side == "min" else "upper"
         relation = "below" if side == "min" else "above"
         return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
+    worst = None if bounds is None else bounds[0] if side == "min" else bounds[1]
+    if worst is not None and not keeps(worst):
+        return outcome("inconclusive", f"the rows without a prediction could make it {worst:.6g}")
     return outcome("passed")
 
 
-def _against_baseline(
-    gate: Gate, evaluation: Evaluation, results: Path, baseline: Path, seed: int
-) -> GateOutcome:
-    name, metric = gate.parts
-    limit = gate.max_drop or 0.0
+def _of_drop(gate: Gate, drop: Drop) -> GateOutcome:
+    """Non-inferiority: the interval of the paired difference must not reach beyond `max_drop`."""
+    figure, limit = drop.change, gate.max_drop or 0.0
     rule = f"against {gate.baseline}, at most {limit:g} worse{_where(gate)}"
-    earlier = baseline / "results.parquet"
-    if not earlier.is_file():
-        figure = Figure(None, None, None, 0, f"{gate.baseline} holds no results.parquet")
-    else:
-        try:
-            figure = difference(name, evaluation, metric, (earlier, results), seed=seed, only=gate.where)
-        except DataError as error:
-            figure = Figure(None, None, None, 0, error.problem.message)
+    if drop.family > 1 and figure.value is not None:
+        rule += f" (one of {drop.family} tests, by Holm: {drop.level:.4g} interval)"
 
     def outcome(verdict: Verdict, reason: str = "") -> GateOutcome:
         ends = (figure.low, figure.high)
-        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule)
+        return GateOutcome(
+            gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, drop.detectable
+        )
 
-    if figure.value is None:
+    if drop.worse is None:
         return outcome("failed", f"there is no paired difference: {figure.reason}")
-    if metric in LOWER_IS_BETTER:
-        drop, worst = figure.value, figure.high
-    else:
-        drop, worst = -figure.value, None if figure.low is None else -figure.low
-    if drop > limit:
-        return outcome("failed", f"the figure is {drop:.6g} worse than the baseline's")
-    if worst is None:
+    if drop.worse > limit:
+        return outcome("failed", f"the figure is {drop.worse:.6g} worse than the baseline's")
+    if drop.worst is None:
         return outcome("inconclusive", f"there is no interval: {figure.reason}")
-    if worst > limit:
-        return outcome("inconclusive", f"the figure may be up to {worst:.6g} worse than the baseline's")
+    if drop.worst > limit:
+        return outcome(
+            "inconclusive", f"the figure may be up to {drop.worst:.6g} worse than the baseline's{drop.needed}"
+        )
+    if drop.lost is not None and drop.lost > limit:
+        return outcome(
+            "inconclusive",
+            f"the rows without a prediction could make the figure {drop.lost:.6g} worse than the baseline's",
+        )
+    if not drop.rejected:
+        return outcome("inconclusive", "a test that Holm's procedure puts before this one is inconclusive")
     return outcome("passed")
 
 

@@ -1,13 +1,16 @@
 """Intervals of figures: how far a figure could be from its value by the chance of the draw.
 
-- Plain proportions of independent rows: Wilson's score interval (Wilson, 1927), from scipy.
-- Everything else: the bias-corrected and accelerated bootstrap (Efron, 1987; Efron and Tibshirani, 1993, chapter 14)
-  with 2,000 resamples. Rows are resampled through the counts of their distinct values, which is the same and fast at
-  any n; with clusters, whole clusters are (Davison and Hinkley, 1997, section 3.8).
-  Where the correction for bias pushes both ends past the value (calibration error does that), the nearer end is the value.
-- More than 5,000 distinct observations or clusters: value ± z times the bootstrap's standard error from 200
-  resamples (Efron and Tibshirani, 1993, section 6.4: 200 suffice for a standard error). Rank correlations there: the
-  standard error from 20 to 100 disjoint random blocks (Politis, Romano and Wolf, 1999, section 2.2).
+| figure | interval |
+| --- | --- |
+| shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's (`shares.py`) |
+| figures that change smoothly with every row | jackknife on their own scale (`jackknife.py`) |
+| the median | the order statistics that Woodruff (1952) names |
+| the calibration error, and the difference of two medians | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
+| more than 5,000 distinct observations or clusters | the bootstrap's standard error, 200 resamples (the same, section 6.4) |
+| rank correlations there | 20 to 100 disjoint random blocks (Politis, Romano and Wolf, 1999, section 2.2) |
+
+With clusters, clusters are left out and drawn as a whole (Davison and Hinkley, 1997, section 3.8). Rows are
+resampled through the counts of their distinct values, which is the same and fast at any n.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ import numpy as np
 
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.figures import Figure
+from verdict_cli.evaluate.jackknife import Error, around, errors, without_exception
+from verdict_cli.evaluate.metrics.scale import IDENTITY
 from verdict_cli.evaluate.metrics.statistic import Statistic
 from verdict_cli.evaluate.sample import Sample
+from verdict_cli.evaluate.shares import share_interval
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -44,135 +50,117 @@ class Draw:
 
 def figures(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, Figure]:
     """Each statistic's value on the sample with its interval."""
-    values = {name: _value(statistic, sample) for name, statistic in statistics.items()}
+    values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
     done: dict[str, Figure] = {}
+    smooth: dict[str, Statistic] = {}
     drawn: dict[str, Statistic] = {}
+    many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_UNITS
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
             done[name] = Figure(None, None, None, sample.n, statistic.why if sample.n else "no rows")
-        elif statistic.proportion is not None and sample.cluster is None:
-            done[name] = Figure(value, *wilson(*statistic.proportion(sample.counts), draw.level), sample.n)
-        elif sample.units < 2:
+        elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             unit = "row" if sample.cluster is None else "cluster"
             done[name] = Figure(value, None, None, sample.n, ONE_UNIT.format(unit=unit))
-        else:
+        elif statistic.share is not None:
+            done[name] = Figure(value, *share_interval(statistic.share, sample, draw.level), sample.n)
+        elif statistic.ordered is not None:
+            done[name] = _median(value, statistic.ordered, sample, draw.level)
+        elif statistic.blockwise:
+            blocks = _block_error(statistic, sample, draw.rng)
+            done[name] = _figure(value, blocks, statistic, sample, draw)
+        elif many or not statistic.smooth:
             drawn[name] = statistic
-    ends = _ends(drawn, {name: float(values[name] or 0.0) for name in drawn}, sample, draw)
-    for name, (low, high, reason) in ends.items():
-        done[name] = Figure(values[name], low, high, sample.n, reason)
+        else:
+            smooth[name] = statistic
+    found = errors(smooth, sample, draw.rng, draw.width) if smooth else {}
+    for name, error in found.items():
+        done[name] = _figure(values[name] or 0.0, error, smooth[name], sample, draw)
+    for name, resampled in _resampled(drawn, sample, draw, FEW_RESAMPLES if many else RESAMPLES).items():
+        done[name] = _bootstrapped(values[name] or 0.0, resampled, drawn[name], sample, draw)
     return {name: done[name] for name in statistics}
 
 
-def _value(statistic: Statistic, sample: Sample) -> float | None:
+def value_of(statistic: Statistic, sample: Sample) -> float | None:
+    """The statistic on the sample, None where it is undefined."""
     if not sample.n:
         return None
     value = float(statistic.at(sample.counts[None, :])[0])
     return value if np.isfinite(value) else None
 
 
-def wilson(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
-    """The ends of Wilson's score interval of a proportion."""
-    from scipy.stats import binomtest
+def _figure(value: float, error: Error | None, statistic: Statistic, sample: Sample, draw: Draw) -> Figure:
+    """The figure with the interval that its standard error makes."""
+    if error is None:
+        ends = without_exception(value, statistic, sample, draw.level)
+        if ends is None:
+            return Figure(value, value, value, sample.n, NO_VARIATION)
+        return Figure(value, max(ends[0], statistic.least), ends[1], sample.n)
+    if not np.isfinite(error.error):
+        return Figure(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
+    low, high = around(value, error, statistic.scale, draw.level)
+    return _within(value, low, high, statistic, sample)
 
-    interval = binomtest(successes, trials).proportion_ci(level, "wilson")
-    return float(interval.low), float(interval.high)
+
+def _within(value: float, low: float, high: float, statistic: Statistic, sample: Sample) -> Figure:
+    low, high = max(min(low, value), statistic.least), min(max(high, value), statistic.most)
+    return Figure(value, low, high, sample.n)
 
 
-Ends = tuple[float | None, float | None, str]
+def _median(value: float, ordered: Floats, sample: Sample, level: float) -> Figure:
+    """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
+    from scipy.stats import t
+
+    keys, places = np.unique(ordered, return_inverse=True)
+    if len(keys) == 1:
+        return Figure(value, value, value, sample.n, NO_VARIATION)
+    sums = np.bincount(places, sample.counts)
+    error, freedom = 0.5 / np.sqrt(sample.n), np.inf
+    if sample.cluster is not None:
+        below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
+        of = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units)
+        error = float(np.sqrt(sample.units / (sample.units - 1) * (of**2).sum())) / sample.n
+        freedom = sample.units - 1
+    reach = float(t.ppf((1 + level) / 2, freedom)) * error
+    place = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
+    cumulated = np.cumsum(sums)
+    low = keys[np.searchsorted(cumulated, place)]
+    high = keys[np.searchsorted(cumulated, sample.n + 1 - place)]
+    return Figure(value, min(float(low), value), max(float(high), value), sample.n)
 
 
-def _ends(
-    statistics: Mapping[str, Statistic],
-    values: Mapping[str, float],
-    sample: Sample,
-    draw: Draw,
-) -> dict[str, Ends]:
+def _resampled(
+    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int
+) -> dict[str, Floats]:
+    """The value of each statistic in each resample."""
     if not statistics:
         return {}
-    many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_UNITS
-    resampled = {name: one for name, one in statistics.items() if not one.blockwise}
-    draws: dict[str, list[Floats]] = {name: [] for name in resampled}
-    if resampled:
-        for weights in sample.resamples(draw.rng, FEW_RESAMPLES if many else RESAMPLES, draw.width):
-            for name, statistic in resampled.items():
-                draws[name].append(statistic.at(weights))
-    found: dict[str, Ends] = {}
-    leaving_out = {} if many else _accelerations(resampled, sample, draw)
-    for name, statistic in statistics.items():
-        value = values[name]
-        if statistic.blockwise:
-            ends = _normal(value, *_block_error(statistic, sample, draw.rng), draw.level)
-        else:
-            drawn = np.concatenate(draws[name])
-            drawn = drawn[np.isfinite(drawn)]
-            if len(drawn) * 2 < sum(map(len, draws[name])):
-                found[name] = (None, None, TOO_OFTEN_UNDEFINED)
-                continue
-            if np.ptp(drawn) <= 1e-12 * max(1.0, abs(value)):
-                found[name] = (value, value, NO_VARIATION)
-                continue
-            if many:
-                ends = _normal(value, float(drawn.std(ddof=1)), np.inf, draw.level)
-            else:
-                ends = bca(value, drawn, leaving_out[name], draw.level)
-        if not np.isfinite(ends).all():
-            found[name] = (None, None, TOO_OFTEN_UNDEFINED)
-            continue
-        low, high = (min(max(end, statistic.least), statistic.most) for end in ends)
-        low, high = min(low, value), max(high, value)
-        found[name] = (low, high, "")
-    return found
-
-
-def bca(value: float, drawn: Floats, acceleration: float, level: float = LEVEL) -> tuple[float, float]:
-    """The ends of the BCa interval from a statistic's resampled values; ties with the value count half."""
-    from scipy.special import ndtr, ndtri
-
-    tie = 1e-12 * max(1.0, abs(value))
-    below = np.mean(drawn < value - tie) + np.mean(np.abs(drawn - value) <= tie) / 2
-    bias = ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn)))
-    z = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
-    places = ndtr(bias + z / np.maximum(1 - acceleration * z, 1e-9))
-    low, high = np.quantile(drawn, places)
-    return float(low), float(high)
-
-
-def _accelerations(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, float]:
-    """Each statistic's acceleration from the jackknife, 0 where it has none."""
-    left: dict[str, list[Floats]] = {name: [] for name in statistics}
-    times: list[Floats] = []
-    for weights, alike in sample.deletions(draw.rng, draw.width):
-        times.append(alike)
+    drawn: dict[str, list[Floats]] = {name: [] for name in statistics}
+    for weights in sample.resamples(draw.rng, times, draw.width):
         for name, statistic in statistics.items():
-            left[name].append(statistic.at(weights))
-    found = {}
-    for name, statistic in statistics.items():
-        values, counts = np.concatenate(left[name]), np.concatenate(times)
-        finite = np.isfinite(values)
-        values, counts = values[finite], counts[finite]
-        found[name] = _skew(values, counts) if statistic.smooth and len(values) else 0.0
-    return found
+            drawn[name].append(statistic.at(weights))
+    return {name: np.concatenate(values) for name, values in drawn.items()}
 
 
-def _skew(values: Floats, counts: Floats) -> float:
-    away = (values * counts).sum() / counts.sum() - values
-    spread = float((counts * away**2).sum())
-    return float((counts * away**3).sum() / (6 * spread**1.5)) if spread > 1e-24 else 0.0
+def _bootstrapped(value: float, drawn: Floats, statistic: Statistic, sample: Sample, draw: Draw) -> Figure:
+    known = drawn[np.isfinite(drawn)]
+    if len(known) * 2 < len(drawn):
+        return Figure(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
+    if np.ptp(known) <= 1e-12 * max(1.0, abs(value)):
+        return _figure(value, None, statistic, sample, draw)
+    error = Error(float(known.std(ddof=1)), np.inf)
+    if statistic.smooth:
+        return _figure(value, error, statistic, sample, draw)
+    bias = float(known.mean()) - value
+    low, high = around(value - bias, error, IDENTITY, draw.level)
+    return _within(value, low, high, statistic, sample)
 
 
-def _block_error(statistic: Statistic, sample: Sample, rng: np.random.Generator) -> tuple[float, float]:
+def _block_error(statistic: Statistic, sample: Sample, rng: np.random.Generator) -> Error:
     """The standard error from disjoint blocks, and its degrees of freedom."""
     count = min(max(sample.n // BLOCK_ROWS, 20), 100, sample.units)
     values = np.concatenate([statistic.at(weights) for weights in sample.blocks(rng, count)])
     values = values[np.isfinite(values)]
     if len(values) < 2:
-        return np.nan, np.inf
-    return float(values.std(ddof=1) / np.sqrt(len(values))), len(values) - 1
-
-
-def _normal(value: float, error: float, freedom: float, level: float) -> tuple[float, float]:
-    from scipy.stats import t
-
-    reach = float(t.ppf((1 + level) / 2, freedom)) * error
-    return value - reach, value + reach
+        return Error(np.nan, np.inf)
+    return Error(float(values.std(ddof=1) / np.sqrt(len(values))), len(values) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,3 +59,12 @@ def _key_text(value: Any) -> str:
 def key_text(value: Any) -> str:
     """A key as text: strings as they are, everything else as JSON."""
     return value if isinstance(value, str) else _key_text(value)
+
+
+def told_apart(values: Sequence[Any]) -> list[str]:
+    """The values as text; text that reads like another value's, such as "1" beside 1, in quotation marks."""
+    plain = [key_text(value) for value in values]
+    return [
+        json.dumps(value) if isinstance(value, str) and plain.count(value) > 1 else text
+        for value, text in zip(values, plain, strict=True)
+    ]

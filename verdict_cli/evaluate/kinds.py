@@ -26,7 +26,7 @@ FITTING: dict[Kind, tuple[MetricName, ...]] = {
     "pairwise": ("accuracy", "cohen_kappa", "gwet_ac1", "krippendorff_alpha", "confusion"),
     "ordinal": ("accuracy", "cohen_kappa", "weighted_kappa", "gwet_ac1", *_NUMBERS, "confusion"),
     "numeric": _NUMBERS,
-    "ranking": ("accuracy", "spearman", "kendall"),
+    "ranking": ("accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"),
 }
 """The figures of each kind that are given when `metrics:` names none."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +14,11 @@ from verdict_cli.evaluate.collect import Collected, collect
 from verdict_cli.evaluate.column import MISSING
 from verdict_cli.evaluate.figures import Measures
 from verdict_cli.evaluate.intervals import LEVEL, Draw
-from verdict_cli.evaluate.keyed import key_text
+from verdict_cli.evaluate.keyed import key_text, told_apart
 from verdict_cli.evaluate.kinds import fitting
 from verdict_cli.evaluate.measured import measured
 from verdict_cli.evaluate.reduce import reduced
-from verdict_cli.evaluate.rows import Data, check_labels
+from verdict_cli.evaluate.rows import Data, check_labels, check_positive
 from verdict_cli.spec.evaluate import Evaluation
 
 MOST_GROUPS = 50
@@ -38,7 +37,8 @@ def measure(
 
     `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values.
     Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
-    values, and for predictions and targets of which one side is text and the other numbers.
+    values, for predictions and targets of which one side is text and the other numbers, and for a probability of
+    which nothing says what it is of.
     """
     found = collect(evaluations, results, only=only)
     return {
@@ -56,6 +56,7 @@ def _measures(
     data = Data.of(evaluation, collected)
     if "prediction" in collected.columns:
         check_labels(name, data, results)
+    check_positive(name, evaluation, data, results)
     value = collected.columns.get("value")
     kind = data.kind if "target" in collected.columns else None
     labels_kind = data.kind if "prediction" in collected.columns else None
@@ -72,7 +73,7 @@ def _measures(
                 f"`by: {text}` has {len(order)} values; the {MOST_GROUPS} most frequent are shown"
             )
         shown = [keys.labels[place] for place in order[:MOST_GROUPS]]
-        spelled = dict(zip(order.tolist(), _told_apart(shown), strict=False))
+        spelled = dict(zip(order.tolist(), told_apart(shown), strict=False))
         groups[text] = {
             spelled[place]: measured(
                 metrics, data, np.flatnonzero(codes == place), _draw(seed, level, name, text, str(place))
@@ -101,15 +102,6 @@ def _measures(
     )
 
 
-def _told_apart(values: list[Any]) -> list[str]:
-    """The values as text; text that reads like another value's, such as "1" beside 1, in quotation marks."""
-    plain = [key_text(value) for value in values]
-    return [
-        json.dumps(value) if isinstance(value, str) and plain.count(value) > 1 else text
-        for value, text in zip(values, plain, strict=True)
-    ]
-
-
 def _draw(seed: int, level: float, *names: str) -> Draw:
     return Draw(np.random.default_rng([abs(seed), zlib.crc32("\0".join(names).encode())]), level)
 
@@ -132,5 +124,5 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: Data) -> list[
             f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
         )
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        found.append(f"there are only {clusters} clusters: intervals from so few are too narrow")
+        found.append(f"there are only {clusters} clusters: intervals from so few are rough")
     return found

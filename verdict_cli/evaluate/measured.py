@@ -14,6 +14,7 @@ from verdict_cli.evaluate.intervals import Draw, figures
 from verdict_cli.evaluate.metrics.labels import MOST_LABELS
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.evaluate.sample import Sample
+from verdict_cli.evaluate.within import NONE, by_cluster, mean_of
 
 
 def measured(metrics: Iterable[str], data: Data, rows: Ints, draw: Draw) -> dict[str, Figure]:
@@ -33,6 +34,8 @@ def _family(name: str, wanted: list[str], data: Data, rows: Ints, draw: Draw) ->
     why = why or (no_meaning if name not in {"labels", "ranking"} else "")
     if why:
         return {metric: Figure(None, None, None, len(kept), why) for metric in wanted}
+    if name == "within":
+        return {metric: _within(metric, data, kept, draw) for metric in wanted}
     sample = Sample.of(
         tuple(column[kept] for column in keys(name, data)),
         data.cluster[kept] if data.cluster is not None else None,
@@ -56,6 +59,17 @@ def _family(name: str, wanted: list[str], data: Data, rows: Ints, draw: Draw) ->
                 None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data"
             )
     return found
+
+
+def _within(metric: str, data: Data, rows: Ints, draw: Draw) -> Figure:
+    """The mean of each cluster's own coefficient; `n` counts the clusters that have one."""
+    values = by_cluster(metric, data, rows)
+    if not np.isfinite(values).any():
+        return Figure(None, None, None, 0, NONE)
+    sample, mean = mean_of(values)
+    figure = figures({metric: mean}, sample, draw)[metric]
+    low, high = (None if end is None else min(max(end, -1.0), 1.0) for end in (figure.low, figure.high))
+    return Figure(figure.value, low, high, figure.n, figure.reason)
 
 
 def _confusion(data: Data, rows: Ints) -> dict[str, Any]:

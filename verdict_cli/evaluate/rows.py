@@ -11,6 +11,7 @@ import numpy as np
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.evaluate.collect import Collected
 from verdict_cli.evaluate.column import MISSING, Column, Floats, Ints
+from verdict_cli.evaluate.keyed import key_text
 from verdict_cli.evaluate.kinds import infer
 from verdict_cli.evaluate.labels import Labels
 from verdict_cli.spec.evaluate import Evaluation, Kind
@@ -89,3 +90,13 @@ def check_labels(name: str, data: Data, results: Path) -> None:
     message = f"no prediction can ever equal a target: {' and '.join(spelled)}"
     hint = "convert one of them in its expression, such as `output.score | string` or `source.label | int`"
     raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))
+
+
+def check_positive(name: str, evaluation: Evaluation, data: Data, results: Path) -> None:
+    """Raises DataError where nothing says which target a probability is of."""
+    if evaluation.probability is None or not data.targets.types or data.is_positive is not None:
+        return
+    example = key_text(data.labels[int(data.target[data.target != MISSING][0])])
+    message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
+    hint = f"such as `positive: {example}`"
+    raise DataError(Problem("positive", message, hint, file=str(results), path=f"evaluate.{name}"))

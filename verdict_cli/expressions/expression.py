@@ -7,18 +7,29 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jinja2 import TemplateError, TemplateSyntaxError, Undefined, nodes
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
 from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
 from verdict_cli.expressions.infer import infer
 from verdict_cli.expressions.paths import ExpressionError, Path, Resolve, unresolved
+from verdict_cli.expressions.plain import plain
 from verdict_cli.expressions.sandbox import Sandbox, environment
-from verdict_cli.expressions.tree import rewrite
+from verdict_cli.expressions.tree import check, rewrite
 from verdict_cli.fields import FieldType, Unknown
 
-FAULTS = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+FAULTS = (
+    TemplateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What a row's values can make an expression or a template raise."""
 
 
@@ -37,14 +48,11 @@ class Expression:
             context = self.template.new_context(dict(values))
             for _ in self.template.root_render_func(context):
                 pass
-            value = context.vars["result"]
-        except RowError:
-            raise
+            return plain(context.vars["result"])
+        except RowError as error:
+            raise RowError(f"`{self.text}`: {error.message}", kind=error.failure) from None
         except FAULTS as fault:
             raise RowError(f"`{self.text}`: {fault}") from None
-        if isinstance(value, Undefined):
-            raise RowError(f"`{self.text}`: {value._undefined_message}")
-        return value
 
 
 def compile_expression(
@@ -70,6 +78,7 @@ def compile_expression(
         parsed = parser.parse_expression()
         if not parser.stream.eos:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
+        check(parsed, sandbox)
         kind = infer(parsed, type_of)
         meant = rewrite(parsed, resolve, roots, found, frozenset())
         assert isinstance(meant, nodes.Expr)
@@ -77,8 +86,12 @@ def compile_expression(
         template = sandbox.from_string(nodes.Template(body, lineno=1))
     except TemplateSyntaxError as error:
         raise ExpressionError(f"`{text}` is no expression: {error.message}", _cure(text)) from None
-    except RecursionError:
-        raise ExpressionError("the expression is nested too deeply") from None
+    except (RecursionError, MemoryError):
+        raise ExpressionError("the expression is nested too deeply", "compute it in several fields") from None
+    except ExpressionError:
+        raise
+    except (SyntaxError, ValueError) as error:
+        raise ExpressionError(f"`{text:.200}` is no expression: {error}", _cure(text)) from None
     return Expression(text, tuple(found), kind, template)
 
 

@@ -8,7 +8,7 @@ from jinja2 import nodes
 
 from verdict_cli.expressions.paths import Path
 from verdict_cli.expressions.tree import literal_path
-from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, FieldType, Plain, Unknown
+from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, FieldType, OnScale, Plain, Unknown, fits
 
 _FILTERS: dict[str, FieldType] = {
     **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
@@ -35,19 +35,27 @@ def infer(node: nodes.Node, type_of: Callable[[Path], FieldType]) -> FieldType:
     if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
         return _either(infer(node.expr1, type_of), infer(node.expr2, type_of))
     if isinstance(node, nodes.Neg | nodes.Pos):
-        return infer(node.node, type_of)
+        return _arithmetic([infer(node.node, type_of)], always_float=False)
     if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
-        return _arithmetic(node, type_of)
+        sides = [infer(node.left, type_of), infer(node.right, type_of)]
+        if isinstance(node, nodes.Pow) and NUMBER not in map(_plain, sides):
+            return Unknown()
+        return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
     return Unknown()
 
 
-def _arithmetic(node: nodes.BinExpr, type_of: Callable[[Path], FieldType]) -> FieldType:
-    sides = infer(node.left, type_of), infer(node.right, type_of)
-    if not all(isinstance(side, Plain) and side.numeric() for side in sides):
-        numeric = all(side.numeric() for side in sides)
-        return NUMBER if numeric and not any(isinstance(side, Unknown) for side in sides) else Unknown()
-    whole = all(side != NUMBER for side in sides) and not isinstance(node, nodes.Div)
-    return INTEGER if whole else NUMBER
+def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
+    found = [_plain(side) for side in sides]
+    if not all(isinstance(side, Plain) and side.numeric() for side in found):
+        return Unknown()
+    return NUMBER if always_float or NUMBER in found else INTEGER
+
+
+def _plain(kind: FieldType) -> FieldType:
+    """The plain type of a scale's values; another type as it is."""
+    return next(
+        (one for one in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, OnScale) and fits(kind, one)), kind
+    )
 
 
 def _either(one: FieldType, other: FieldType) -> FieldType:

@@ -13,6 +13,9 @@ Path = tuple[str | int, ...]
 """A root (`source`, `previous`, `input`, `unit` …) and the keys and places that follow it."""
 
 
+_UNKNOWN = Unknown()
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """What a written path means: the paths to follow at run time, and the type found there.
@@ -21,7 +24,7 @@ class Resolved:
     """
 
     paths: tuple[Path, ...]
-    type: FieldType = Unknown()
+    type: FieldType = _UNKNOWN
     many: bool = False
 
 
@@ -58,13 +61,11 @@ def follow(path: Path, values: Mapping[str, Any]) -> Any:
     """The value at the path: mapping keys and list items only. RowError says which part is not there."""
     here: Any = values
     for depth, part in enumerate(path):
+        reachable = isinstance(here, Mapping) or (isinstance(here, list | tuple) and isinstance(part, int))
         try:
-            if isinstance(here, Mapping):
-                here = here[part]
-            elif isinstance(here, list | tuple) and isinstance(part, int):
-                here = here[part]
-            else:
+            if not reachable:
                 raise KeyError(part)
+            here = here[part]
         except (KeyError, IndexError):
             raise RowError(_absent(path, depth, here), kind="missing-value") from None
     return here

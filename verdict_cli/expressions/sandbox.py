@@ -6,17 +6,39 @@ except the methods of strings, lists and mappings that do not write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import StrictUndefined
+from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from verdict_cli.expressions import statistics
 
 LARGEST = 1_000_000
-"""The longest text or list that `*` may build, and the largest exponent's digits that `**` may give."""
+"""The longest text or list that `*` may build."""
+
+LARGEST_BITS = 14_000
+"""The most bits of a whole number: Python writes no more than 4,300 digits."""
+
+
+class Absent(StrictUndefined):
+    """A value that is not there; using it says which fields there are instead."""
+
+    __slots__ = ()
+
+    @property
+    def _undefined_message(self) -> str:
+        owner = self._undefined_obj
+        if self._undefined_hint is None and owner is None:
+            return f"there is no {self._undefined_name!r}: what it is asked of has no value"
+        if self._undefined_hint is None and isinstance(owner, Mapping):
+            return f"there is no {self._undefined_name!r} among the fields: {', '.join(map(str, owner)) or 'none'}"
+        return str(super()._undefined_message)
+
+    def __repr__(self) -> str:
+        return f"nothing ({self._undefined_message})"
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -40,7 +62,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """`*` and `**`, refused where the result would fill the memory."""
         if operator == "**":
-            if abs(right) > 1000 or (abs(left) > 1 and abs(right) * len(str(left)) > 4000):
+            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > LARGEST_BITS:
                 raise SecurityError(f"{left!r:.40} ** {right!r:.40} is too large")
         else:
             for text, times in ((left, right), (right, left)):
@@ -53,9 +75,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-def environment() -> Sandbox:
-    """A fresh environment with the language's own filters and no globals."""
-    sandbox = Sandbox(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+def environment(finalize: Callable[[Any], str] | None = None) -> Sandbox:
+    """A fresh environment with the language's own filters and no globals. `finalize` writes a value into a text.
+
+    Constants are not computed beforehand: Jinja2 cannot write all of them, such as NaN, into its code.
+    """
+    sandbox = Sandbox(
+        undefined=Absent,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+        optimized=False,
+    )
     sandbox.globals.clear()
     sandbox.filters.update(
         {name: getattr(statistics, name) for name in ("mean", "median", "mode", "variance", "stdev")}

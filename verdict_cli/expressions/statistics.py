@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from verdict_cli.errors import RowError
@@ -14,7 +15,7 @@ def numbers(values: Iterable[Any], what: str) -> list[float]:
     """The values as finite floats; booleans count 1 and 0. RowError when one is no number or none is there."""
     found = []
     for value in values:
-        if not isinstance(value, int | float) or not math.isfinite(value):
+        if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise RowError(f"{what} needs numbers, found {value!r:.80}")
         found.append(float(value))
     if not found:
@@ -24,12 +25,14 @@ def numbers(values: Iterable[Any], what: str) -> list[float]:
 
 def mean(values: Iterable[Any]) -> float:
     """The arithmetic mean."""
-    return statistics.fmean(numbers(values, "mean"))
+    found = numbers(values, "mean")
+    return _finite("mean", lambda: statistics.fmean(found))
 
 
 def median(values: Iterable[Any]) -> float:
     """The middle value, the mean of the two middle ones for an even count."""
-    return statistics.median(numbers(values, "median"))
+    found = numbers(values, "median")
+    return _finite("median", lambda: statistics.median(found))
 
 
 def mode(values: Iterable[Any]) -> Any:
@@ -55,7 +58,7 @@ def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
 def variance(values: Iterable[Any]) -> float:
     """The sample variance (n - 1); 0 for one value."""
     found = numbers(values, "variance")
-    return statistics.variance(found) if len(found) > 1 else 0.0
+    return _finite("variance", lambda: statistics.variance(found)) if len(found) > 1 else 0.0
 
 
 def stdev(values: Iterable[Any]) -> float:
@@ -68,4 +71,16 @@ def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     total = math.fsum(weights)
     if total == 0:
         raise RowError("the weights of the values that are left sum to 0")
-    return math.fsum(value * weight for value, weight in zip(values, weights, strict=True)) / total
+    products = [value * weight for value, weight in zip(values, weights, strict=True)]
+    return _finite("mean", lambda: math.fsum(products) / total)
+
+
+def _finite(what: str, compute: Callable[[], float]) -> float:
+    """What `compute` gives. RowError when it is too large for a float."""
+    try:
+        result = compute()
+    except (OverflowError, ValueError):
+        result = math.inf
+    if not math.isfinite(result):
+        raise RowError(f"the {what} of these values is too large")
+    return result

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from jinja2 import nodes
+from jinja2 import Environment, nodes
 
 from verdict_cli.expressions.paths import ExpressionError, Path, Resolve
 
@@ -66,8 +67,7 @@ def rewrite(
         return nodes.List(built, lineno=1) if meant.many else built[0]
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and literal_path(node.node):
         node.node.node = _expr(rewrite(node.node.node, resolve, roots, found, local))
-        children: list[nodes.Node] = [*node.args, *node.kwargs]
-        for child in children:
+        for child in list(node.iter_child_nodes(exclude=("node",))):
             _replace(node, child, rewrite(child, resolve, roots, found, local))
         return node
     for child in list(node.iter_child_nodes()):
@@ -75,6 +75,26 @@ def rewrite(
         if new is not child:
             _replace(node, child, new)
     return node
+
+
+def check(tree: nodes.Node, sandbox: Environment) -> None:
+    """Raises ExpressionError for a filter or a test that there is not, and for a number too large for a float."""
+    for node in (tree, *tree.find_all((nodes.Filter, nodes.Test, nodes.Const))):
+        if isinstance(node, nodes.Filter):
+            _known(node.name, "filter", sandbox.filters)
+        elif isinstance(node, nodes.Test):
+            _known(node.name, "test", sandbox.tests)
+        elif (
+            isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value)
+        ):
+            raise ExpressionError("a number in it is too large", "numbers end at 1.8e308")
+
+
+def _known(name: str, kind: str, known: Collection[str]) -> None:
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev"
+        raise ExpressionError(f"there is no {kind} `{name}`", f"did you mean `{close[0]}`?" if close else own)
 
 
 def assigned_names(template: nodes.Template) -> frozenset[str]:

@@ -18,6 +18,7 @@ class Reading:
     ``output`` are the fields that ``read`` gives. ``read(reply, request)`` raises ReplyError for a reply that
     cannot be read. ``corrects``: a reply that could not be read is told to the model when it is asked again.
     ``whole``: a reply that was cut off cannot be read, because what counts stands at its end.
+    ``repaired(text)`` says of a text that was read whether it was not written as was asked for.
     ``then`` is a second call that reads the first one's text.
     """
 
@@ -28,6 +29,7 @@ class Reading:
     support: tuple[str, ...] = ()
     corrects: bool = False
     whole: bool = False
+    repaired: Callable[[str], bool] = lambda _: False
     then: FollowUp | None = None
 
 
@@ -42,5 +44,6 @@ class FollowUp:
 
 Trouble = tuple[str, str, str]
 """(key, what is wrong, hint) of an extractor that does not fit its unit."""
+
 EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""

@@ -72,7 +72,7 @@ class Regex(Keys):
             found = {}
             for name, search in searches.items():
                 try:
-                    found[name] = search(reply.text)
+                    found[name] = search(reply.text, reply.finish_reason == "length")
                 except ReplyError as error:
                     raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
             return found
@@ -86,18 +86,19 @@ class Regex(Keys):
 @dataclass(frozen=True, slots=True)
 class _Found:
     text: str
+    end: int
     whole: bool
 
 
-def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str], Any]:
+def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
     if pattern is None:
-        return lambda text: text
+        return lambda text, cut: text
     named = CONSTANTS.get(pattern)
     compiled = regex.compile(_NUMBER if named else pattern)
     value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
     which = "unique" if match == "unique" else (named or match)
 
-    def search(text: str) -> Any:
+    def search(text: str, cut: bool) -> Any:
         try:
             found = [_found(hit, text) for hit in compiled.finditer(text, timeout=TIMEOUT_S)]
         except TimeoutError:
@@ -109,7 +110,10 @@ def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str],
             if any(other != values[0] for other in values):
                 raise ReplyError(f"{pattern!r} is found with different values: {values!r:.200}")
             return values[0]
-        return value(found[0] if which == "first" else found[-1])
+        one = found[0] if which == "first" else found[-1]
+        if cut and kind != TEXT and one.end == len(text):
+            raise ReplyError(f"{one.text!r} stands where the reply was cut off")
+        return value(one)
 
     return search
 
@@ -125,7 +129,7 @@ def _found(hit: Any, text: str) -> _Found:
         or (captured[-1].isdigit() and regex.match(r"[.,]\d", text[end : end + 2]) is not None)
         or (captured[0].isdigit() and regex.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
     )
-    return _Found(captured, not inside)
+    return _Found(captured, end, not inside)
 
 
 def _joined(pair: str) -> bool:
@@ -146,8 +150,8 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Found], Any]:
         if kind == TRUTH:
             return Boolean().read(text)
         try:
-            return kind.read(float(text))
-        except (ValueError, OverflowError):
+            return kind.read(int(text) if text.lstrip("+-").isdecimal() else float(text))
+        except ValueError:
             raise ReplyError(f"{found.text!r} is not of type {kind.spell()}") from None
 
     return value

@@ -8,8 +8,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal
 
-from verdict_cli.extractors.distribution import TOP, ambiguity, distribution
+from verdict_cli.extractors.distribution import TOP, distribution
 from verdict_cli.extractors.reading import Reading, Trouble
+from verdict_cli.extractors.support import ambiguity
 from verdict_cli.fields import NUMBER, Distribution, FieldType, OnScale, Record
 from verdict_cli.keys import Keys
 from verdict_cli.scales import Boolean, Discrete

@@ -13,8 +13,8 @@ from verdict_cli.scales import Categories
 from verdict_cli.values import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
-_SCORE = re.compile(r"score\s*[:=]?\s*(\d+)", re.IGNORECASE)
-_LONGEST = 18
+_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
+_MOST_DIGITS = 18  # a 64-bit integer holds them
 
 OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
 """What the extractor reads."""
@@ -28,7 +28,7 @@ def parse_verdict(judge_text: str) -> dict[str, Any]:
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
-    readable = bool(scores) and len(scores[-1]) <= _LONGEST
+    readable = bool(scores) and len(scores[-1]) <= _MOST_DIGITS
     return {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
         "score": int(scores[-1]) if readable else 0,

@@ -1,5 +1,7 @@
 """Fields and their types: what a unit's response, input and output schemas are made of."""
 
+from verdict_cli.fields.fits import fits
+from verdict_cli.fields.image import Image, image_url
 from verdict_cli.fields.keys import PLAIN, Enum, FieldKey, Fields, field_type, record
 from verdict_cli.fields.types import (
     INTEGER,
@@ -14,7 +16,6 @@ from verdict_cli.fields.types import (
     TextList,
     Transcript,
     Unknown,
-    fits,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "FieldKey",
     "FieldType",
     "Fields",
+    "Image",
     "OnScale",
     "Plain",
     "Record",
@@ -36,5 +38,6 @@ __all__ = [
     "Unknown",
     "field_type",
     "fits",
+    "image_url",
     "record",
 ]

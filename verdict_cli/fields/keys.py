@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
+from verdict_cli.fields.image import Image
 from verdict_cli.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, OnScale, Record, TextList
 from verdict_cli.keys import Keys, Seq
 from verdict_cli.scales import Boolean, Categories, Continuous, Discrete, Scale
@@ -19,6 +20,7 @@ PLAIN: dict[str, FieldType] = {
     "float": NUMBER,
     "bool": TRUTH,
     "list[str]": TextList(),
+    "image": Image(),
 }
 """The types that are named by a word. Any other word is the name of a scale."""
 

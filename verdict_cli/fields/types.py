@@ -6,6 +6,8 @@ spelling, and whether its values have numbers.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -37,12 +39,12 @@ class Plain:
     name: str
 
     def read(self, value: Any) -> Any:
-        """The value; an int is read as a float where a float is wanted, nothing else is converted."""
-        if self.name == "float" and isinstance(value, int) and not isinstance(value, bool):
+        """The value. Only numbers that stay equal are converted: 4 to a float, 4.0 to an int."""
+        if self.name == "float" and type(value) is int and abs(value) <= sys.float_info.max:
             return float(value)
         if self.name == "int" and isinstance(value, float) and value.is_integer():
             return int(value)
-        if type(value) is not _PLAIN[self.name][0]:
+        if type(value) is not _PLAIN[self.name][0] or (isinstance(value, float) and not math.isfinite(value)):
             raise ReplyError(f"{value!r:.200} is not of type {self.name}")
         return value
 
@@ -69,21 +71,32 @@ _PLAIN: dict[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TextList:
-    """`list[str]`."""
+    """`list[str]`; with ``ranks``, an order of these letters, each exactly once."""
+
+    ranks: tuple[str, ...] = ()
 
     def read(self, value: Any) -> Any:
-        """A list of strings."""
+        """A list of strings, in capitals where it ranks letters."""
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise ReplyError(f"{value!r:.200} is not a list of strings")
-        return value
+        if not self.ranks:
+            return value
+        order = [item.strip().upper() for item in value]
+        if sorted(order) != sorted(self.ranks):
+            raise ReplyError(f"{value!r:.200} does not rank each of {', '.join(self.ranks)} exactly once")
+        return order
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value."""
-        return {"type": "array", "items": {"type": "string"}}
+        if not self.ranks:
+            return {"type": "array", "items": {"type": "string"}}
+        count = len(self.ranks)
+        items = {"type": "string", "enum": list(self.ranks)}
+        return {"type": "array", "items": items, "minItems": count, "maxItems": count, "uniqueItems": True}
 
     def spell(self) -> str:
-        """`list[str]`."""
-        return "list[str]"
+        """`list[str]`, or which letters are ranked."""
+        return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
 
     def numeric(self) -> bool:
         """False."""
@@ -183,7 +196,9 @@ class Transcript:
     """A conversation: a list of `{role, content}` turns."""
 
     def read(self, value: Any) -> Any:
-        """The list as it is."""
+        """The turns: mappings of exactly a `role` and a `content`, both texts."""
+        if not isinstance(value, list | tuple) or not all(map(_is_turn, value)):
+            raise ReplyError(f"{value!r:.200} is no list of turns with a `role` and a `content`")
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -197,6 +212,11 @@ class Transcript:
     def numeric(self) -> bool:
         """False."""
         return False
+
+
+def _is_turn(value: Any) -> bool:
+    mapping = isinstance(value, Mapping) and value.keys() == {"role", "content"}
+    return mapping and all(isinstance(text, str) for text in value.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,25 +241,3 @@ class Unknown:
 
 
 TEXT, INTEGER, NUMBER, TRUTH = Plain("str"), Plain("int"), Plain("float"), Plain("bool")
-
-
-def fits(given: FieldType, wanted: FieldType) -> bool:
-    """Whether every value of `given` can stand where `wanted` is asked for.
-
-    A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; an unknown type
-    fits everything, and is checked when its value is there.
-    """
-    if given == wanted or isinstance(given, Unknown) or isinstance(wanted, Unknown):
-        return True
-    if isinstance(wanted, Plain):
-        if isinstance(given, OnScale):
-            kind = given.json_schema().get("type")
-            return kind == _PLAIN[wanted.name][1] or (kind == "integer" and wanted.name == "float")
-        return isinstance(given, Plain) and given.name == "int" and wanted.name == "float"
-    if isinstance(wanted, OnScale) and isinstance(given, OnScale):
-        return given.scale.json_schema() == wanted.scale.json_schema()
-    if isinstance(wanted, Record) and isinstance(given, Record):
-        return set(wanted.fields) <= set(given.fields) and all(
-            fits(given.fields[name], kind) for name, kind in wanted.fields.items()
-        )
-    return False

@@ -1,6 +1,6 @@
 """The journal: each paid call on disk before its row counts as done."""
 
-from verdict_cli.journal.entry import Entry
+from verdict_cli.journal.entry import Entry, read_reply, reply_fields
 from verdict_cli.journal.journal import Journal
 
-__all__ = ["Entry", "Journal"]
+__all__ = ["Entry", "Journal", "read_reply", "reply_fields"]

@@ -17,7 +17,10 @@ Key = tuple[int, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A call's reply, or with ``reply`` None the kind (``failure``) and the words (``error``) of why there is none."""
+    """A call's reply, or the kind (``failure``) and the words (``error``) of why there is none.
+
+    Both are there for a reply that was paid for although it is none: empty, refused or cut off.
+    """
 
     row: int
     node: str
@@ -66,7 +69,7 @@ def encode(entry: Entry) -> bytes:
     if entry.reply is None:
         fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     else:
-        fields["reply"] = _reply_fields(entry.reply)
+        fields["reply"] = reply_fields(entry.reply)
         if entry.failure or entry.error or entry.retryable:
             fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     try:
@@ -85,7 +88,7 @@ def decode(line: bytes) -> Entry:
             fields["node"],
             fields["call"],
             fields["attempt"],
-            None if reply is None else _reply(reply),
+            None if reply is None else read_reply(reply),
             fields.get("failure", ""),
             fields.get("error", ""),
             fields.get("retryable", False),
@@ -104,7 +107,8 @@ def _parsed(line: bytes) -> Any:
         return json.loads(line)
 
 
-def _reply_fields(reply: Reply) -> dict[str, Any]:
+def reply_fields(reply: Reply) -> dict[str, Any]:
+    """The reply as JSON values; `read_reply` gives back an equal one, but for its ``allowance``."""
     logprobs = reply.logprobs
     return {
         "text": reply.text,
@@ -117,10 +121,13 @@ def _reply_fields(reply: Reply) -> dict[str, Any]:
         "model": reply.model,
         "latency": reply.latency_s,
         "recalled": reply.recalled,
+        "cached": reply.cached,
+        "sent": reply.sent,
     }
 
 
-def _reply(fields: dict[str, Any]) -> Reply:
+def read_reply(fields: dict[str, Any]) -> Reply:
+    """The reply that the fields keep. KeyError or TypeError for any others."""
     logprobs = fields["logprobs"]
     return Reply(
         fields["text"],
@@ -135,6 +142,8 @@ def _reply(fields: dict[str, Any]) -> Reply:
         fields["model"],
         fields["latency"],
         fields["recalled"],
+        fields.get("cached", False),
+        fields.get("sent", ""),
     )
 
 

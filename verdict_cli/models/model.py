@@ -77,9 +77,7 @@ def _spelling(value: Any) -> str:
 
 
 _Name = Annotated[str, Field(min_length=1)]
-_One = Annotated[
-    Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)
-]
+_One = Annotated[Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)]
 ModelKey = Annotated[
     Annotated[_Name, Tag("<name>")]
     | Annotated[Model, Tag("<model>")]

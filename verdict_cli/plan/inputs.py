@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from verdict_cli.expressions import ExpressionError
 from verdict_cli.fields import FieldType, Transcript, fits
 from verdict_cli.plan.node import Cast
@@ -23,7 +20,13 @@ def cast(name: str, kind: FieldType, scope: Scope) -> Cast:
     ):
         return Cast(name, kind, None)
     if not upstream:
-        return Cast(name, kind, scope.resolve(("source", name)).paths[0])
+        column = scope.resolve(("source", name))
+        if not fits(column.type, kind):
+            raise ExpressionError(
+                f"the input field {name!r} is to be {kind.spell()}, but the column is {column.type.spell()}",
+                "declare the type that `dataset.schema` gives",
+            )
+        return Cast(name, kind, column.paths[0])
     named = [unit for unit in upstream if name in unit.output.fields]
     if len(named) > 1:
         raise ExpressionError(
@@ -50,5 +53,5 @@ def cast(name: str, kind: FieldType, scope: Scope) -> Cast:
             "rename an upstream field with `propagate`, or leave `input` out",
         )
     unit, field = same[0]
-    scope.used_units.add(unit.index)
+    scope.uses.units.add(unit.index)
     return Cast(name, kind, ("previous", unit.id, field), from_field=f"{unit.id}.{field}")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from verdict_cli.expressions import ExpressionError, Path, Resolved
-from verdict_cli.plan.compile import compiled
+from verdict_cli.plan.bench import compiled
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.scope import inside
+from verdict_cli.plan.within import inside
 from verdict_cli.spec import Namespace
 from verdict_cli.spec import evaluate as evaluations
 from verdict_cli.spec import gate as gates
@@ -53,7 +53,7 @@ def check_evaluations(
         base: tuple[str | int, ...] = ("evaluate", name)
         for where, message, hint in evaluations.problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
-        texts = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
+        texts: list[tuple[Path, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
         for key, text in texts:
             if text is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from verdict_cli.expressions import Expression, Path
 from verdict_cli.extractors import Reading
 from verdict_cli.fields import FieldType, Record
 from verdict_cli.models import Model
+from verdict_cli.spec.code import Code
 from verdict_cli.spec.evaluate import Evaluation, Published
 from verdict_cli.spec.gate import Gate
 from verdict_cli.templates import Prompt
@@ -29,31 +30,59 @@ class Cast:
     from_field: str = ""
 
 
+Gives = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
+
+
+class Rule(Protocol):
+    """What must be true of a response: an expression, or a Python function that may raise ReplyError."""
+
+    @property
+    def text(self) -> str:
+        """How messages name it."""
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Whether it holds."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Expressions, one for each field of an output."""
+
+    expressions: tuple[tuple[str, Expression], ...]
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The output. RowError when an expression cannot be computed."""
+        return {name: expression(values) for name, expression in self.expressions}
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a unit that calls a model asks, and how it reads the reply.
 
     ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``suffix`` is the
-    scale's sentence, added to the last user message.
+    scale's sentence, added to the last user message. ``process`` makes the output of a unit defined in Python.
     """
 
     unit: Asking
     prompt: Prompt
     suffix: str
+    response: Record
     reading: Reading
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
     options: tuple[tuple[str, Expression], ...]
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
+    process: Gives | None = None
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """A MapUnit's expressions."""
+    """A MapUnit's expressions, or its function."""
 
     unit: MapUnit
-    map: tuple[tuple[str, Expression], ...]
+    map: Gives
 
 
 @dataclass(frozen=True)
@@ -67,7 +96,8 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Node:
-    """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``."""
+    """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
+    functions in it."""
 
     id: str
     name: str
@@ -78,10 +108,11 @@ class Node:
     work: Asked | Mapped | Pooled
     casts: tuple[Cast, ...]
     settings: Mapping[str, Any]
-    rules: tuple[Expression, ...]
-    propagate: tuple[tuple[str, Expression], ...]
+    rules: tuple[Rule, ...]
+    propagate: Gives | None
     output: Record
     pinned: bool
+    code: tuple[Code, ...] = ()
 
     @property
     def skips(self) -> bool:

@@ -3,86 +3,114 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import orjson
-from pydantic import ValidationError
-
-from verdict_cli.errors import SpecError
+from verdict_cli.fields import PLAIN
 from verdict_cli.spec import Namespace
-from verdict_cli.spec.document import read_document
-from verdict_cli.spec.evaluate import Published
-from verdict_cli.spec.problems import explain
-
-_NOT_ASKED = ("description", "evaluate", "gates")
-"""What does not change what the models are asked."""
+from verdict_cli.spec.custom import merged
+from verdict_cli.units import TYPES, snake
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """The resolved document, and the published tables that its evaluations name."""
-
-    data: Mapping[str, Any]
-    published: Mapping[str, Published]
-
-
-def resolved(names: Namespace) -> Resolved:
-    """The document of a pipeline with its prompt files' texts and the blocks of other files in it."""
-    data = copy.deepcopy(names.spec.document.data)
-    blocks: dict[str, Any] = {}
-    data["pipeline"] = [_step(step, names, blocks) for step in data["pipeline"]]
-    if "blocks" in data:
-        data["blocks"] = {
-            name: [_step(step, names, blocks) for step in steps] for name, steps in data["blocks"].items()
-        }
-    return Resolved(data, _published(names))
+def resolved(names: Namespace) -> dict[str, Any]:
+    """The document of a pipeline, in which nothing was found wrong, with its prompt files' texts and the blocks
+    of other files in it."""
+    data: dict[str, Any] = copy.deepcopy(names.spec.document.data)
+    data["pipeline"] = _steps(data["pipeline"], names, names)
+    for name, steps in data.get("blocks", {}).items():
+        data["blocks"][name] = _steps(steps, names, names)
+    for name, custom in data.get("units", {}).items():
+        data["units"][name] = _prompted(custom, names)
+    return data
 
 
-def fingerprint(data: Mapping[str, Any]) -> str:
-    """32 hex digits over everything in a resolved document that decides what the models are asked."""
-    asked = {key: value for key, value in data.items() if key not in _NOT_ASKED}
-    canonical = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    return hashlib.blake2b(canonical, digest_size=16).hexdigest()
+def _steps(steps: list[Any], names: Namespace, home: Namespace) -> list[Any]:
+    return [_step(step, names, home) for step in steps]
 
 
-def _step(step: Any, names: Namespace, blocks: dict[str, Any]) -> Any:
-    if not isinstance(step, dict):
-        return step
-    if "layer" in step or "block" in step:
-        key = "layer" if "layer" in step else "block"
-        return {**step, key: [_step(item, names, blocks) for item in step[key]]}
-    if "#" in str(step.get("use", "")):
-        found = names.block(step["use"], ())
-        if found is not None:
-            other, _, path = found
-            return {
-                "block": [
-                    _step(inner, other, blocks) for inner in other.spec.document.data["blocks"][path[-1]]
-                ]
-            }
+def _step(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """The step as the pipeline's own file (`home`) would have to write it."""
+    for key in ("layer", "block"):
+        if key in step:
+            return {**_modelled(step, names, home), key: _steps(step[key], names, home)}
+    if "use" in step:
+        return _used(step, names, home)
+    if names is home:
+        return _prompted(step, names)
+    return _unit(_prompted(_merged(step, names), names), names, home)
+
+
+def _used(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """A block of this file stays named; one of another file is written out."""
+    found = names.block(step["use"], ())
+    assert found is not None
+    owner, _, path = found
+    if owner is home:
+        return {"use": path[-1]}
+    return {"block": _steps(owner.spec.document.data["blocks"][path[-1]], owner, home)}
+
+
+def _prompted(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+    """The step with the text of its prompt file; an unused type's file may not have been read."""
     prompt = step.get("prompt")
-    if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
-        return {**step, "prompt": (names.spec.folder / prompt["file"]).read_text(encoding="utf-8-sig")}
+    if isinstance(prompt, dict) and prompt.get("file") in names.prompts:
+        return {**step, "prompt": names.prompts[prompt["file"]]}
     return step
 
 
-def _published(names: Namespace) -> dict[str, Published]:
-    tables = {}
-    for name, evaluation in names.spec.file.evaluate.items():
-        if evaluation.published is None:
-            continue
-        path = names.spec.folder / Path(evaluation.published)
-        try:
-            document = read_document(path)
-            tables[name] = Published.model_validate(document.data)
-        except SpecError as error:
-            for problem in error.problems:
-                names.tell(problem)
-        except ValidationError as error:
-            for problem in explain(error, Published, document):
-                names.tell(problem)
-    return tables
+def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+    """A step of a declared type as one of the built-in type."""
+    if step["unit"] in TYPES:
+        return step
+    made = merged(step["unit"], names.spec.file.units)
+    own = {key: names.spec.document.data["units"][owner][key] for key, owner in made.set_by.items()}
+    return {"name": snake(step["unit"]), **own, **step, "unit": made.base}
+
+
+def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """A unit of another file: the scales and models that it names there are written out."""
+    made = _modelled(step, names, home)
+    if isinstance(made.get("scale"), str):
+        made["scale"] = _scale(made["scale"], names)
+    for key in ("input", "response", "output"):
+        if key in made and made[key] is not None:
+            made[key] = _type(made[key], names)
+    extract = made.get("extract")
+    if isinstance(extract, dict) and extract.get("model") is not None:
+        made["extract"] = {**extract, "model": _model(extract["model"], names)}
+    return made
+
+
+def _modelled(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    made = dict(step)
+    if names is not home and made.get("model") is not None:
+        made["model"] = _model(made["model"], names)
+    if names is not home and made.get("models") is not None:
+        made["models"] = [_model(model, names) for model in made["models"]]
+    return made
+
+
+def _model(key: Any, names: Namespace) -> Any:
+    found = _models(key, names)
+    return found[0] if len(found) == 1 else found
+
+
+def _models(key: Any, names: Namespace) -> list[Any]:
+    """The mappings of all models that a spelling means; `home` may have given their names another meaning."""
+    if isinstance(key, list):
+        return [model for one in key for model in _models(one, names)]
+    if isinstance(key, str) and key in names.spec.file.models:
+        return _models(names.spec.document.data["models"][key], names)
+    return [{"name": key} if isinstance(key, str) else key]
+
+
+def _scale(name: str, names: Namespace) -> Any:
+    if name not in names.spec.file.scales:
+        return name
+    return {"type": names.spec.file.scales[name].type, **names.spec.document.data["scales"][name]}
+
+
+def _type(key: Any, names: Namespace) -> Any:
+    if isinstance(key, str):
+        return key if key in PLAIN else _scale(key, names)
+    scale = key.get("type") in ("boolean", "discrete", "continuous") or isinstance(key.get("enum"), list)
+    return key if scale else {name: _type(inner, names) for name, inner in key.items()}

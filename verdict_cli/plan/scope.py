@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from verdict_cli.expressions import ExpressionError, Path, Resolved, spell
-from verdict_cli.fields import NUMBER, TEXT, Distribution, FieldType, OnScale, Record, TextList, Unknown
-from verdict_cli.scales import Continuous
+from verdict_cli.fields import FieldType, Record, Unknown
+from verdict_cli.plan.within import inside
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,21 @@ class Upstream:
     id: str
     name: str
     parents: tuple[int, ...]
-    output: Record
+    output: Record = field(default_factory=lambda: Record({}))
+
+
+@dataclass
+class Uses:
+    """What the paths of one node name: columns of the row, the row as a whole, places of units."""
+
+    columns: set[str] = field(default_factory=set)
+    whole_row: bool = False
+    units: set[int] = field(default_factory=set)
 
 
 @dataclass
 class Scope:
-    """Resolves the paths of one node and remembers which columns and units they use.
+    """Resolves the paths of one node and remembers in ``uses`` what they name.
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
     `output`); ``columns`` the types of the dataset's declared columns.
@@ -35,8 +44,7 @@ class Scope:
     columns: Mapping[str, FieldType]
     input: Mapping[str, FieldType] | None = None
     fixed: Mapping[str, Record] = field(default_factory=dict)
-    used_columns: set[str] = field(default_factory=set)
-    used_units: set[int] = field(default_factory=set)
+    uses: Uses = field(default_factory=Uses)
 
     def resolve(self, path: Path) -> Resolved:
         """What the path means. ExpressionError when nothing fills it."""
@@ -56,23 +64,16 @@ class Scope:
 
     def with_fields(self, **fixed: Record) -> Scope:
         """The same scope in which these roots are known too. What they use is remembered here as well."""
-        return Scope(
-            self.upstream,
-            self.parents,
-            self.columns,
-            self.input,
-            {**self.fixed, **fixed},
-            self.used_columns,
-            self.used_units,
-        )
+        return replace(self, fixed={**self.fixed, **fixed})
 
     def _source(self, path: Path) -> Resolved:
         if len(path) == 1:
+            self.uses.whole_row = True
             return Resolved((path,))
         column = path[1]
         if not isinstance(column, str):
             raise ExpressionError("the row is a mapping, not a list", "write `source.COLUMN`")
-        self.used_columns.add(column)
+        self.uses.columns.add(column)
         if column not in self.columns:
             return Resolved((path,))
         rest, kind = inside(self.columns[column], path[2:], f"source.{column}")
@@ -133,7 +134,7 @@ class Scope:
                 f"{len(units)} units are named {path[1]!r}: {ids}",
                 f"say which: `previous.{path[1]}[0].{rest[0]}`",
             )
-        self.used_units.update(unit.index for unit in units)
+        self.uses.units.update(unit.index for unit in units)
         return Resolved(tuple(("previous", unit.id) for unit in units), Unknown(), many=True)
 
     def _nearest(self, name: str) -> list[Upstream]:
@@ -149,7 +150,7 @@ class Scope:
         return []
 
     def _at(self, unit: Upstream, rest: Path) -> Resolved:
-        self.used_units.add(unit.index)
+        self.uses.units.add(unit.index)
         rest, kind = inside(unit.output, rest, unit.id)
         return Resolved((("previous", unit.id, *rest),), kind)
 
@@ -169,7 +170,7 @@ class Scope:
         return self._previous(("previous", *path[1:]))
 
     def _outputs(self, path: Path) -> Resolved:
-        self.used_units.update(self.parents)
+        self.uses.units.update(self.parents)
         if len(path) == 1:
             return Resolved((path,))
         place = path[1]
@@ -192,37 +193,6 @@ class Scope:
             return "no unit stands before this one; the row's columns are `source.COLUMN`"
         said = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
         return f"what stands before it gives {'; '.join(said)}"
-
-
-def inside(kind: FieldType, rest: Path, where: str) -> tuple[Path, FieldType]:
-    """The rest of a path as it is followed at run time, and the type found there. ExpressionError when there is none."""
-    if not rest:
-        return (), kind
-    part, more = rest[0], rest[1:]
-    if isinstance(kind, Record):
-        if part not in kind.fields:
-            close = get_close_matches(str(part), kind.fields, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?"
-                if close
-                else f"its fields are {', '.join(kind.fields) or 'none'}"
-            )
-            raise ExpressionError(f"{where} has no field {part!r}", hint)
-        deeper, found = inside(kind.fields[str(part)], more, f"{where}.{part}")
-        return (part, *deeper), found
-    if isinstance(kind, Distribution):
-        tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
-        value = next((value for token, value in tokens if value == part or token == str(part)), None)
-        if value is None or more:
-            raise ExpressionError(
-                f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}"
-            )
-        return (value,), NUMBER
-    if isinstance(kind, TextList) and isinstance(part, int) and not more:
-        return rest, TEXT
-    if isinstance(kind, OnScale) or kind.spell() in ("str", "int", "float", "bool", "list[str]"):
-        raise ExpressionError(f"{where} is of type {kind.spell()} and has no part {part!r}", "")
-    return rest, Unknown()
 
 
 def _near(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:

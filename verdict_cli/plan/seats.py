@@ -9,7 +9,7 @@ from verdict_cli.errors import SpecError
 from verdict_cli.models import Model
 from verdict_cli.plan.wiring import Block, Layer, Placed, Single
 from verdict_cli.spec import Namespace
-from verdict_cli.spec.steps import BlockStep, LayerStep, UseStep
+from verdict_cli.spec.steps import BlockStep, CustomStep, LayerStep, UseStep
 from verdict_cli.units import Asking, Common, snake
 
 MOST = 10_000
@@ -20,12 +20,12 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Seat:
-    """One unit of the graph: its recipe, the file and path that it is written at, and its models."""
+    """One unit of the graph: its recipe, the file and path that it is written at, and its models (None: told)."""
 
     unit: Common
     names: Namespace
     path: Path
-    models: tuple[Model, ...]
+    models: tuple[Model, ...] | None
     pinned: bool
 
     @property
@@ -35,20 +35,29 @@ class Seat:
 
 
 @dataclass(frozen=True)
+class Hole:
+    """The place of a step that cannot be read; its problem is already told. What does not depend on it is checked."""
+
+    name: str
+    names: Namespace
+    path: Path
+
+
+@dataclass(frozen=True)
 class _Around:
     """What cascades to the units inside: the models, whether they are pinned, and which blocks are open."""
 
     names: Namespace
-    models: tuple[Model, ...]
+    models: tuple[Model, ...] | None
     pinned: bool = False
     using: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass
 class Seating:
     """Walks the steps and collects the seats."""
 
-    seats: list[Seat]
+    def __init__(self) -> None:
+        self.seats: list[Seat | Hole] = []
 
     def steps(self, steps: tuple[Any, ...], around: _Around, path: Path) -> Block:
         """The steps of a pipeline or block, one after another."""
@@ -64,18 +73,20 @@ class Seating:
             return self._use(step, around, path)
         return self._unit(step, around, path)
 
-    def _unit(self, step: Any, around: _Around, path: Path) -> Placed:
-        unit = around.names.unit(step, path)
+    def _unit(self, step: Common | CustomStep, around: _Around, path: Path) -> Placed:
+        names = around.names
+        unit = names.unit(step, path)
         if unit is None:
-            raise _Abandoned
+            return self._place(Hole(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own = unit.model if isinstance(unit, Asking) else None
-        models = around.models if own is None else around.names.policy(own, (*path, "model"))
+        models = around.models if own is None else names.policy(own, (*path, "model"))
+        return self._place(Seat(unit, names, path, models, around.pinned or unit.pin))
+
+    def _place(self, one: Seat | Hole) -> Single:
         if len(self.seats) >= MOST:
-            around.names.problem(
-                "too-many-units", f"the pipeline has more than {MOST} units", "lower `repeat`", path
-            )
-            raise _Abandoned
-        self.seats.append(Seat(unit, around.names, path, models, around.pinned or unit.pin))
+            message = f"the pipeline has more than {MOST:,} units"
+            raise SpecError([one.names.spec.problem("too-many-units", message, "lower `repeat`", one.path)])
+        self.seats.append(one)
         return Single(len(self.seats) - 1)
 
     def _layer(self, step: LayerStep, around: _Around, path: Path) -> Layer:
@@ -89,7 +100,7 @@ class Seating:
                 (*path, "models"),
                 key=True,
             )
-        copies = [inside] * (step.repeat or 1)
+        copies = [inside] * min(step.repeat or 1, MOST + 1)
         if step.models is not None:
             copies = [
                 replace(inside, models=names.policy(model, (*path, "models", place)))
@@ -127,10 +138,10 @@ class Seating:
                 chosen.append(place % len(items))
         return tuple(items[place] for place in sorted(chosen))
 
-    def _use(self, step: UseStep, around: _Around, path: Path) -> Block:
+    def _use(self, step: UseStep, around: _Around, path: Path) -> Placed:
         found = around.names.block(step.use, (*path, "use"))
         if found is None:
-            raise _Abandoned
+            return self._place(Hole("", around.names, path))
         names, steps, where = found
         mark = (id(names), str(where[-1]))
         if mark in around.using:
@@ -140,9 +151,8 @@ class Seating:
                 "a block may use only other blocks",
                 (*path, "use"),
             )
-            raise _Abandoned
-        inside = replace(around, names=names, using=(*around.using, mark))
-        return self.steps(steps, inside, where)
+            return self._place(Hole("", around.names, path))
+        return self.steps(steps, replace(around, names=names, using=(*around.using, mark)), where)
 
     def _cascade(self, model: Any, around: _Around, path: Path) -> _Around:
         return (
@@ -150,24 +160,19 @@ class Seating:
         )
 
 
-class _Abandoned(Exception):
-    """A step that cannot be placed; its problem is already told."""
+def seat(names: Namespace) -> tuple[list[Seat | Hole], Block]:
+    """Every unit of the pipeline, and the steps as placed.
 
-
-def seat(names: Namespace) -> tuple[list[Seat], Block] | None:
-    """Every unit of the pipeline, and the steps as placed. None when a problem was told that leaves no graph.
-
-    Raises SpecError only for a file that `use` reaches and that cannot be read.
+    Raises SpecError for a pipeline that is too large; what else is wrong is told.
     """
     file = names.spec.file
     models = () if file.model is None else names.policy(file.model, ("model",))
-    seating = Seating([])
+    seating = Seating()
     try:
         block = seating.steps(file.pipeline, _Around(names, models), ("pipeline",))
-    except _Abandoned:
-        return None
     except RecursionError:
-        raise SpecError(
-            [names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))]
-        ) from None
+        problem = names.spec.problem(
+            "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
+        )
+        raise SpecError([problem]) from None
     return seating.seats, block

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 Edge = tuple[int, int]
 
@@ -14,7 +15,7 @@ Edge = tuple[int, int]
 class WiringError(ValueError):
     """Two steps that cannot be linked. `at` is the layer's path in its file."""
 
-    def __init__(self, message: str, hint: str, at: object) -> None:
+    def __init__(self, message: str, hint: str, at: Any) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -44,7 +45,7 @@ class Layer:
     leaves: tuple[Placed, ...]
     outer: str | None
     chained: bool
-    at: object
+    at: Any
 
 
 Placed = Single | Block | Layer

@@ -9,6 +9,8 @@ import yaml
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]*( [A-Za-z0-9_/.-]+)*")
 _RESERVED = {"null", "true", "false"}
+_UNFIT = re.compile(r"[ \t]$|[\r\x85\u2028\u2029]")
+"""What a line of a block scalar cannot hold: space at its end, and what PyYAML takes for a line break."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -20,16 +22,13 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = '"'
-    if (
-        "\n" in text
-        and text == text.strip()
-        and not any(line.endswith((" ", "\t")) for line in text.split("\n"))
-    ):
+    style: str | None = '"'
+    lines = text.split("\n")
+    if len(lines) > 1 and text == text.strip() and not any(_UNFIT.search(line) for line in lines):
         style = "|"
     elif _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
-        style = ""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style or None)
+        style = None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from verdict_cli.models import Model
+from verdict_cli.providers.address import address
 from verdict_cli.providers.baseline import BaselineProvider
-from verdict_cli.providers.checks import check, is_local
+from verdict_cli.providers.checks import check, is_local, sees_images
 from verdict_cli.providers.endpoint import family
 from verdict_cli.providers.failures import failure_again
 from verdict_cli.providers.provider import Provider
@@ -14,7 +15,16 @@ from verdict_cli.providers.recording import Recording
 from verdict_cli.providers.replay import PREFIX, ReplayProvider
 from verdict_cli.values import Reply, Request
 
-__all__ = ["Provider", "Providers", "Recording", "check", "failure_again", "is_local"]
+__all__ = [
+    "Provider",
+    "Providers",
+    "Recording",
+    "address",
+    "check",
+    "failure_again",
+    "is_local",
+    "sees_images",
+]
 
 
 class Providers:

@@ -4,44 +4,74 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
+from verdict_cli.providers.content import content
 from verdict_cli.providers.json_values import loads
 from verdict_cli.providers.logprobs import read_logprobs
 from verdict_cli.providers.prices import cost_usd
 from verdict_cli.providers.statuses import clean
+from verdict_cli.providers.ways import Way
 from verdict_cli.values import Reply, Request, Usage
 
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 """OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
 
 
-def arguments(request: Request) -> dict[str, Any]:
-    """Everything that is asked for beside the model's name, in the API's words."""
+TOOL = "reply"
+"""The tool whose arguments are the reply where JSON is asked for by a tool call."""
+_INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
+
+
+def arguments(request: Request, way: Way = "schema") -> dict[str, Any]:
+    """Everything that is asked for beside the model's name, in the API's words; JSON in the given way."""
     asked: dict[str, Any] = request.model.sampling()
-    asked["messages"] = [{"role": one.role, "content": one.content} for one in request.messages]
-    if request.json_schema is not None:
-        schema = request.json_schema
-        form = {"name": "reply", "schema": schema, "strict": _is_strict(schema)}
-        asked["response_format"] = {"type": "json_schema", "json_schema": form}
+    said = list(request.messages)
+    schema = request.json_schema
+    if schema is not None:
+        if way == "schema":
+            form = {"name": TOOL, "schema": schema, "strict": _is_strict(schema)}
+            asked["response_format"] = {"type": "json_schema", "json_schema": form}
+        elif way == "tool":
+            function = {"name": TOOL, "description": "Gives the reply.", "parameters": schema}
+            asked["tools"] = [{"type": "function", "function": function}]
+            asked["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
+        else:
+            told = f"{said[-1].content}{_INSTRUCTION}{orjson.dumps(schema).decode()}"
+            said[-1] = replace(said[-1], content=told)
+    asked["messages"] = [{"role": one.role, "content": content(one)} for one in said]
     if request.top_logprobs:
         asked["logprobs"] = True
         asked["top_logprobs"] = request.top_logprobs
     return asked
 
 
-def body(request: Request, name: str) -> bytes:
-    """The request's body for a server that knows the model by this name."""
-    asked = arguments(request)
+def body(request: Request, name: str, way: Way = "schema") -> tuple[bytes, str]:
+    """The request's body for a server that knows the model by this name, and the parameters in it as JSON."""
+    asked = arguments(request, way)
     asked["model"] = name
     asked.pop("extra_headers", None)
     asked |= asked.pop("extra_body", None) or {}
     if "max_tokens" in asked and _NEW_LIMIT.match(name):
         asked["max_completion_tokens"] = asked.pop("max_tokens")
-    return orjson.dumps(asked)
+    return orjson.dumps(asked), parameters(asked)
+
+
+_IN_OTHER_COLUMNS = frozenset({"messages", "model", "api_base", "api_key"})
+
+
+def parameters(asked: Mapping[str, Any]) -> str:
+    """The parameters as JSON: without what stands in columns of its own, and a schema by the way it was asked for."""
+    sent = {name: value for name, value in asked.items() if name not in _IN_OTHER_COLUMNS}
+    if "json_schema" in (form := sent.get("response_format") or {}):
+        sent["response_format"] = form["type"]
+    if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
+        sent |= {"tools": [TOOL], "tool_choice": TOOL}
+    return orjson.dumps(sent, default=str).decode()
 
 
 def _is_strict(schema: Any) -> bool:
@@ -58,41 +88,43 @@ def _is_strict(schema: Any) -> bool:
     return all(_is_strict(part) for part in schema.values())
 
 
-def read(content: bytes, request: Request, latency_s: float) -> Reply:
+def read(content: bytes, request: Request, latency_s: float, sent: str = "") -> Reply:
     """The reply in a body.
 
     Raises Retryable for a body that is no chat completion (the message says what is wrong with it), ReplyError for
-    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it.
+    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it; the last two carry the
+    reply that was paid for.
     """
     name = request.model.name
     try:
         envelope = loads(content)
     except ValueError as problem:
         raise _broken(name, f"the body is not JSON: {problem}") from None
-    return read_envelope(envelope, request, latency_s)
+    return read_envelope(envelope, request, latency_s, sent)
 
 
-def read_envelope(envelope: Any, request: Request, latency_s: float) -> Reply:
+def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str = "") -> Reply:
     """The reply in a decoded body; raises as ``read`` does."""
     name = request.model.name
     choice, message = _choice(envelope, name)
-    finish_reason = choice.get("finish_reason") or "stop"
     text = _text(message, name)
-    _accept(name, text, finish_reason, message.get("refusal"))
     try:
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as problem:
         raise _broken(name, str(problem)) from None
     usage, cached = _usage(envelope.get("usage"))
-    return Reply(
+    reply = Reply(
         text,
-        finish_reason=str(finish_reason),
+        finish_reason=str(choice.get("finish_reason") or "stop"),
         logprobs=logprobs,
         usage=usage or Usage(),
         cost_usd=cost_usd(request.model, usage, cached),
         model=str(envelope.get("model") or name),
         latency_s=latency_s,
+        sent=sent,
     )
+    _accept(reply, name, message.get("refusal"))
+    return reply
 
 
 def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -110,35 +142,51 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
 
 
 def _text(message: Mapping[str, Any], name: str) -> str:
-    """The content; parts joined; without content the arguments of the first tool call."""
+    """The arguments of a call of our own tool; else the content, its parts joined; without any, the first call's."""
+    calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
+    functions = (
+        [call.get("function") for call in calls if isinstance(call, Mapping)]
+        if isinstance(calls, list)
+        else []
+    )
+    called = [function for function in functions if isinstance(function, Mapping)]
+    ours = next((function for function in called if function.get("name") == TOOL), None)
+    if ours is not None:
+        return _given(ours)
     content = message.get("content")
-    if isinstance(content, str):
-        return content
     if isinstance(content, list):
         parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
-        return "".join(part for part in parts if isinstance(part, str))
-    if content is not None:
+        content = "".join(part for part in parts if isinstance(part, str))
+    if content is not None and not isinstance(content, str):
         raise _broken(name, f"the content is {type(content).__name__}, not text")
-    calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
-    call = calls[0] if isinstance(calls, list) else None
-    function = call.get("function") if isinstance(call, Mapping) else None
-    given = function.get("arguments") if isinstance(function, Mapping) else None
+    if content and not content.isspace():
+        return content
+    return _given(called[0]) if called else content or ""
+
+
+def _given(function: Mapping[str, Any]) -> str:
+    """A call's arguments as text: some servers send them as an object."""
+    given = function.get("arguments")
+    if isinstance(given, Mapping):
+        return orjson.dumps(given).decode()
     return given if isinstance(given, str) else ""
 
 
-def _accept(name: str, text: str, finish_reason: Any, refusal: Any) -> None:
+def _accept(reply: Reply, name: str, refusal: Any) -> None:
     if refusal:
-        raise ReplyError(f"model {name} declined to answer: {clean(str(refusal))}", kind="refused")
-    if finish_reason == "content_filter":
+        raise ReplyError(
+            f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply
+        )
+    if reply.finish_reason == "content_filter":
         message = f"model {name}: the provider's content filter withheld the reply"
-        raise Rejected(message, kind="content-filter")
-    if text.strip():
+        raise Rejected(message, kind="content-filter", reply=reply)
+    if reply.text and not reply.text.isspace():
         return
-    if finish_reason == "length":
+    if reply.finish_reason == "length":
         hint = "raise max_tokens; reasoning models spend them before the first word"
         message = f"model {name} reached its token limit before it said anything"
-        raise ReplyError(message, hint=hint, kind="cut-off")
-    raise ReplyError(f"model {name} replied with nothing", kind="empty")
+        raise ReplyError(message, hint=hint, kind="cut-off", reply=reply)
+    raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
 
 
 def _usage(usage: Any) -> tuple[Usage | None, int]:

@@ -10,6 +10,8 @@ from verdict_cli.errors import Refused
 from verdict_cli.models import Model
 from verdict_cli.providers.baseline import NAMES
 from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.prices import prices_of
+from verdict_cli.providers.refusals import refusal
 from verdict_cli.providers.replay import PREFIX
 
 _OURS = ("api_key", "messages", "model", "stream")
@@ -20,8 +22,11 @@ def is_local(model_name: str) -> bool:
     return model_name.startswith(("baseline/", PREFIX))
 
 
-def check(model: Model) -> str | None:
-    """What would keep this model from answering, None where nothing is known to. Nothing is sent or imported."""
+def check(model: Model, top_logprobs: int = 0) -> str | None:
+    """What would keep this model from answering, None where nothing is known to. Nothing is sent or imported.
+
+    ``top_logprobs`` is how many alternatives it will be asked for at each position.
+    """
     if model.name.startswith("baseline/"):
         if model.name in NAMES:
             return None
@@ -38,10 +43,16 @@ def check(model: Model) -> str | None:
     if model.api_key_env and not os.environ.get(model.api_key_env):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     found = family(model)
-    if found is None:
-        return None
-    try:
-        endpoint(model, found, os.environ)
-    except Refused as problem:
-        return f"{problem.message}; {problem.hint}"
-    return None
+    if found is not None:
+        try:
+            endpoint(model, found, os.environ)
+        except Refused as problem:
+            return f"{problem.message}; {problem.hint}"
+    refused = refusal(model, top_logprobs)
+    return None if refused is None else f"model {model.name}: {refused}"
+
+
+def sees_images(model: Model) -> bool | None:
+    """Whether the model takes pictures by litellm's data file; None for a model that it does not know."""
+    known = prices_of(model.name)
+    return None if known is None else bool(known.get("supports_vision"))

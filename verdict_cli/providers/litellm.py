@@ -8,19 +8,19 @@ import os
 import warnings
 from dataclasses import replace
 from functools import lru_cache
+from inspect import unwrap
 from time import perf_counter
 from typing import Any
 
-import orjson
-
-from verdict_cli.errors import Refused, Retryable
+from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.models import Model
-from verdict_cli.providers.chat import arguments, read_envelope
+from verdict_cli.providers.allowance import allowance_of
+from verdict_cli.providers.chat import arguments, parameters, read_envelope
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.statuses import clean
-from verdict_cli.values import Reply, Request
+from verdict_cli.providers.ways import Way, Ways
+from verdict_cli.values import Allowance, Reply, Request
 
-_INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 _ITS_OWN_WARNINGS = ("Item .* on TypedDict class", "Pydantic serializer warnings")
 """About its own types; nobody who runs a pipeline can act on them."""
 
@@ -35,12 +35,20 @@ class LitellmProvider:
         self._opening = asyncio.Lock()
         self._litellm: Any = None
         self._raised: tuple[type[BaseException], ...] = ()
+        self._ways = Ways()
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call as a whole."""
         await self._open()
         model = request.model
-        asked = {"api_base": model.api_base, "api_key": _key(model), **self._arguments(request)}
+        if request.json_schema is None:
+            return await self._asked(request, "schema")
+        where = (model.name, model.api_base, model.api_key_env)
+        return await self._ways.ask(where, _best(model.name), request, lambda way: self._asked(request, way))
+
+    async def _asked(self, request: Request, way: Way) -> Reply:
+        model = request.model
+        asked = {"api_base": model.api_base, "api_key": _key(model), **arguments(request, way)}
         start = perf_counter()
         try:
             async with asyncio.timeout(model.timeout):
@@ -49,6 +57,7 @@ class LitellmProvider:
                     timeout=model.timeout,
                     num_retries=0,
                     max_retries=0,
+                    **(_WITHOUT_MCP if "tools" in asked and _knows_mcp() else {}),
                     **{name: value for name, value in asked.items() if value is not None},
                 )
         except TimeoutError:
@@ -56,8 +65,14 @@ class LitellmProvider:
             raise Retryable(message, kind="timeout") from None
         except self._raised as problem:
             raise translate(model.name, problem) from None
-        reply = read_envelope(_envelope(response), request, perf_counter() - start)
-        return reply if model.cost is not None else replace(reply, cost_usd=self._price(response))
+        latency_s = perf_counter() - start
+        try:
+            reply = read_envelope(_envelope(response), request, latency_s, parameters(asked))
+        except (ReplyError, Rejected) as problem:
+            if problem.reply is not None:
+                problem.reply = self._priced(problem.reply, model, response)
+            raise
+        return self._priced(reply, model, response)
 
     async def close(self) -> None:
         if self._litellm is not None:
@@ -71,15 +86,10 @@ class LitellmProvider:
                     litellm, self._raised = await asyncio.to_thread(_import)
                     self._litellm = litellm
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        """As for the OpenAI API; a model without JSON-schema output is told the schema in words."""
-        asked = arguments(request)
-        if request.json_schema is not None and not _takes_schema(request.model.name):
-            del asked["response_format"]
-            schema = orjson.dumps(request.json_schema).decode()
-            last = asked["messages"][-1]
-            asked["messages"][-1] = {**last, "content": f"{last['content']}{_INSTRUCTION}{schema}"}
-        return asked
+    def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
+        """The reply with litellm's own figure for its cost, where the pipeline has none, and the provider's limits."""
+        cost_usd = reply.cost_usd if model.cost is not None else self._price(response)
+        return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
 
     def _price(self, response: Any) -> float | None:
         """litellm's own figure; None for a model whose price it does not know."""
@@ -87,6 +97,12 @@ class LitellmProvider:
             return float(self._litellm.completion_cost(response))
         except self._raised:
             return None
+
+
+def _allowance(response: Any) -> Allowance | None:
+    hidden = getattr(response, "_hidden_params", None) or {}
+    headers = hidden.get("additional_headers") if isinstance(hidden, dict) else None
+    return allowance_of({str(name): str(value) for name, value in headers.items()}) if headers else None
 
 
 def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
@@ -111,11 +127,26 @@ def _import() -> tuple[Any, tuple[type[BaseException], ...]]:
     return litellm, (*own, openai.OpenAIError, httpx.HTTPError, ImportError, OSError, ValueError)
 
 
-@lru_cache(maxsize=256)
-def _takes_schema(name: str) -> bool:
+_WITHOUT_MCP = {"_skip_mcp_handler": True}
+"""Keeps litellm from importing the package `mcp`, which it does not require, for every call that has tools."""
+
+
+@lru_cache(maxsize=1)
+def _knows_mcp() -> bool:
+    """Whether this litellm takes `_WITHOUT_MCP`: an older one would send it to the provider."""
     import litellm
 
-    return bool(litellm.supports_response_schema(model=name))
+    return "_skip_mcp_handler" in unwrap(litellm.completion).__code__.co_consts
+
+
+@lru_cache(maxsize=256)
+def _best(name: str) -> Way:
+    """The best way of asking for JSON that litellm knows the model to take."""
+    import litellm
+
+    if litellm.supports_response_schema(model=name):
+        return "schema"
+    return "tool" if litellm.supports_function_calling(model=name) else "words"
 
 
 def _envelope(response: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.statuses import clean, detail_of, error_of, retry_after
 
 Ours = ProviderError | ReplyError
@@ -22,7 +23,9 @@ def _by_status(name: str, problem: Any) -> Ours:
     response = getattr(problem, "response", None)
     headers = getattr(problem, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     address = f"the provider of {name}"
-    return error_of(status, said(problem), code, model=name, url=address, retry_after_s=retry_after(headers))
+    error = error_of(status, said(problem), code, model=name, url=address, retry_after_s=retry_after(headers))
+    error.allowance = allowance_of(headers)
+    return error
 
 
 def _passing(kind: str) -> _Translate:

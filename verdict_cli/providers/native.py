@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from time import perf_counter
 from urllib.request import getproxies, proxy_bypass
@@ -14,9 +14,11 @@ from yarl import URL
 
 from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.models import Model
+from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import body, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
 from verdict_cli.providers.statuses import detail_of, error_of, retry_after
+from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Reply, Request
 
 LARGEST_BODY = 64 * 2**20
@@ -48,20 +50,30 @@ class NativeProvider:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
+        self._ways = Ways()
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
+        target = self._target(request.model)
+        if request.json_schema is None:
+            return await self._asked(request, target, "schema")
+        return await self._ways.ask(
+            target.endpoint, "schema", request, lambda way: self._asked(request, target, way)
+        )
+
+    async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
         model = request.model
-        target = self._target(model)
         try:
-            payload = body(request, target.endpoint.name)
+            payload, sent = body(request, target.endpoint.name, way)
         except TypeError as problem:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
         answer = await self._send(target, payload, model)
+        allowance = allowance_of(answer.headers)
         if 200 <= answer.status < 300:
-            return read(answer.content, request, answer.latency_s)
+            reply = read(answer.content, request, answer.latency_s, sent)
+            return reply if allowance is None else replace(reply, allowance=allowance)
         detail, code = detail_of(answer.content)
-        raise error_of(
+        error = error_of(
             answer.status,
             detail.replace(target.endpoint.key, "(key)") if target.endpoint.key else detail,
             code,
@@ -69,6 +81,8 @@ class NativeProvider:
             url=target.endpoint.shown,
             retry_after_s=retry_after(answer.headers),
         )
+        error.allowance = allowance
+        raise error
 
     async def close(self) -> None:
         if self._session is not None:

@@ -34,6 +34,10 @@ class Recorded:
     error: str
 
 
+_SHARED = -1
+"""The row of units that run once for all rows."""
+
+
 def read_name(record: Any) -> Name:
     """The call that a record is of. Raises ValueError that says what is wrong with it."""
     if not isinstance(record, Mapping):
@@ -43,7 +47,7 @@ def read_name(record: Any) -> Name:
         raise ValueError('"unit" must be the id of a node, such as judge or judge[1]')
     row = record.get("row")
     if row is not None:
-        row = _whole(row, "row")
+        row = _SHARED if row == _SHARED else _whole(row, "row")
     name = row_name(record.get("id"))
     if row is None and name is None:
         raise ValueError('a recorded call needs "id" or "row"')

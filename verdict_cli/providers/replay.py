@@ -10,6 +10,8 @@ from verdict_cli.providers.recording import Recording
 from verdict_cli.values import Reply, Request
 
 PREFIX = "replay/"
+_NO_REPLY = frozenset({"refused", "content-filter"})
+"""Failures whose recorded text is not the model's answer, whatever stands in it."""
 
 
 class ReplayProvider:
@@ -28,16 +30,18 @@ class ReplayProvider:
             raise Rejected(problem.message) from None
         if found is None:
             raise _not_recorded(request, self._recording)
-        if found.text is None:
-            raise failure_again(found.failure, found.error or f"the recorded call failed: {found.failure}")
-        return Reply(
-            found.text,
+        reply = Reply(
+            found.text or "",
             finish_reason=found.finish_reason,
             logprobs=found.logprobs,
             usage=found.usage,
             cost_usd=0.0,
             model=found.model or request.model.name,
         )
+        if found.text is None or found.failure in _NO_REPLY or (found.failure and not found.text.strip()):
+            message = found.error or f"the recorded call failed: {found.failure}"
+            raise failure_again(found.failure, message, None if found.text is None else reply)
+        return reply
 
     async def close(self) -> None:
         self._recording.close()

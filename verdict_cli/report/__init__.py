@@ -1,6 +1,7 @@
 """A run's report: built once as a value, then laid out for a terminal, Markdown, JSON, HTML and JUnit."""
 
 from verdict_cli.report.as_json import full, summary
+from verdict_cli.report.comparison import Beside, comparison_json, comparison_terminal
 from verdict_cli.report.html import html
 from verdict_cli.report.junit import junit
 from verdict_cli.report.markdown import markdown
@@ -8,10 +9,13 @@ from verdict_cli.report.report import Comparison, Report, Standing, build
 from verdict_cli.report.terminal import terminal
 
 __all__ = [
+    "Beside",
     "Comparison",
     "Report",
     "Standing",
     "build",
+    "comparison_json",
+    "comparison_terminal",
     "full",
     "html",
     "junit",

@@ -26,7 +26,14 @@ def summary(report: Report) -> dict[str, Any]:
             for name, measures in report.measures.items()
         },
         "gates": [
-            {"metric": gate.metric, "passed": gate.passed, "value": gate.value, "limit": gate.limit}
+            {
+                "metric": gate.metric,
+                "passed": gate.passed,
+                "value": gate.value,
+                "limit": gate.limit,
+                "verdict": gate.verdict,
+                "reason": gate.reason,
+            }
             for gate in report.gates
         ],
     }

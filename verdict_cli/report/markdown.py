@@ -68,7 +68,7 @@ def _gates(report: Report) -> list[str]:
             code(gate.metric),
             words.number(gate.value),
             safe(gate.rule),
-            safe(gate.reason),
+            safe(words.why(gate)),
         )
         for gate in report.gates[:50]
     ]

@@ -34,12 +34,8 @@ def terminal(report: Report) -> Group:
                 words.visible(f"{gate.metric} {words.number(gate.value)} {gate.rule}", 300), style="default"
             )
             parts.append(line)
-            if gate.reason:
-                parts.append(
-                    Padding(
-                        Text(words.visible(f"{gate.verdict}: {gate.reason}", 300)), (0, 0, 0, 4), expand=False
-                    )
-                )
+            if why := words.why(gate):
+                parts.append(Padding(Text(words.visible(why, 300)), (0, 0, 0, 4), expand=False))
     if failed := words.failures(report.facts):
         parts += [
             Text(),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.evaluate.gates import GateOutcome
 from verdict_cli.report.report import Report, Standing
 from verdict_cli.values import RunFacts
 
@@ -65,7 +66,12 @@ def duration(seconds: float) -> str:
 
 def facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order in which a report gives them."""
-    calls = f"{run.calls:,}" + (f" ({run.recalled:,} from the journal)" if run.recalled else "")
+    earlier = [
+        f"{count:,} from the {source}"
+        for count, source in ((run.recalled, "journal"), (run.cached, "cache"))
+        if count
+    ]
+    calls = f"{run.calls:,}" + (f" ({', '.join(earlier)})" if earlier else "")
     found = [
         ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),
         ("failed", f"{run.failed:,}"),
@@ -107,6 +113,16 @@ def coverage(measures: Measures) -> list[str]:
 def standing(row: Standing) -> str:
     """Whose row of a comparison it is: `this run`, `the paper's own`, or nothing."""
     return "this run" if row.ours else "the paper's own" if row.own else ""
+
+
+def why(gate: GateOutcome) -> str:
+    """Why a gate did not pass, and what its rows can show at all; empty where there is nothing to say."""
+    parts = [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
+    if gate.verdict == "inconclusive" and gate.tolerated:
+        parts.append("let through by --inconclusive pass")
+    if gate.detectable is not None:
+        parts.append(f"least detectable difference {number(gate.detectable)} (80% power)")
+    return "; ".join(parts)
 
 
 def failures(run: RunFacts) -> list[tuple[str, int]]:

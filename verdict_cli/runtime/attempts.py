@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.calls.backoff import delay_s
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
 from verdict_cli.extractors import Reading
 from verdict_cli.models import Model
 from verdict_cli.runtime.context import Context
 from verdict_cli.values import Call, Message, Reply, Request
+
+MOST_ROOM = 4
+"""How many times its own `max_tokens` a model is given at most, once its replies were cut off."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,21 @@ class Asking:
 async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[dict[str, Any], Reply]:
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
-    Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and Refused
-    at once.
+    Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
+    Refused, and RowError for a `validate` rule that cannot be computed.
     """
     last: VerdictError | None = None
     attempt = 0
     for model in asking.models:
         corrections: tuple[Message, ...] = ()
         failures = 0
+        used = model
         for turn in range(1 + model.retries):
             request = replace(
-                asking.request, model=model, attempt=attempt, messages=asking.request.messages + corrections
+                asking.request,
+                model=used,
+                attempt=attempt,
+                messages=asking.request.messages + corrections,
             )
             attempt += 1
             try:
@@ -62,48 +69,73 @@ async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[d
                 failures += 1
                 if turn < model.retries:
                     await context.sleep(delay_s(failures, error.retry_after_s, context.jitter))
-            except _Unread as unread:
-                calls.append(Call(request, unread.reply, unread.error.failure, str(unread.error), unread.reply.latency_s))
+            except _UnreadError as unread:
+                calls.append(unread.call(request))
+                if isinstance(unread.error, RowError):
+                    raise unread.error from None
+                context.forget(request)
                 last = unread.error
+                used = _roomier(used, model, unread.error)
                 corrections = _correction(unread, asking.reading)
             except ReplyError as error:
                 calls.append(_failed(request, error))
                 last = error
+                used = _roomier(used, model, error)
             else:
-                calls.append(Call(request, reply, latency_s=reply.latency_s))
+                repaired = asking.reading.repaired(reply.text)
+                calls.append(Call(request, reply, latency_s=reply.latency_s, repaired=repaired))
                 return response, reply
     assert last is not None
     raise last
 
 
-class _Unread(Exception):
-    """A reply, and why it cannot be read."""
+class _UnreadError(Exception):
+    """A reply, and why it cannot be used."""
 
-    def __init__(self, reply: Reply, error: ReplyError) -> None:
+    def __init__(self, reply: Reply, error: ReplyError | RowError) -> None:
         super().__init__(error.message)
         self.reply = reply
         self.error = error
+
+    def call(self, request: Request) -> Call:
+        """The call as it is recorded: it was paid for, whatever it is worth."""
+        return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s)
 
 
 def _read(reply: Reply, request: Request, asking: Asking) -> dict[str, Any]:
     cut = reply.finish_reason == "length"
     try:
         if cut and asking.reading.whole:
-            raise ReplyError("the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off")
+            raise ReplyError(
+                "the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off"
+            )
         response = asking.reading.read(reply, request)
         asking.accept(response)
     except ReplyError as error:
         if cut and error.failure == "unreadable":
-            error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")
-        raise _Unread(reply, error) from None
+            error = ReplyError(
+                f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off"
+            )
+        raise _UnreadError(reply, error) from None
+    except RowError as error:
+        raise _UnreadError(reply, error) from None
     return response
 
 
 def _failed(request: Request, error: ProviderError | ReplyError) -> Call:
-    return Call(request, None, error.failure, str(error))
+    """The call as it is recorded, with the reply that was paid for although it is none."""
+    reply: Reply | None = error.reply
+    return Call(request, reply, error.failure, str(error), 0.0 if reply is None else reply.latency_s)
 
 
-def _correction(unread: _Unread, reading: Reading) -> tuple[Message, ...]:
+def _roomier(used: Model, model: Model, error: ReplyError) -> Model:
+    """The model for the next attempt: after a reply that was cut off with twice the room, at most four times its own."""
+    if error.failure != "cut-off" or used.max_tokens is None or model.max_tokens is None:
+        return used
+    return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_ROOM * model.max_tokens)})
+
+
+def _correction(unread: _UnreadError, reading: Reading) -> tuple[Message, ...]:
     """Tells the model what was wrong with its reply, where the extractor wants that."""
     if not reading.corrects:
         return ()
@@ -119,4 +151,4 @@ def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
     if at is None:
         return (*messages, Message("user", suffix))
     content = f"{messages[at].content}\n\n{suffix}" if messages[at].content else suffix
-    return (*messages[:at], Message("user", content), *messages[at + 1 :])
+    return (*messages[:at], replace(messages[at], content=content), *messages[at + 1 :])

@@ -8,15 +8,17 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from verdict_cli.values import Ask, Output
+from verdict_cli.values import Ask, Output, Request
 
 
 @dataclass
 class Context:
-    """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan."""
+    """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
+    ``forget`` is told of each request whose reply could not be read, so that no cache gives it again."""
 
     ask: Ask
     seed: int = 0
+    forget: Callable[[Request], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
     pinned: dict[int, Output | None] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.errors import ReplyError, RowError
@@ -17,16 +18,22 @@ from verdict_cli.values import Call, Output, Request, Row
 
 def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]) -> Output:
     """The output of a node that calls no model. RowError when it cannot be computed from these values."""
-    values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
+    values = {
+        "source": row.source,
+        "previous": previous,
+        "input": _input(node, row, previous),
+        "unit": node.settings,
+    }
     before = [outputs[parent] for parent in node.parents]
     work = node.work
     if isinstance(work, Mapped):
-        scope = values | {"outputs": before}
-        output = {name: expression(scope) for name, expression in work.map}
+        output = work.map(values | {"outputs": before})
     else:
         assert isinstance(work, Pooled)
         output = _pool(work, before)
-    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
+    output = (
+        {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
+    )
     broken = _broken_rule(node, values | {"response": output, "output": output})
     if broken:
         raise RowError(broken, kind="invalid")
@@ -45,6 +52,7 @@ async def ask(
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.arrangements(draw(context.seed, row.id, node.id))
+    errand = _Errand(node, work, row, context, calls)
     responses = []
     for place, arrangement in enumerate(arrangements):
         seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
@@ -56,48 +64,64 @@ async def ask(
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
-        responses.append(await _asked(node, work, row, seen, place, accept, context, calls))
+        responses.append(await errand.response(seen, place, accept))
     output = work.unit.settle(responses, arrangements, given)
+    if work.process is not None:
+        output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
     return _propagated(node, values, responses[0], output)
 
 
-async def _asked(
-    node: Node, work: Asked, row: Row, values: Mapping[str, Any], place: int, accept: Any, context: Context, calls: list[Call]
-) -> dict[str, Any]:
-    """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
-    rendered = work.prompt.render(values)
-    reading, then = work.reading, work.reading.then
-    first = place if then is None else 2 * place
-    request = Request(
-        row=row,
-        node=node.id,
-        model=work.models[0],
-        messages=suffixed(rendered.messages, work.suffix),
-        call=first,
-        json_schema=reading.json_schema,
-        top_logprobs=reading.top_logprobs,
-        support=reading.support,
-        inserted=rendered.inserted,
-        seed=context.seed,
-    )
-    if then is None:
-        response, _ = await answer(Asking(request, work.models, reading, accept), context, calls)
+@dataclass(frozen=True)
+class _Errand:
+    """What the calls of one node at one row share."""
+
+    node: Node
+    work: Asked
+    row: Row
+    context: Context
+    calls: list[Call]
+
+    async def response(
+        self, values: Mapping[str, Any], place: int, accept: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any]:
+        """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
+        work, reading = self.work, self.work.reading
+        rendered = work.prompt.render(values)
+        request = Request(
+            row=self.row,
+            node=self.node.id,
+            model=work.models[0],
+            messages=suffixed(rendered.messages, work.suffix),
+            call=place if reading.then is None else 2 * place,
+            json_schema=reading.json_schema,
+            top_logprobs=reading.top_logprobs,
+            support=reading.support,
+            inserted=rendered.inserted,
+            seed=self.context.seed,
+        )
+        if reading.then is None:
+            response, _ = await answer(
+                Asking(request, work.models, reading, accept), self.context, self.calls
+            )
+            return response
+        _, reply = await answer(Asking(request, work.models, reading, _anything), self.context, self.calls)
+        then = reading.then
+        second = Request(
+            row=self.row,
+            node=self.node.id,
+            model=work.follow_up[0],
+            messages=then.messages(reply.text),
+            call=request.call + 1,
+            json_schema=then.reading.json_schema,
+            inserted=(reply.text,),
+            seed=self.context.seed,
+        )
+        response, _ = await answer(
+            Asking(second, work.follow_up, then.reading, accept), self.context, self.calls
+        )
         return response
-    _, reply = await answer(Asking(request, work.models, reading, _anything), context, calls)
-    second = Request(
-        row=row,
-        node=node.id,
-        model=work.follow_up[0],
-        messages=then.messages(reply.text),
-        call=first + 1,
-        json_schema=then.reading.json_schema,
-        inserted=(reply.text,),
-        seed=context.seed,
-    )
-    response, _ = await answer(Asking(second, work.follow_up, then.reading, accept), context, calls)
-    return response
 
 
 def _anything(response: dict[str, Any]) -> None:
@@ -106,7 +130,7 @@ def _anything(response: dict[str, Any]) -> None:
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
-    given = {}
+    given: dict[str, Any] = {}
     for cast in node.casts:
         if cast.path is None:
             given[cast.field] = []
@@ -121,7 +145,9 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
 def _pool(work: Pooled, before: Sequence[Output | None]) -> dict[str, Any]:
     left = [place for place, output in enumerate(before) if output is not None]
     if len(left) < work.unit.quorum:
-        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
+        raise RowError(
+            f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum"
+        )
     weights = None if work.weights is None else [work.weights[place] for place in left]
     pooled = {}
     for name, numbers in work.fields:
@@ -139,8 +165,9 @@ def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def _propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
-    if not node.propagate:
+def _propagated(
+    node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]
+) -> dict[str, Any]:
+    if node.propagate is None:
         return output
-    scope = {**values, "response": response, "output": output}
-    return {name: expression(scope) for name, expression in node.propagate}
+    return node.propagate({**values, "response": response, "output": output})

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError
+from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError, VerdictError
 from verdict_cli.plan import Asked, Plan
 from verdict_cli.runtime.context import Context
 from verdict_cli.runtime.node import ask, compute
@@ -17,7 +17,7 @@ PINNED_ROW = Row(-1, "pinned", {})
 
 
 async def run_row(plan: Plan, row: Row, context: Context) -> Result:
-    """The row's outcome. A failure is a value of it; only Refused is raised, and stops the run.
+    """The row's outcome. A failure is a value of it; what is raised (Refused, a spent budget) stops the run.
 
     Every unit that does not depend on a failed one is still run, so that the outcome does not depend on which
     call came back first; the failure reported is that of the first failed unit in order of definition.
@@ -54,11 +54,16 @@ class _Walk:
         self.calls: list[list[Call]] = [[] for _ in plan.nodes]
         self.failures: dict[int, Failure] = {}
         self.todo = {node.index for node in plan.nodes if node.pinned == pinned and node.index not in known}
-        self.waiting = {index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo}
+        self.waiting = {
+            index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo
+        }
         self.ready = deque(sorted(index for index, count in self.waiting.items() if not count))
 
     async def run(self) -> Result:
-        """Runs what is ready: a single call is awaited in place, several side by side are tasks."""
+        """Runs what is ready: a single call is awaited in place, several side by side are tasks.
+
+        Where one of them stops the run, the others are waited for: what is in flight is paid for.
+        """
         running: set[asyncio.Task[None]] = set()
         try:
             while self.ready or running:
@@ -72,8 +77,12 @@ class _Walk:
                         running.add(asyncio.create_task(self._ask(index)))
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        task.result()
+                    errors = [error for task in done if (error := task.exception()) is not None]
+                    if errors:
+                        raise errors[0]
+        except VerdictError:
+            await asyncio.gather(*running, return_exceptions=True)
+            raise
         finally:
             for task in running:
                 task.cancel()

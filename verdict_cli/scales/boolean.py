@@ -8,7 +8,7 @@ from pydantic import Field
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.keys import Keys, Seq
-from verdict_cli.scales.word import bare
+from verdict_cli.scales.word import folded, named
 
 _YES = ("yes", "true")
 _NO = ("no", "false")
@@ -32,27 +32,30 @@ class Boolean(Keys):
 
     def problem(self) -> tuple[str, str, str] | None:
         """(key, what is wrong, hint) when the scale makes no sense, else None."""
-        both = {word.casefold() for word in self.yes} & {word.casefold() for word in self.no}
+        for word in (*self.yes, *self.no):
+            if not word.strip():
+                return (
+                    "no" if word in self.no else "yes",
+                    f"{word!r} is no word that a model can answer",
+                    "name each token",
+                )
+        both = {folded(word) for word in self.yes} & {folded(word) for word in self.no}
         if both:
-            word = sorted(both)[0]
-            return ("no", f"'{word}' means both yes and no", "give each token one meaning")
+            return ("no", f"{min(both)!r} means both yes and no", "give each token one meaning")
         return None
 
     def read(self, value: Any) -> bool:
         """The value that a reply's text or JSON value names; ReplyError when it names none."""
         if isinstance(value, bool):
             return value
-        if isinstance(value, str):
-            word = bare(value).casefold()
-            if word in {token.casefold() for token in self.yes}:
-                return True
-            if word in {token.casefold() for token in self.no}:
-                return False
-        raise ReplyError(f"{value!r} is not on the scale {self.display()}", kind="off-scale")
+        found = named(value, self.tokens()) if isinstance(value, str) else None
+        if found is None:
+            raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+        return bool(found[0])
 
     def number(self, value: Any) -> float:
-        """1 for true, 0 for false (exchanged when true is the worse end)."""
-        return float(bool(value) != self.end_is_worst)
+        """1 for true, 0 for false."""
+        return float(value)
 
     def numeric(self) -> bool:
         """True: booleans count as numbers."""

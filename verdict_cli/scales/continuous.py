@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.keys import Keys
-from verdict_cli.scales.word import bare
+from verdict_cli.scales.word import number
 
 
 class Continuous(Keys):
@@ -30,17 +29,14 @@ class Continuous(Keys):
 
     def read(self, value: Any) -> float:
         """The number that a reply's text or JSON value is; ReplyError when it is none or outside the ends."""
-        number: float | None = None
+        written: float | None = None
         if isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-        elif isinstance(value, str):
-            try:
-                number = float(bare(value))
-            except ValueError:
-                number = None
-        if number is None or not math.isfinite(number) or not self.min <= number <= self.max:
-            raise ReplyError(f"{value!r} is not on the scale {self.display()}", kind="off-scale")
-        return number
+            written = value
+        elif isinstance(value, str) and (found := number(value)) is not None:
+            written = float(found)
+        if written is None or not self.min <= written <= self.max:
+            raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+        return float(written)
 
     def number(self, value: Any) -> float:
         """The value itself."""
@@ -52,13 +48,18 @@ class Continuous(Keys):
 
     def display(self) -> str:
         """The scale as a prompt names it."""
-        return f"{self.min:g} to {self.max:g}"
+        return f"{_spelled(self.min)} to {_spelled(self.max)}"
 
     def sentence(self, field: str) -> str:
         """The sentence added to a prompt."""
         worst, best = (self.max, self.min) if self.end_is_worst else (self.min, self.max)
-        return f"The {field} must be a number from {self.min:g} to {self.max:g}, where {worst:g} is the worst and {best:g} the best."
+        ends = f"where {_spelled(worst)} is the worst and {_spelled(best)} the best"
+        return f"The {field} must be a number from {self.display()}, {ends}."
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value."""
         return {"type": "number", "minimum": self.min, "maximum": self.max}
+
+
+def _spelled(end: float) -> str:
+    return repr(end).removesuffix(".0")

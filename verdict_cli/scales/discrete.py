@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.keys import Keys, Seq
-from verdict_cli.scales.word import bare
-
-LIMIT = 1000
-"""The most values that a range may have."""
+from verdict_cli.scales.span import span, trouble
+from verdict_cli.scales.word import folded, named, number
 
 Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
@@ -40,82 +37,38 @@ class Discrete(Keys):
                 "write `range: [1, 5]` or `values: [unsafe, safe]`",
             )
         if self.range is not None:
-            return self._range_problem()
-        seen: set[tuple[type, Any]] = set()
+            wrong = trouble(self.range)
+            return ("range", *wrong) if wrong is not None else self._scores_problem()
+        seen: list[Any] = []
         for value in self.values_ or ():
-            if (type(value), value) in seen:
+            if not _spelled(value).strip():
+                return ("values", f"{value!r} is no word that a model can answer", "give each value a name")
+            if any(value == known or _spelled(value) == _spelled(known) for known in seen):
                 return ("values", f"the value {value!r} stands twice", "name each value once")
-            seen.add((type(value), value))
-        return self._scores_problem()
-
-    def _range_problem(self) -> tuple[str, str, str] | None:
-        assert self.range is not None
-        first, last, *rest = self.range
-        step = rest[0] if rest else 1
-        if isinstance(step, bool | str) or step <= 0:
-            return ("range", f"the step {step!r} is not a number above 0", "write `range: [0, 1, 0.25]`")
-        if isinstance(first, str) and isinstance(last, str):
-            if len(first) != 1 or len(last) != 1 or not isinstance(step, int):
-                return (
-                    "range",
-                    "a range of letters takes two single letters and a whole step",
-                    "write `range: [a, e]`, or list the `values`",
-                )
-            count = (ord(last) - ord(first)) // step + 1
-        elif not isinstance(first, str | bool) and not isinstance(last, str | bool):
-            count = (
-                int((Decimal(str(last)) - Decimal(str(first))) / Decimal(str(step))) + 1
-                if last >= first
-                else 0
-            )
-        else:
-            return (
-                "range",
-                f"the ends {first!r} and {last!r} are not of one kind",
-                "both numbers, or both single letters",
-            )
-        if count < 1:
-            return (
-                "range",
-                f"the range runs from {first!r} down to {last!r}",
-                "put the smaller end first; `end_is_worst: true` flips the direction",
-            )
-        if count > LIMIT:
-            return (
-                "range",
-                f"the range has {count} values, more than {LIMIT}",
-                "use a larger step or `type: continuous`",
-            )
+            seen.append(value)
         return self._scores_problem()
 
     def _scores_problem(self) -> tuple[str, str, str] | None:
-        for value in self.scores or {}:
+        if self.scores is None:
+            return None
+        for value in self.scores:
             if value not in self.ordered():
                 return (
                     "scores",
                     f"{value!r} is not a value of the scale",
                     f"its values are {self.display()}",
                 )
-        missing = [value for value in self.ordered() if value not in self.scores] if self.scores else []
-        return (
-            ("scores", f"the value {missing[0]!r} has no score", "give every value a number")
-            if missing
-            else None
-        )
+        for value in self.ordered():
+            if value not in self.scores:
+                return ("scores", f"the value {value!r} has no score", "give every value a number")
+        return None
 
     def ordered(self) -> tuple[Any, ...]:
         """The values in the order in which they are written."""
         if self.values_ is not None:
             return self.values_
         assert self.range is not None
-        first, last, *rest = self.range
-        if isinstance(first, str):
-            step = int(rest[0]) if rest else 1
-            return tuple(chr(code) for code in range(ord(first), ord(str(last)) + 1, step))
-        kind = int if all(isinstance(part, int) for part in self.range) else float
-        low, high = Decimal(str(first)), Decimal(str(last))
-        width = Decimal(str(rest[0])) if rest else Decimal(1)
-        return tuple(kind(low + width * place) for place in range(int((high - low) / width) + 1))
+        return span(self.range)
 
     def values(self) -> tuple[Any, ...]:
         """The values, worst first."""
@@ -123,21 +76,24 @@ class Discrete(Keys):
 
     def read(self, value: Any) -> Any:
         """The value that a reply's text or JSON value names; ReplyError when it names none."""
-        values = self.ordered()
-        for known in values:
+        for known in self.ordered():
             if known == value and isinstance(known, bool) == isinstance(value, bool):
                 return known
         if isinstance(value, str):
-            word = bare(value)
-            exact = [known for known in values if _spelled(known) == word]
-            loose = exact or [known for known in values if _spelled(known).casefold() == word.casefold()]
-            if len(loose) == 1:
-                return loose[0]
-            if not loose and (number := _number(word)) is not None:
-                for known in values:
-                    if not isinstance(known, bool | str) and known == number:
-                        return known
-        raise ReplyError(f"{value!r} is not on the scale {self.display()}", kind="off-scale")
+            found = named(value, self.tokens()) or self._number_named(value)
+            if found is not None:
+                return found[0]
+        raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+
+    def _number_named(self, text: str) -> tuple[Any] | None:
+        """(value,) of the number that the text writes in another way, such as 4.0 for 4."""
+        written = number(text)
+        if written is None or any(folded(token) == folded(text) for token, _ in self.tokens()):
+            return None
+        for value in self.ordered():
+            if not isinstance(value, bool | str) and written == number(_spelled(value)):
+                return (value,)
+        return None
 
     def number(self, value: Any) -> float | None:
         """The value's number: its score, itself, 1/0 for a boolean, None for a word without a score."""
@@ -189,11 +145,3 @@ class Categories(Discrete):
 
 def _spelled(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def _number(word: str) -> Decimal | None:
-    try:
-        number = Decimal(word)
-    except ArithmeticError:
-        return None
-    return number if number.is_finite() else None

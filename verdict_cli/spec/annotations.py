@@ -69,6 +69,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
     for option in options:
         kind = _bare(option)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind.model_rebuild()
             for name, field in kind.model_fields.items():
                 if part in (field.alias, name):
                     return field.annotation

@@ -33,8 +33,14 @@ MetricName = Literal[
     "median",
     "variance",
     "confusion",
+    "pearson_within",
+    "spearman_within",
+    "kendall_within",
+    "top1",
+    "kendall_distance",
+    "ndcg",
 ]
-"""Every figure that can be asked for."""
+"""Every figure that can be asked for. Beyond language.md: correlations within each cluster, and figures of rankings."""
 
 Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""
@@ -47,7 +53,11 @@ OF_PROBABILITY: frozenset[str] = frozenset({"auroc", "average_precision", "brier
 """Figures of a probability and a target."""
 OF_VALUE: frozenset[str] = frozenset({"mean", "median", "variance"})
 """Figures of a value alone."""
-LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece"})
+OF_RANKING: frozenset[str] = frozenset({"top1", "kendall_distance", "ndcg"})
+"""Figures of rankings alone."""
+WITHIN: frozenset[str] = frozenset({"pearson_within", "spearman_within", "kendall_within"})
+"""The mean of each cluster's own correlation."""
+LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece", "kendall_distance"})
 """Figures that count errors: a drop against a baseline is a rise of these."""
 
 Expression = Annotated[str, Field(min_length=1)]
@@ -76,11 +86,11 @@ class Evaluation(Keys):
     value: Expression | None = None
     """Expression for a number or boolean that is summed up without a target."""
     positive: str | int | bool | float | None = None
-    """The target that counts as positive in precision, recall, F1 and the figures of a probability."""
+    """The target that counts as positive in precision, recall, F1 and the figures of a probability (there, `true` where targets are booleans)."""
     probability: Expression | None = None
     """Expression for the probability of `positive`: AUROC, average precision, Brier score, log loss, calibration error."""
     metrics: Annotated[Seq[MetricName], Field(min_length=1)] | None = None
-    """The figures wanted; without it, all that fit the kind."""
+    """The figures wanted; without it, all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
     by: Seq[Expression] = ()
     """Expressions; the same figures are given for each value of each."""
     cluster: Expression | None = None
@@ -138,12 +148,18 @@ def problems(name: str, evaluation: Evaluation) -> list[Trouble]:
     return [
         (f"{name}.{path}" if path else name, message, hint)
         for path, message, hint in (
+            *_named(name),
             *_figures(evaluation),
             *_metrics(evaluation),
-            *_positive(evaluation),
             *_groups(evaluation),
         )
     ]
+
+
+def _named(name: str) -> list[Trouble]:
+    if name != "run":
+        return []
+    return [("", "`run` is the name of the run's own facts in `gates`", "choose another name")]
 
 
 def _figures(evaluation: Evaluation) -> list[Trouble]:
@@ -171,7 +187,7 @@ def _metrics(evaluation: Evaluation) -> list[Trouble]:
         elif metric in OF_PROBABILITY:
             needs = ("probability", "target")
         else:
-            needs = _LABELLED
+            needs = (*_LABELLED, "cluster") if metric in WITHIN else _LABELLED
         lacking = [key for key in needs if getattr(evaluation, key) is None]
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
@@ -181,18 +197,6 @@ def _metrics(evaluation: Evaluation) -> list[Trouble]:
         if metric in (evaluation.metrics or ())[:index]:
             found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
     return found
-
-
-def _positive(evaluation: Evaluation) -> list[Trouble]:
-    if evaluation.probability is None or evaluation.positive is not None:
-        return []
-    return [
-        (
-            "probability",
-            "`probability` needs `positive`: the target whose probability it is",
-            "such as `positive: unsafe`, or `positive: true` for a boolean target",
-        )
-    ]
 
 
 def _groups(evaluation: Evaluation) -> list[Trouble]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from verdict_cli.keys import Keys
-from verdict_cli.spec.evaluate import METRICS, OF_PROBABILITY, OF_VALUE, Evaluation, Trouble
+from verdict_cli.spec.evaluate import METRICS, OF_PROBABILITY, OF_VALUE, WITHIN, Evaluation, Trouble
 
 RUN_METRICS: tuple[str, ...] = ("coverage", "failed", "calls", "cost_usd", "wall_s")
 """What `run.` can be followed by: facts of the run itself."""
@@ -111,6 +111,8 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Troub
         if metric in OF_VALUE
         else ("probability",)
         if metric in OF_PROBABILITY
+        else ("prediction", "cluster")
+        if metric in WITHIN
         else ("prediction",)
     )
     return [

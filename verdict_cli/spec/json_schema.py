@@ -3,26 +3,76 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
+import orjson
+from pydantic.json_schema import GenerateJsonSchema
+
+from verdict_cli.extractors import Extractor
+from verdict_cli.keys import Keys, described
 from verdict_cli.spec.pipeline import PipelineFile
 
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from pydantic_core import core_schema
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_NAME = "pipeline.schema.json"
+_FOLDERS = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
+"""Where the published schema stands: within an installed package, or beside it in a checkout."""
+
+_TEXT_KEYS = {"propertyNames": {"type": "string"}}
+"""Says nothing of a JSON file, but YAML has keys that are numbers."""
+
+
+class _Generator(GenerateJsonSchema):
+    """Says what pydantic checks and leaves out of a schema."""
+
+    def str_schema(self, schema: core_schema.StringSchema) -> dict[str, Any]:
+        """In some dialects `$` also matches before a final line break."""
+        made = super().str_schema(schema)
+        return {**made, "not": {"pattern": "\\n"}} if "pattern" in made else made
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+        """Keys are texts, except where the class says that they may be any value of a scale."""
+        made = super().dict_schema(schema)
+        return {**made, **_TEXT_KEYS} if schema.get("keys_schema", {}).get("type") == "str" else made
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        """Every property says what it is for. A mapping is an extractor by its `type`; the keys of a declared unit type are texts too."""
+        made = super().model_schema(schema)
+        if issubclass(schema["cls"], Keys):
+            texts = described(schema["cls"])
+            made["properties"] = {
+                key: {**value, "description": texts[key]} if key in texts else value
+                for key, value in made.get("properties", {}).items()
+            }
+        if schema["cls"] in get_args(Extractor):
+            made = {**made, "required": ["type", *made.get("required", [])]}
+        return {**made, **_TEXT_KEYS} if made.get("additionalProperties") is True else made
 
 
 @cache
 def pipeline_schema() -> dict[str, Any]:
     """The schema, Draft 2020-12, with a description on every property."""
-    made = PipelineFile.model_json_schema(by_alias=True, mode="validation")
+    made = PipelineFile.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     return {"$schema": DIALECT, **_tidy(made)}
 
 
 def violations(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
     """(path, message) of everything in the data that the schema forbids."""
+    return [(tuple(error.absolute_path), error.message) for error in _validator().iter_errors(data)]
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    """Of the published file, which a test keeps equal to `pipeline_schema`: reading it is quicker than making it."""
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(pipeline_schema()).iter_errors(data)
-    return [(tuple(error.absolute_path), error.message) for error in errors]
+    folder = next(each for each in _FOLDERS if (each / _NAME).is_file())
+    return Draft202012Validator(orjson.loads((folder / _NAME).read_bytes()))
 
 
 def _tidy(schema: Any) -> Any:

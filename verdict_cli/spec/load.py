@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
+from verdict_cli.spec.code import Codes
 from verdict_cli.spec.document import Document, read_document, spell
 from verdict_cli.spec.override import overridden
 from verdict_cli.spec.pipeline import PipelineFile
@@ -17,11 +18,13 @@ from verdict_cli.spec.problems import explain
 
 @dataclass(frozen=True)
 class Spec:
-    """A pipeline file that has the language's structure, and where it stands."""
+    """A pipeline file that has the language's structure, and where it stands. ``code`` holds the Python functions
+    of a pipeline that was made in Python."""
 
     file: PipelineFile
     document: Document
     folder: Path
+    code: Codes = field(default_factory=dict)
 
     def problem(
         self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
@@ -36,13 +39,13 @@ def load(path: Path, settings: Sequence[str] = ()) -> Spec:
     return validated(overridden(read_document(path), settings), path.parent)
 
 
-def validated(document: Document, folder: Path) -> Spec:
+def validated(document: Document, folder: Path, code: Codes | None = None) -> Spec:
     """The pipeline in a document, by the models and by the JSON Schema. SpecError with every problem."""
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(in_order(explain(error, PipelineFile, document))) from None
-    spec = Spec(file, document, folder)
+    spec = Spec(file, document, folder, code or {})
     from verdict_cli.spec.json_schema import violations
 
     found = [spec.problem("schema", message, "", path) for path, message in violations(document.data)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,16 +11,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
+from verdict_cli.fields import PLAIN, FieldType, OnScale, Record, Unknown
 from verdict_cli.models import Model
 from verdict_cli.scales import NAMED, Scale
+from verdict_cli.spec.annotations import known_keys
+from verdict_cli.spec.custom import UnknownTypeError, merged
+from verdict_cli.spec.document import spell
 from verdict_cli.spec.load import Spec, load
+from verdict_cli.spec.presets import ModelError, Presets
 from verdict_cli.spec.problems import explain, nearest
 from verdict_cli.spec.steps import CustomStep
 from verdict_cli.templates import JinjaPrompt, PromptFile
-from verdict_cli.units import TYPES, Common
+from verdict_cli.units import TYPES, Common, snake
 
 Path_ = tuple[str | int, ...]
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 class UnknownNameError(ValueError):
@@ -35,15 +38,18 @@ class UnknownNameError(ValueError):
 
 @dataclass
 class Namespace:
-    """The names of one file; `tell` collects what is wrong with them."""
+    """The names of one file; `tell` collects what is wrong with them. `files` are those that `use` has reached,
+    None for one that cannot be used; `prompts` the texts of prompt files."""
 
     spec: Spec
     tell: Callable[[Problem], None]
-    files: dict[Path, Namespace] = field(default_factory=dict)
+    files: dict[Path, Namespace | None] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
-        self.files.setdefault(self.spec.folder / Path(self.spec.document.file).name, self)
+        self.presets = Presets(self.spec)
+        self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
         """Tells of a problem at a path of this file."""
@@ -52,41 +58,38 @@ class Namespace:
     def check(self) -> None:
         """Checks what is declared by name, whether it is used or not."""
         for name, scale in self.spec.file.scales.items():
-            if name in NAMED:
-                self.problem(
-                    "name-used-twice",
-                    f"the scale {name!r} is built in",
-                    "choose another name",
-                    ("scales", name),
-                    key=True,
-                )
+            if name in NAMED or name in PLAIN:
+                self._built_in(f"the name {name!r}", ("scales", name))
             self.check_scale(scale, ("scales", name))
-        for name, custom in self.spec.file.units.items():
-            path: Path_ = ("units", name)
+        for name in self.spec.file.units:
             if name in TYPES:
-                self.problem(
-                    "name-used-twice",
-                    f"the unit type {name!r} is built in",
-                    "choose another name",
-                    path,
-                    key=True,
-                )
-            elif custom.base not in TYPES and custom.base not in self.spec.file.units:
-                self.problem(
-                    "unknown-unit",
-                    f"unknown unit type {custom.base!r}",
-                    nearest(custom.base, self.unit_types()),
-                    (*path, "base"),
-                )
-        for name, key in self.spec.file.models.items():
-            self.policy(key, ("models", name))
+                self._built_in(f"the unit type {name!r}", ("units", name))
+            else:
+                self._check_type(name)
+        for name in self.spec.file.models:
+            self.policy(name, ("models", name))
 
-    def check_scale(self, scale: Scale, path: Path_) -> None:
-        """Tells when a scale makes no sense."""
+    def _built_in(self, what: str, path: Path_) -> None:
+        self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
+
+    def check_scale(self, scale: Scale, path: Path_) -> bool:
+        """Whether a scale makes sense; tells when not, a declared one only where it is declared."""
         trouble = scale.problem()
-        if trouble:
-            key, message, hint = trouble
+        if trouble is None:
+            return True
+        key, message, hint = trouble
+        declared = any(scale is known for known in self.spec.file.scales.values())
+        if not declared or path[0] == "scales":
             self.problem("bad-scale", message, hint, (*path, key) if key else path)
+        return False
+
+    def sound(self, kind: FieldType, path: Path_) -> FieldType:
+        """The type, in which a scale that makes no sense is told of and unknown."""
+        if isinstance(kind, OnScale):
+            return kind if self.check_scale(kind.scale, path) else Unknown()
+        if isinstance(kind, Record):
+            return Record({name: self.sound(inner, (*path, name)) for name, inner in kind.fields.items()})
+        return kind
 
     def scale_named(self, name: str) -> Scale:
         """The scale of that name. UnknownNameError when there is none."""
@@ -96,78 +99,63 @@ class Namespace:
             raise UnknownNameError(f"unknown scale {name!r}", nearest(name, known))
         return scale
 
-    def unit_types(self) -> list[str]:
-        """Every unit type that a step of this file can name."""
-        return [*TYPES, *self.spec.file.units]
-
-    def policy(self, key: Any, path: Path_, seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
-        """The models that a spelling means, in the order in which they are tried."""
-        if isinstance(key, list | tuple):
-            return tuple(
-                model for place, one in enumerate(key) for model in self.policy(one, (*path, place), seen)
-            )
-        if isinstance(key, str) and key in self.spec.file.models:
-            if key in seen:
-                self.problem(
-                    "model-cycle", f"the model {key!r} names itself", "name a model of a provider", path
-                )
-                return ()
-            return self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
-        model = Model(name=key) if isinstance(key, str) else key
-        if model.api_base is None:
-            return (model,)
-        return (model.model_copy(update={"api_base": self._expanded(model.api_base, (*path, "api_base"))}),)
-
-    def _expanded(self, text: str, path: Path_) -> str:
-        def value(match: re.Match[str]) -> str:
-            found = os.environ.get(match[1])
-            if found is None:
-                self.problem(
-                    "unset-variable",
-                    f"the environment variable {match[1]!r} is not set",
-                    f"export {match[1]}=…, or write the value",
-                    path,
-                )
-                return ""
-            return found
-
-        return _VARIABLE.sub(value, text)
+    def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
+        """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""
+        try:
+            return self.presets.policy(key, path)
+        except ModelError as error:
+            self.problem(*error.problem)
+            return None
 
     def unit(self, step: Common | CustomStep, path: Path_) -> Common | None:
-        """The unit of a step; a custom type's keys merged with the step's. None, and told, when there is none."""
+        """The unit of a step; a declared type's keys merged with the step's. None, and told, when there is none."""
         if isinstance(step, Common):
             return step
-        merged: dict[str, Any] = {}
-        name, seen = step.unit, []
-        given = dict(step.model_extra or {})
-        while name not in TYPES:
-            custom = self.spec.file.units.get(name)
-            if custom is None or name in seen:
-                where = (*path, "unit") if not seen else ("units", seen[-1], "base")
-                message = (
-                    f"unknown unit type {name!r}"
-                    if custom is None
-                    else f"the unit type {name!r} builds on itself"
-                )
-                self.problem("unknown-unit", message, nearest(name, self.unit_types()), where)
-                return None
-            merged = {**(custom.model_extra or {}), **merged}
-            seen.append(name)
-            name = custom.base
-        kind = TYPES[name]
         try:
-            return kind.model_validate(
-                {"name": None, **merged, **given, "unit": name} | self._default_name(step.unit, merged, given)
-            )
+            made = merged(step.unit, self.spec.file.units)
+        except UnknownTypeError as error:
+            self._unknown_type(error, (*path, "unit"))
+            return None
+        given = dict(step.model_extra or {})
+
+        def place(inside: Path_) -> Path_:
+            owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
+            return (*path, *inside) if owner is None else ("units", owner, *inside)
+
+        kind = TYPES[made.base]
+        keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
+        try:
+            return kind.model_validate(keys)
         except ValidationError as error:
-            for problem in explain(error, kind, self.spec.document, path):
+            for problem in explain(error, kind, self.spec.document, place):
                 self.tell(problem)
             return None
 
-    def _default_name(self, type_name: str, merged: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:
-        from verdict_cli.units import snake
+    def _check_type(self, name: str) -> None:
+        """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
+        try:
+            made = merged(name, self.spec.file.units)
+        except UnknownTypeError as error:
+            self._unknown_type(error, ("units", name, "base"))
+            return
+        if "unit" in made.keys:
+            hint = "a type names what it builds on with `base`"
+            path = ("units", made.set_by["unit"], "unit")
+            self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
+        kind = TYPES[made.base]
+        left_out = {spell(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
+        try:
+            kind.model_validate({**made.keys, "unit": made.base})
+        except ValidationError as error:
+            place = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            for problem in explain(error, kind, self.spec.document, place):
+                if problem.code != "missing-key" or problem.path not in left_out:
+                    self.tell(problem)
 
-        return {} if "name" in merged or "name" in given else {"name": snake(type_name)}
+    def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+        where = path if error.at is None else ("units", error.at, "base")
+        hint = nearest(error.name, [*TYPES, *self.spec.file.units]) if "unknown" in error.message else ""
+        self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
         """(text, whether it is Jinja2) of a prompt; None, and told, when its file cannot be read."""
@@ -175,49 +163,60 @@ class Namespace:
             return key, False
         if isinstance(key, JinjaPrompt):
             return key.jinja, True
+        if key.file not in self.prompts:
+            text = self._read(key.file, (*path, "file"))
+            if text is None:
+                return None
+            self.prompts[key.file] = text
+        return self.prompts[key.file], False
+
+    def _read(self, file: str, path: Path_) -> str | None:
         try:
-            return (self.spec.folder / key.file).read_text(encoding="utf-8-sig"), False
+            return (self.spec.folder / file).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
-            self.problem(
-                "bad-encoding",
-                f"the prompt file {key.file!r} is not UTF-8",
-                "save it as UTF-8",
-                (*path, "file"),
-            )
-        except OSError as fault:
-            self.problem(
-                "file-not-found",
-                f"the prompt file {key.file!r} cannot be read: {fault.strerror}",
-                "the path is relative to the pipeline file",
-                (*path, "file"),
-            )
+            self.problem("bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path)
+        except (OSError, ValueError) as fault:
+            reason = getattr(fault, "strerror", None) or str(fault)
+            message = f"the prompt file {file!r} cannot be read: {reason}"
+            self.problem("file-not-found", message, "the path is relative to the pipeline file", path)
         return None
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
-        """The namespace, steps and path of a named block of this file or of `FILE#name`."""
+        """The namespace, steps and path of a named block of this file or of `FILE#name`; None, and told, when
+        there is none."""
         file, mark, block = name.rpartition("#")
-        if not mark:
-            return self._own_block(name, self, path)
-        target = self.spec.folder / file
-        known = self.files.get(target)
-        if known is None:
+        owner = self._file(file, path) if mark else self
+        if owner is None:
+            return None
+        steps = owner.spec.file.blocks.get(block)
+        if steps is None:
+            hint = nearest(block, owner.spec.file.blocks) or "declare it under `blocks:`"
+            self.problem("unknown-block", f"unknown block {name!r}", hint, path)
+            return None
+        return owner, steps, ("blocks", block)
+
+    def _file(self, file: str, path: Path_) -> Namespace | None:
+        target = self._reached(file)
+        if target not in self.files:
             try:
                 spec = load(target)
             except SpecError as error:
-                self.problem("bad-file", f"{file!r} cannot be used", "its own problems follow", path)
-                for problem in error.problems:
-                    self.tell(problem)
-                return None
-            known = Namespace(spec, self.tell, self.files)
-            known.check()
-        return known._own_block(block, self, path)
+                self.bad_file(file, error, path)
+                self.files[target] = None
+            else:
+                Namespace(spec, self.tell, self.files).check()
+        return self.files[target]
 
-    def _own_block(
-        self, name: str, user: Namespace, path: Path_
-    ) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
-        steps = self.spec.file.blocks.get(name)
-        if steps is None:
-            hint = nearest(name, self.spec.file.blocks) or "declare it under `blocks:`"
-            user.problem("unknown-block", f"unknown block {name!r}", hint, path)
-            return None
-        return self, steps, ("blocks", name)
+    def bad_file(self, file: str, error: SpecError, path: Path_) -> None:
+        """Tells of a file that this one names: here, and of its own problems where they stand in it."""
+        whole = next((problem for problem in error.problems if not problem.line), None)
+        reason = f": {whole.message}" if whole is not None else ""
+        hint = whole.hint if whole is not None else "its own problems follow"
+        self.problem("bad-file", f"{file!r} cannot be used{reason}", hint, path)
+        for problem in error.problems:
+            if problem.line:
+                self.tell(problem)
+
+    def _reached(self, file: str) -> Path:
+        """The file's path without `..` in its middle, so that one file is one key."""
+        return Path(os.path.normpath(self.spec.folder / file))

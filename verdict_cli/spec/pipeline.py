@@ -35,7 +35,7 @@ class PipelineFile(Keys):
     blocks: dict[str, Annotated[Seq[StepKey], Field(min_length=1)]] = Field(default_factory=dict)
     """Named blocks for `use:`."""
     dataset: DatasetKeys = DatasetKeys()
-    """Defaults for reading the data."""
+    """How the data is read where the command line does not say otherwise."""
     pipeline: Annotated[Seq[StepKey], Field(min_length=1)]
     """The steps, run one after another."""
     evaluate: dict[str, Evaluation] = Field(default_factory=dict)

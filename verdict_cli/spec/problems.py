@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from verdict_cli.errors import Problem
+from verdict_cli.keys import Keys, described
 from verdict_cli.scales import NAMED
 from verdict_cli.spec.annotations import Path, known_keys, locate
 from verdict_cli.spec.document import Document, spell
@@ -39,10 +40,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(words)}" if words else ""
 
 
+def _itself(path: Path) -> Path:
+    return path
+
+
 def explain(
-    error: ValidationError, root: type[BaseModel], document: Document, base: Path = ()
+    error: ValidationError,
+    root: type[BaseModel],
+    document: Document,
+    place: Callable[[Path], Path] = _itself,
 ) -> list[Problem]:
-    """Every problem of a validation error, each at its place. `base` is the path of what was validated."""
+    """Every problem of a validation error, each at its place: `place` gives the document's path for one in `root`."""
     grouped: dict[Path, list[tuple[Any, type[BaseModel] | None]]] = {}
     for detail in error.errors(include_url=False):
         path, owner = locate(root, detail["loc"])
@@ -51,14 +59,14 @@ def explain(
     for path, details in grouped.items():
         detail, owner = details[0]
         kinds = {known["type"] for known, _ in details}
-        if any(len(other) > len(path) and other[: len(path)] == path for other in grouped) and kinds <= {
-            "too_short"
-        }:
+        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in grouped)
+        if deeper and kinds <= {"too_short"}:
             continue
         code, message, hint, at_key = _words(detail, kinds, owner, path)
-        position = document.key_at(base + path) if at_key else document.value_at(base + path)
+        whole = place(path)
+        position = document.key_at(whole) if at_key else document.value_at(whole)
         found.append(
-            Problem(code, message, hint, document.file, position.line, position.column, spell(base + path))
+            Problem(code, message, hint, document.file, position.line, position.column, spell(whole))
         )
     return found
 
@@ -167,12 +175,7 @@ def _unknown(key: str, owner: type[BaseModel] | None) -> str:
 
 
 def _purpose(owner: type[BaseModel] | None, key: str) -> str:
-    if owner is None:
-        return ""
-    for name, field in owner.model_fields.items():
-        if key in (field.alias, name) and field.description:
-            return field.description
-    return ""
+    return described(owner).get(key, "") if owner is not None and issubclass(owner, Keys) else ""
 
 
 def _boolean_hint(given: Any, kinds: set[str]) -> str:

@@ -49,15 +49,16 @@ def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
     raise UnfitError("tag", *wrong_tag(tag, json.dumps(text[:40], ensure_ascii=False)))
 
 
+_DIGITS = 300
+"""A longer whole number is beyond every float: no number of the language can be that large."""
+
+
 def _whole(text: str) -> int:
-    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-    try:
-        number = int(text[2:] if base != 10 else text, base)
-        str(number)
-    except ValueError:  # Python's own limit, against conversions that take quadratic time
+    if len(text.lstrip("+-")) > _DIGITS:
         message = f"a whole number of {len(text):,} characters is too long"
-        raise UnfitError("number-too-long", message, "If text is meant, put it in quotes.") from None
-    return number
+        raise UnfitError("number-too-long", message, "If text is meant, put it in quotes.")
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    return int(text[2:] if base != 10 else text, base)
 
 
 def _joined(text: str) -> str:

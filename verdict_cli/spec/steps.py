@@ -138,6 +138,3 @@ StepKey = TypeAliasType(
     ],
 )
 """A step of a pipeline, a block or a layer."""
-
-LayerStep.model_rebuild()
-BlockStep.model_rebuild()

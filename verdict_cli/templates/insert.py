@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -19,7 +21,7 @@ def insert(value: Any, spec: str = "") -> str:
     if spec:
         try:
             return format(value, spec)
-        except (ValueError, TypeError) as fault:
+        except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
             raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
     if isinstance(value, str):
         return value
@@ -29,16 +31,32 @@ def insert(value: Any, spec: str = "") -> str:
         return "\n".join(value)
     if is_conversation(value):
         return transcript(value)
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return _compact_json(value)
 
 
 def is_conversation(value: Any) -> bool:
     """Whether the value is a list of turns, each a mapping of exactly `role` and `content`."""
     return isinstance(value, list | tuple) and all(
-        isinstance(turn, dict) and turn.keys() == {"role", "content"} for turn in value
+        isinstance(turn, Mapping) and turn.keys() == {"role", "content"} for turn in value
     )
 
 
-def transcript(conversation: list[dict[str, str]] | tuple[dict[str, str], ...]) -> str:
+def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
     """The turns, each between tags that name its speaker, a blank line between them."""
     return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in conversation)
+
+
+def _compact_json(value: Any) -> str:
+    try:
+        return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or no value of JSON
+        try:
+            return json.dumps(value, default=_as_json, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise RowError(f"{type(value).__name__} cannot be written as JSON: {fault}") from None
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no value of JSON")

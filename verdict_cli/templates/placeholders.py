@@ -10,31 +10,35 @@ from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.expressions import ExpressionError, Path, Resolve, follow, spell
+from verdict_cli.fields import Image
 from verdict_cli.templates.insert import insert
 
 ROOTS = ("source", "previous", "input", "unit")
 
 _ROOT = "|".join(ROOTS)
 _OPENING = re.compile(
-    rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[:!}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
+    rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
 )
-_STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One placeholder: the path as written, what it means, and its format specification."""
+    """One placeholder: the path as written, what it means, its format, and whether a picture stands there."""
 
     written: Path
     paths: tuple[Path, ...]
     many: bool
     spec: str
+    image: bool = False
 
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text that stands in its place. RowError names the placeholder."""
         try:
             found = [follow(path, values) for path in self.paths]
+            if self.many and any(value is None for value in found):
+                raise RowError("one of these units has no output", kind="missing-value")
             return insert(found if self.many else found[0], self.spec)
         except RowError as error:
             said = error.message
@@ -65,7 +69,7 @@ def parse(text: str, resolve: Resolve, problem: Callable[[str, str], None]) -> t
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
-        parts.append(Slot(path, meant.paths, meant.many, spec))
+        parts.append(Slot(path, meant.paths, meant.many, spec, isinstance(meant.type, Image)))
     parts.append(text[end:])
     return tuple(part for part in parts if part != "")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 
-_MARKER = re.compile(r"^[ \t]*@(system|user|assistant)[ \t]*$", re.MULTILINE)
+ROLES = ("system", "user", "assistant")
+MARKER = re.compile(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
 
 
 def dedented(text: str) -> str:
@@ -14,13 +15,29 @@ def dedented(text: str) -> str:
 
 
 def trimmed(text: str) -> str:
-    """The text without blank lines at both ends and without white space at its end."""
-    return re.sub(r"\A(?:[ \t]*\n)+", "", text).rstrip()
+    """The text without blank lines at both ends."""
+    lines = text.split("\n")
+    full = [place for place, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[full[0] : full[-1] + 1]) if full else ""
 
 
 def split(text: str) -> list[tuple[str, str]]:
     """(role, text) of each section; text before the first marker is the user's message, left out when blank."""
-    pieces = _MARKER.split(text)
+    pieces = MARKER.split(text)
     sections = [("user", pieces[0])] if pieces[0].strip() or len(pieces) == 1 else []
     sections += list(zip(pieces[1::2], pieces[2::2], strict=True))
     return [(role, trimmed(body)) for role, body in sections]
+
+
+def framed(prompt: str, before: str = "", after: str = "") -> str:
+    """The prompt with `before` at the start of its first section and `after` at the end of the last user section."""
+    sections = split(dedented(prompt))
+    if before:
+        role, text = sections[0]
+        sections[0] = (role, f"{before}\n\n{text}")
+    users = [place for place, (role, _) in enumerate(sections) if role == "user"]
+    if after and users:
+        sections[users[-1]] = ("user", f"{sections[users[-1]][1]}\n\n{after}")
+    elif after:
+        sections.append(("user", after))
+    return "\n".join(f"@{role}\n{text}" for role, text in sections)

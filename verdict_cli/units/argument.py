@@ -28,9 +28,9 @@ class ArgumentUnit(Asking):
         """`argument`."""
         return {"argument": TEXT}
 
-    def frame(self, prompt: str) -> str:
-        """Names side and target before the prompt."""
+    def before(self) -> str:
+        """Names side and target."""
         return (
             "Make the strongest honest case {unit.stance} {unit.target}. Argue this side only, with evidence that "
-            "can be checked, in at most 200 words.\n\n" + prompt
+            "can be checked, in at most 200 words."
         )

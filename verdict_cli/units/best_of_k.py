@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from verdict_cli.fields import TEXT, FieldType, OnScale, Record
-from verdict_cli.keys import Whole
 from verdict_cli.scales import Categories, Scale
-from verdict_cli.units.keys import Trouble
-from verdict_cli.units.options import Choosing, shuffled
+from verdict_cli.units.options import AmongK, shuffled
 
 
-class BestOfKJudgeUnit(Choosing):
+class BestOfKJudgeUnit(AmongK):
     """Chooses the best of k options by its letter."""
 
     unit: Literal["BestOfKJudgeUnit"]
     """The unit's type."""
-    k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
-    """How many options there are."""
     shuffle: bool = False
     """Shows the options in a seeded order of each row's own, against position bias."""
-
-    def count(self) -> int:
-        """`k`, or as many as there are options."""
-        return self.k or super().count()
-
-    def problem(self) -> Trouble | None:
-        """`k` and `options` agree."""
-        if self.k is None and self.options is None:
-            return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
-        if self.k is not None and self.options is not None and len(self.options) != self.k:
-            return (
-                "options",
-                f"k is {self.k}, but there are {len(self.options)} options",
-                "give k expressions, or leave `k` out",
-            )
-        if self.scale is not None:
-            return ("scale", "the unit chooses among the options' letters", "leave `scale` out")
-        return super().problem()
 
     def default_scale(self) -> Scale:
         """The letters."""
@@ -66,6 +42,10 @@ class BestOfKJudgeUnit(Choosing):
         """`choice`, and `chosen` where the text is wanted."""
         return Record({**read.fields, **({"chosen": TEXT} if self.original else {})})
 
+    def needs_letter(self) -> bool:
+        """For the option's text, and to undo a shuffle."""
+        return self.original or self.shuffle
+
     def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given or in a seeded order."""
         return (shuffled(self.count(), draw),) if self.shuffle else super().arrangements(draw)
@@ -77,6 +57,8 @@ class BestOfKJudgeUnit(Choosing):
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
         letters = self.letters()
         choice = letters[arrangements[0][letters.index(responses[0]["choice"])]]
         return {**responses[0], "choice": choice, **({"chosen": given[choice]} if self.original else {})}

@@ -61,11 +61,14 @@ class DebateUnit(_Turn):
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
 
-    def frame(self, prompt: str) -> str:
-        """Names the role and the stance before the prompt, and shows the debate where the prompt does not."""
-        shown = "" if "{input.conversation" in prompt else "\n\nThe debate so far:\n{input.conversation}"
+    def before(self) -> str:
+        """Names the role and the stance."""
         return (
             "You take part in a debate as {unit.role_name}. You argue this stance and hold it to the end: "
             "{unit.stance}\nAnswer the strongest point of the other side, then give your own best evidence. "
-            "State nothing that you know to be false.\n\n" + prompt + shown
+            "State nothing that you know to be false."
         )
+
+    def after(self, prompt: str) -> str:
+        """Shows the debate where the prompt itself does not."""
+        return "" if "input.conversation" in prompt else "The debate so far:\n{input.conversation}"

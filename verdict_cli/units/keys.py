@@ -13,12 +13,14 @@ from verdict_cli.fields import TEXT, Fields, FieldType, Record
 from verdict_cli.keys import Keys, Seq
 from verdict_cli.models import ModelKey
 from verdict_cli.scales import Scale, ScaleKey
-from verdict_cli.templates import PromptKey
+from verdict_cli.templates import JinjaPrompt, PromptKey, framed
 
 Trouble = tuple[str, str, str]
 """(key, what is wrong, hint) of a unit that makes no sense."""
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+
+_SLOT = re.compile(r"\{([a-z_.]+)\}")
 
 Expressions = Annotated[dict[str, str], Field(min_length=1)]
 
@@ -106,9 +108,22 @@ class Asking(Common):
         """The prompt where none is set; None where the unit needs one."""
         return None
 
+    def before(self) -> str:
+        """What the unit's type puts before its prompt, a text with placeholders."""
+        return ""
+
+    def after(self, prompt: str) -> str:
+        """What the unit's type puts behind this prompt, a text with placeholders."""
+        return ""
+
     def frame(self, prompt: str) -> str:
-        """The prompt with what the unit's type adds to it."""
-        return prompt
+        """The prompt with what the unit's type puts around it, in the prompt's own language."""
+        around = (self.before(), self.after(prompt))
+        if not any(around):
+            return prompt
+        if isinstance(self.prompt, JinjaPrompt):
+            around = (_SLOT.sub(r"{{ \1 }}", around[0]), _SLOT.sub(r"{{ \1 }}", around[1]))
+        return framed(prompt, *around)
 
     def wants(self) -> dict[str, FieldType]:
         """Input fields that the type itself takes from upstream."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from verdict_cli.extractors import extractor
 from verdict_cli.fields import TEXT, FieldType
-from verdict_cli.keys import Seq
+from verdict_cli.keys import Seq, Whole
 from verdict_cli.units.keys import Asking, Trouble
 
 LETTERS = string.ascii_uppercase
@@ -24,21 +27,35 @@ class Choosing(Asking):
 
     def count(self) -> int:
         """How many options there are."""
-        return len(self.options or ()) or 2
+        return 2 if self.options is None else len(self.options)
 
     def letters(self) -> tuple[str, ...]:
         """The options' letters."""
         return tuple(LETTERS[: self.count()])
 
     def problem(self) -> Trouble | None:
-        """Two to 26 options."""
+        """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
         if not 2 <= self.count() <= len(LETTERS):
             return (
                 "options",
                 f"{self.count()} options, where 2 to {len(LETTERS)} are possible",
                 "give an expression for each option",
             )
+        if self.needs_letter() and not self.gets_letter():
+            return (
+                "extract",
+                "`original`, `shuffle` and `positions: both` need a letter, which this extractor does not read",
+                "use `argmax_score`, or leave them out",
+            )
         return None
+
+    def needs_letter(self) -> bool:
+        """Whether the output is made from the letter that was chosen."""
+        return self.original
+
+    def gets_letter(self) -> bool:
+        """Whether the reply is read as a letter, not as a distribution or its expectation."""
+        return extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
 
     def wants(self) -> dict[str, FieldType]:
         """The options' texts, where no expressions give them."""
@@ -53,6 +70,31 @@ class Choosing(Asking):
         return "\n\n".join(
             f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters()
         )
+
+
+class AmongK(Choosing):
+    """What units share whose number of options is `k`, or that of `options`."""
+
+    k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
+    """How many options there are."""
+
+    def count(self) -> int:
+        """`k`, or as many as there are options."""
+        return self.k or super().count()
+
+    def problem(self) -> Trouble | None:
+        """`k` and `options` agree, and nothing is on a scale."""
+        if self.k is None and self.options is None:
+            return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
+        if self.k is not None and self.options is not None and len(self.options) != self.k:
+            return (
+                "options",
+                f"k is {self.k}, but there are {len(self.options)} options",
+                "give k expressions, or leave `k` out",
+            )
+        if self.scale is not None:
+            return ("scale", "the unit answers with the options' letters", "leave `scale` out")
+        return super().problem()
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:

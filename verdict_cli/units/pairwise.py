@@ -38,7 +38,7 @@ class PairwiseJudgeUnit(Choosing):
                 "a pairwise judge chooses between A and B",
                 "leave `scale` out; `tie: true` adds a tie",
             )
-        return None
+        return super().problem()
 
     def default_scale(self) -> Scale:
         """A and B, and `tie` where it may be chosen."""
@@ -64,12 +64,15 @@ class PairwiseJudgeUnit(Choosing):
         """`choice`, and `consistent` where both orders are asked, and `chosen` where the text is wanted."""
         fields = dict(read.fields)
         if self.positions == "both":
-            if "choice" in fields:
-                fields["choice"] = OnScale(Categories(values=("A", "B", TIE)))
+            fields["choice"] = OnScale(Categories(values=("A", "B", TIE)))
             fields["consistent"] = TRUTH
         if self.original:
             fields["chosen"] = TEXT
         return Record(fields)
+
+    def needs_letter(self) -> bool:
+        """For the option's text, and to compare both orders."""
+        return self.original or self.positions == "both"
 
     def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """As given, and swapped where both orders are asked."""
@@ -82,6 +85,8 @@ class PairwiseJudgeUnit(Choosing):
         given: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
         choices = [
             response["choice"] if response["choice"] == TIE else "AB"[order["AB".index(response["choice"])]]
             for response, order in zip(responses, arrangements, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -40,14 +40,20 @@ class RubricUnit(Asking):
         """`criteria`, or `verdict` and `score`."""
         return {"criteria": TextList()} if self.criteria is None else dict(OUTPUT.fields)
 
-    def frame(self, prompt: str) -> str:
-        """Adds the rubric, or asks for one."""
+    def settings(self) -> dict[str, Any]:
+        """The unit's settings, and as `rubric` the given criteria as its prompt shows them."""
+        given = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
+        return super().settings() | given
+
+    def before(self) -> str:
+        """Asks for a rubric where none is given."""
         if self.criteria is not None:
-            literal = build_rubric(
-                [text.replace("{", "\\{") if text.startswith("{") else text for text in self.criteria]
-            )
-            return f"{prompt}\n\n{literal}"
+            return ""
         return (
             "Write a rubric for the task below: {unit.n} criteria, each one sentence that can be checked on its own, "
-            "that does not overlap with the others, and that a good answer meets.\n\n" + prompt
+            "that does not overlap with the others, and that a good answer meets."
         )
+
+    def after(self, prompt: str) -> str:
+        """The rubric where one is given."""
+        return "" if self.criteria is None else "{unit.rubric}"

@@ -7,11 +7,13 @@ macro averages; a label that is never predicted has precision 0 in them, as in s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from verdict_cli.evaluate.column import Floats, Ints
-from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
+from verdict_cli.evaluate.metrics.scale import FISHER
+from verdict_cli.evaluate.metrics.statistic import Bent, Share, Statistic, Sums, ratio
 
 MOST_LABELS = 256
 """More distinct labels than this are no classes: the matrix would be mostly empty."""
@@ -110,7 +112,14 @@ def statistics(
     constant = "both sides give one label only, so chance agreement is certain"
 
     def of(formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0) -> Statistic:
-        return Statistic(lambda weights: formula(table(weights)), why, least=least, most=1.0)
+        return Statistic(
+            lambda weights: formula(table(weights)),
+            why,
+            scale=FISHER,
+            beside=lambda weights, rows: float(formula(_beside(table(weights[None, :]), rows))[0]),
+            least=least,
+            most=1.0,
+        )
 
     given = {
         "balanced_accuracy": of(balanced_accuracy),
@@ -126,12 +135,8 @@ def statistics(
         both = is_target * is_predicted
         given["precision"] = proportion(both, is_predicted, "the positive label is never predicted")
         given["recall"] = proportion(both, is_target, "the positive label is never the target")
-        given["f1"] = Statistic(
-            lambda weights: ratio(2 * (weights @ both), weights @ (is_target + is_predicted)),
-            "the positive label does not occur",
-            least=0.0,
-            most=1.0,
-        )
+        either = is_target + is_predicted - both
+        given["f1"] = proportion(both, either, "the positive label does not occur", _f1_of_jaccard)
         return given
 
     def macro(formula: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]) -> Statistic:
@@ -146,12 +151,25 @@ def statistics(
     return given
 
 
-def proportion(hits: Floats, trials: Floats, why: str) -> Statistic:
-    """A plain proportion of independent rows; `hits` and `trials` are 0 or 1 at each atom."""
-    return Statistic(
-        lambda weights: ratio(weights @ hits, weights @ trials),
-        why,
-        proportion=lambda counts: (round(float(counts @ hits)), round(float(counts @ trials))),
-        least=0.0,
-        most=1.0,
-    )
+def _beside(counts: Counts, rows: float) -> Counts:
+    """The tables with this many rows more that disagree, their sides as frequent as the agreeing ones' labels."""
+    agreed = _diagonal(counts)
+    apart = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
+    more: Counts = counts + rows * apart * ratio(np.ones(len(counts)), apart.sum(axis=(1, 2)))[:, None, None]
+    return more
+
+
+def _f1_of_jaccard(share: Any) -> Any:
+    """F1 of the rows with the positive label on both sides among those with it on either."""
+    return 2 * share / (1 + share)
+
+
+def proportion(hits: Floats, trials: Floats, why: str, bent: Bent | None = None) -> Statistic:
+    """A plain share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
+    share = Share(hits, trials, bent)
+
+    def at(weights: Floats) -> Floats:
+        value = ratio(weights @ hits, weights @ trials)
+        return value if bent is None else bent(value)
+
+    return Statistic(at, why, share=share, scale=FISHER, least=0.0, most=1.0)

@@ -14,7 +14,8 @@ import numpy as np
 
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.metrics.labels import proportion
-from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
+from verdict_cli.evaluate.metrics.scale import FISHER, LOG
+from verdict_cli.evaluate.metrics.statistic import At, Statistic, Sums, ratio
 
 ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
@@ -65,7 +66,8 @@ def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     moments = Moments(x, y)
 
     def of(formula: Callable[[Means], Floats], why: str, least: float, most: float = np.inf) -> Statistic:
-        return Statistic(lambda weights: formula(moments(weights)), why, least=least, most=most)
+        scale = LOG if least == 0 else FISHER
+        return Statistic(lambda weights: formula(moments(weights)), why, scale=scale, least=least, most=most)
 
     def pearson(m: Means) -> Floats:
         return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
@@ -109,7 +111,13 @@ def values(x: Floats, boolean: bool) -> dict[str, Statistic]:
         return middle
 
     return {
-        "mean": proportion(x, np.ones(len(x)), "no rows") if boolean else Statistic(mean, "no rows"),
-        "variance": Statistic(variance, "one row has no variance", least=0.0),
-        "median": Statistic(median, "no rows", smooth=False),
+        "mean": proportion(x, np.ones(len(x)), "no rows") if boolean else _mean(mean, x),
+        "variance": Statistic(variance, "one row has no variance", scale=LOG, least=0.0),
+        "median": Statistic(median, "no rows", ordered=x, smooth=False),
     }
+
+
+def _mean(mean: At, x: Floats) -> Statistic:
+    """The mean; of values that are never negative, on the logarithmic scale."""
+    positive = bool(len(x) and x.min() >= 0)
+    return Statistic(mean, "no rows", scale=LOG, least=0.0) if positive else Statistic(mean, "no rows")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from verdict_cli.evaluate.column import Floats
-from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
+from verdict_cli.evaluate.metrics.scale import ARCSINE, LOG, LOGIT, Scale
+from verdict_cli.evaluate.metrics.statistic import At, Statistic, Sums, ratio
 
 BINS = 10
 OUTSIDE = "probabilities lie outside 0 to 1"
@@ -28,16 +29,28 @@ def statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         precision = np.nan_to_num(ratio(np.cumsum(up, axis=1), kept))
         return ratio((up * precision).sum(axis=1), up.sum(axis=1))
 
+    def beside(weights: Floats, rows: float) -> float:
+        """Perfect separation, if besides this many of the rarer kind were on the wrong side."""
+        fewer = float(min(weights @ positive, weights @ (1 - positive)))
+        return fewer / (fewer + rows) if fewer else float("nan")
+
+    def ranked(at: At, why: str, scale: Scale) -> Statistic:
+        return Statistic(at, why, scale=scale, beside=beside, least=0.0, most=1.0)
+
     found = {
-        "auroc": Statistic(auroc, one_class, least=0.0, most=1.0),
-        "average_precision": Statistic(average_precision, "no target is positive", least=0.0, most=1.0),
+        "auroc": ranked(auroc, one_class, ARCSINE),
+        "average_precision": ranked(average_precision, "no target is positive", LOGIT),
     }
     if len(p) and (p.min() < 0 or p.max() > 1):
         return found | {name: Statistic(_undefined, OUTSIDE) for name in ("brier", "log_loss", "ece")}
 
     def mean(column: Floats, most: float) -> Statistic:
         return Statistic(
-            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=0.0, most=most
+            lambda weights: ratio(weights @ column, weights.sum(axis=1)),
+            "no rows",
+            scale=LOG,
+            least=0.0,
+            most=most,
         )
 
     tiny = np.finfo(np.float64).eps
@@ -51,7 +64,7 @@ def statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
     return found | {
         "brier": mean((p - positive) ** 2, 1.0),
         "log_loss": mean(-np.where(positive > 0, np.log(clipped), np.log1p(-clipped)), np.inf),
-        "ece": Statistic(ece, "no rows", least=0.0, most=1.0),
+        "ece": Statistic(ece, "no rows", smooth=False, least=0.0, most=1.0),
     }
 
 

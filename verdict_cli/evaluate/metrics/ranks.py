@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.evaluate.column import Floats, Ints
+from verdict_cli.evaluate.metrics.scale import FISHER
 from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
 
 MOST_ATOMS = 5000
@@ -60,8 +61,8 @@ def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         )
 
     return {
-        "spearman": Statistic(spearman, CONSTANT, blockwise=many, least=-1.0, most=1.0),
-        "kendall": Statistic(kendall, CONSTANT, blockwise=many, least=-1.0, most=1.0),
+        "spearman": Statistic(spearman, CONSTANT, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
+        "kendall": Statistic(kendall, CONSTANT, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
     }
 
 
@@ -81,23 +82,25 @@ def _kendall_of_rows(x: Floats, y: Floats, weights: Floats) -> float:
 
 
 def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Statistic] | str:
-    """The mean coefficient of each row's two rankings at each atom, and how often they are the same.
+    """The mean coefficients of each row's two rankings at each atom, how often they and their first items are the same.
 
     A ranking lists items from first to last. Returns the reason where two rankings are not of the same items.
     """
-    rho, tau = np.empty(len(targets)), np.empty(len(targets))
+    rho, tau, gain = np.empty(len(targets)), np.empty(len(targets)), np.empty(len(targets))
+    first = np.empty(len(targets))
     for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True)):
         places = _places(target, prediction)
         if places is None:
             return f"{prediction} and {target} are not two rankings of the same items"
-        rho[index], tau[index] = places
+        rho[index], tau[index], gain[index] = places
+        first[index] = float(repr(target[0]) == repr(prediction[0]))
     same = np.array(
         [target == prediction for target, prediction in zip(targets, predictions, strict=True)], float
     )
 
-    def mean(column: Floats) -> Statistic:
+    def mean(column: Floats, least: float = -1.0) -> Statistic:
         return Statistic(
-            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=-1.0, most=1.0
+            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=least, most=1.0
         )
 
     from verdict_cli.evaluate.metrics.labels import proportion
@@ -106,11 +109,17 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, St
         "accuracy": proportion(same, np.ones(len(same)), "no rows"),
         "spearman": mean(rho),
         "kendall": mean(tau),
+        "top1": proportion(first, np.ones(len(first)), "no rows"),
+        "kendall_distance": mean((1 - tau) / 2, 0.0),
+        "ndcg": mean(gain, 0.0),
     }
 
 
-def _places(target: Any, prediction: Any) -> tuple[float, float] | None:
-    """Spearman's and Kendall's coefficient of two rankings without ties; None where they cannot be compared."""
+def _places(target: Any, prediction: Any) -> tuple[float, float, float] | None:
+    """Spearman's and Kendall's coefficient and NDCG of two rankings without ties; None where they cannot be compared.
+
+    NDCG (Järvelin and Kekäläinen, 2002): the target's last item gains 0, the one before it 1, and so on.
+    """
     if not isinstance(target, list) or not isinstance(prediction, list) or len(target) < 2:
         return None
     if len(target) != len(prediction) or len({repr(item) for item in target}) != len(target):
@@ -122,4 +131,6 @@ def _places(target: Any, prediction: Any) -> tuple[float, float] | None:
     k = len(order)
     away = float(((order - np.arange(k)) ** 2).sum())
     discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
-    return 1 - 6 * away / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1))
+    gains = np.arange(k - 1, -1, -1)
+    ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
+    return 1 - 6 * away / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg

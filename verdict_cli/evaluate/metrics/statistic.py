@@ -9,28 +9,55 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.evaluate.column import Floats, Ints
+from verdict_cli.evaluate.metrics.scale import IDENTITY, Scale
 
 At = Callable[[Floats], Floats]
 """Weights (resamples, atoms) -> the figure of each resample, NaN where it is undefined."""
+
+
+Bent = Callable[[Any], Any]
+"""A monotone function of a number, or of each of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A plain share: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
+
+    `bent` is the monotone function that makes the figure of the share, where it is not the share itself.
+    """
+
+    hits: Floats
+    trials: Floats
+    bent: Bent | None = None
+
+    def back(self, share: float) -> float:
+        """The figure of a share."""
+        return share if self.bent is None else float(self.bent(share))
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """A figure. `why` says when it is undefined.
 
-    `proportion` gives (successes, trials) where the figure is a plain proportion of independent rows, for Wilson's
-    interval. `smooth` is False where the jackknife does not estimate an acceleration (the median). `blockwise` is
-    True where a resample of many distinct rows is too slow. `least` and `most` are the ends of its range.
+    `share` is set where the figure is a plain share of rows, `ordered` (the values at the atoms) where it is their
+    median. `scale` is where its interval is symmetric. `beside` gives, where all rows agree, the figure's value if
+    besides them this many rows did not: counts, rows -> value. `smooth` is False where leaving a row out says
+    nothing of the standard error. `blockwise` is True where a resample of many distinct rows is too slow. `least`
+    and `most` are the ends of its range.
     """
 
     at: At
     why: str = ""
-    proportion: Callable[[Floats], tuple[int, int]] | None = None
+    share: Share | None = None
+    ordered: Floats | None = None
+    scale: Scale = IDENTITY
+    beside: Callable[[Floats, float], float] | None = None
     smooth: bool = True
     blockwise: bool = False
     least: float = -math.inf

@@ -1,0 +1,20 @@
+"""The page about the Python API is run from top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+
+
+def test_every_block_of_the_page_runs(capsys) -> None:  # type: ignore[no-untyped-def]
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 7
+    space: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), space)
+    said = capsys.readouterr().out
+    assert "Rate it (1, 2, 3, 4, 5)." in said
+    assert "did you mean `explanation`" in said
+    assert "pipeline[0].prompt {previous.thinking}: no unit before this one gives 'thinking'" in said

@@ -1,0 +1,161 @@
+"""Bad use is told at once, in one message: where, what was expected, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli import (
+    ArgmaxScoreExtractor,
+    Block,
+    CategoricalJudgeUnit,
+    ContinuousScale,
+    ConversationalUnit,
+    CoTUnit,
+    DiscreteScale,
+    JudgeUnit,
+    Layer,
+    MapUnit,
+    MeanPoolUnit,
+    Pipeline,
+    RegexExtractor,
+    Schema,
+    SpecError,
+    Unit,
+    UsageError,
+    VerdictError,
+)
+
+J: Any = JudgeUnit
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: J(explenation=True), "JudgeUnit takes no `explenation`\n    did you mean `explanation`"),
+    (lambda: J(unit="CoTUnit"), "JudgeUnit takes no `unit`"),
+    (
+        lambda: J().via("m", temprature=1),
+        "JudgeUnit.via takes no `temprature`\n    did you mean `temperature`",
+    ),
+    (lambda: J().via("m", temperature="hot"), "JudgeUnit.via: temperature"),
+    (lambda: J().via("m", api_key="s"), "keys never stand in a pipeline"),
+    (lambda: J().via(["a", "b"], temperature=1), "settings stand beside a model's name"),
+    (lambda: J().via(3), "a model is a name"),
+    (lambda: J().prompt(3), "a prompt is a text, not 3"),
+    (lambda: J().extract("regex"), "takes an extractor, not 'regex'"),
+    (lambda: J().extract(ArgmaxScoreExtractor), r"write `ArgmaxScoreExtractor\(\)`"),
+    (RegexExtractor, "either `pattern` or `fields`"),
+    (lambda: DiscreteScale("abc"), "takes a tuple or a list"),
+    (lambda: DiscreteScale((5, 1)), "the range runs from 5 down to 1"),
+    (lambda: DiscreteScale(["a", "a"]), "stands twice"),
+    (lambda: ContinuousScale(1, 0), "is not below max"),
+    (lambda: Layer([]), "a Layer holds at least one"),
+    (lambda: Layer(["JudgeUnit"]), "a Layer holds units, layers and blocks, not 'JudgeUnit'"),
+    (lambda: Layer([J]), r"write `JudgeUnit\(\)`"),
+    (lambda: Block([Pipeline("p")]), "a Block holds units, layers and blocks"),
+    (lambda: J() >> "x", "`>>` links units, layers and blocks, not 'x'"),
+    (lambda: Pipeline("p") >> "x", "`>>` adds units, layers and blocks, not 'x'"),
+    (lambda: Pipeline("p") >> Pipeline("q"), "not a pipeline"),
+    (lambda: Pipeline(J()), "a pipeline's name is a text"),
+    (lambda: Pipeline("!?"), "is no name of a pipeline"),
+    (MapUnit, "MapUnit takes a function or expressions"),
+    (lambda: MeanPoolUnit(3), "takes the names of the fields to pool"),
+    (lambda: Pipeline("p").graph("png"), "unknown format 'png'"),
+]
+
+
+@pytest.mark.parametrize(("bad", "words"), BAD, ids=[words[:30] for _, words in BAD])
+def test_bad_use_is_refused_where_it_stands(bad: Callable[[], Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        bad()
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        (JudgeUnit(), r"Pipeline\('p'\): pipeline\[0\]: a JudgeUnit needs a `prompt`"),
+        (JudgeUnit(name="no name").prompt("J"), r"pipeline\[0\]\.name: 'no name': must match"),
+        (JudgeUnit().prompt("{previous.score}"), "no unit before this one gives 'score'"),
+        (JudgeUnit("safety").prompt("J"), "unknown scale 'safety'"),
+        (ConversationalUnit("").prompt("J"), "role_name.*must not be empty"),
+        (CategoricalJudgeUnit().prompt("J"), "the unit needs `categories`"),
+        (
+            JudgeUnit(ContinuousScale()).prompt("J").extract(ArgmaxScoreExtractor()),
+            "discrete or boolean scale",
+        ),
+        (Layer(JudgeUnit().prompt("J"), repeat=0), r"pipeline\[0\]\.repeat: 0: must be >= 1"),
+        (Layer(JudgeUnit().prompt("J"), inner="chian"), "did you mean 'chain'"),  # type: ignore[arg-type]
+        (CoTUnit().prompt("T") >> MeanPoolUnit(), "can be pooled"),
+        (Unit().prompt("J"), "a Unit needs a `response`"),
+    ],
+)
+def test_what_the_language_refuses_is_refused_with_its_path(unit: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        (Pipeline("p", model="m") >> unit).validate()
+
+
+def test_all_problems_are_told_at_once() -> None:
+    pipeline = Pipeline("p", model="m") >> JudgeUnit() >> JudgeUnit(name="b").prompt("{previous.nothing}")
+    with pytest.raises(SpecError) as caught:
+        pipeline.validate()
+    assert [problem.path for problem in caught.value.problems] == ["pipeline[0]", "pipeline[1].prompt"]
+
+
+def test_an_empty_pipeline_is_refused() -> None:
+    with pytest.raises(SpecError, match="pipeline"):
+        Pipeline("p").validate()
+
+
+def test_a_pattern_for_several_fields_is_refused() -> None:
+    unit = Unit(response={"a": int, "b": int}).prompt("J").extract(RegexExtractor(pattern="FIRST_INT"))
+    with pytest.raises(UsageError, match="for a response of one field, here are a, b"):
+        (Pipeline("p", model="m") >> unit).validate()
+
+
+def test_a_pipeline_without_a_model_is_warned_of_and_does_not_run() -> None:
+    pipeline = Pipeline("p") >> JudgeUnit().prompt("J")
+    (warning,) = pipeline.validate()
+    assert warning.code == "no-model" and "run(row, model=…)" in warning.hint
+    with pytest.raises(SpecError, match="the unit has no model"):
+        pipeline.run({})
+    assert "model" not in pipeline.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        (dict[str, int], "is no type of a field"),
+        (DiscreteScale, "is no type of a field"),
+        (object, "is no type of a field"),
+    ],
+)
+def test_a_schema_with_an_unknown_type_is_refused(field: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        type("Bad", (Schema,), {"__annotations__": {"a": field}})
+
+
+def test_a_schema_has_its_fields_only() -> None:
+    class Given(Schema):
+        a: int
+        b: str = "x"
+
+    assert dict(Given(a=1)) == {"a": 1, "b": "x"}
+    with pytest.raises(UsageError, match="has no field 'c'\n    its fields are a, b"):
+        Given(a=1, c=2)
+    with pytest.raises(UsageError, match="needs the field 'a'"):
+        Given()
+
+
+def test_a_yaml_text_is_refused_with_line_and_column(tmp_path: Path) -> None:
+    text = "verdict: 1\nname: p\nmodel: m\npipeline:\n  - unit: JudgeUnit\n    promt: J\n"
+    with pytest.raises(SpecError, match=r"6:5: pipeline\[0\]\.promt: unknown key 'promt'"):
+        Pipeline.from_yaml(text)
+    with pytest.raises(VerdictError, match="there is no such file"):
+        Pipeline.from_yaml(tmp_path / "missing.yaml")
+
+
+def test_an_error_of_a_file_s_pipeline_keeps_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("verdict: 1\nname: p\npipeline:\n  - unit: JudgeUnit\n    prompt: '{previous.x}'\n")
+    with pytest.raises(SpecError, match=r"p\.yaml:5:13: pipeline\[0\]\.prompt"):
+        Pipeline.from_yaml(path).plan(model="m")

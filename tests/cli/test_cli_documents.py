@@ -1,0 +1,116 @@
+"""`validate`, `graph`, `schema`, `units`: the documents that other programs read, and what starting costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn")
+ENSEMBLE = """
+- {unit: CoTUnit, name: think, prompt: Think}
+- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {previous.thinking}'}]
+  repeat: 2
+- {unit: MeanPoolUnit, name: mean}
+"""
+
+
+def test_a_valid_pipeline(shell: Any) -> None:
+    config = shell.config(ENSEMBLE)
+    assert shell("validate", config).code == 0
+    done = shell("validate", config, "--json")
+    assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": []})
+
+
+def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
+    done = shell(
+        "validate", shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"), "--json"
+    )
+    document = done.json()
+    assert (done.code, document["ok"]) == (2, False)
+    assert len(document["errors"]) >= 2
+    for error in document["errors"]:
+        assert list(error) == ["file", "line", "column", "path", "code", "message", "hint"]
+        assert error["line"] in (5, 6)
+
+
+def test_a_warning_leaves_the_pipeline_valid(shell: Any) -> None:
+    steps = "- {unit: CoTUnit, name: idle, prompt: Think}\n- {unit: JudgeUnit, prompt: Rate}"
+    done = shell("validate", shell.config(steps), "--json")
+    assert (done.code, done.json()["ok"], len(done.json()["warnings"])) == (0, True, 1)
+    assert "idle" in shell("validate", shell.config(steps)).err
+
+
+def test_a_dataset_is_checked_against_the_pipeline(shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    assert shell("validate", config, shell.rows(3)).code == 0
+    data = shell.write("bad.jsonl", '{"text": "a"}\n{"other": 1}\n')
+    done = shell("validate", config, data, "--json")
+    (error,) = done.json()["errors"]
+    assert (done.code, error["line"], Path(error["file"]).name) == (2, 2, "bad.jsonl")
+
+
+def test_the_graph_as_json(shell: Any) -> None:
+    done = shell("graph", shell.config(ENSEMBLE), "--format", "json")
+    assert done.json() == {
+        "nodes": [
+            {"id": "think", "unit": "CoTUnit"},
+            {"id": "judge[0]", "unit": "JudgeUnit"},
+            {"id": "judge[1]", "unit": "JudgeUnit"},
+            {"id": "mean", "unit": "MeanPoolUnit"},
+        ],
+        "edges": [["judge[0]", "mean"], ["judge[1]", "mean"], ["think", "judge[0]"], ["think", "judge[1]"]],
+        "roots": ["think"],
+        "leaves": ["mean"],
+        "outputs": ["mean"],
+    }
+    assert shell("graph", "pipeline.yaml", "--json").json() == done.json()
+
+
+@pytest.mark.parametrize("style", ["tree", "mermaid", "svg"])
+def test_the_graph_for_people_needs_no_model(style: str, shell: Any) -> None:
+    done = shell("graph", shell.config(ENSEMBLE, head=""), "--format", style)
+    assert done.code == 0
+    assert "judge" in done.out
+
+
+def test_the_schema_is_the_one_in_the_repository(shell: Any, root: Path) -> None:
+    done = shell("schema")
+    assert done.json()["$schema"].endswith("2020-12/schema")
+    assert shell("schema", "--out", "sub/schema.json").code == 0
+    assert json.loads((shell.folder / "sub" / "schema.json").read_text()) == done.json()
+
+
+def test_units_are_listed_with_their_keys(shell: Any) -> None:
+    listed = shell("units", "--json").json()
+    assert {"JudgeUnit", "MapUnit", "MeanPoolUnit"} <= {unit["unit"] for unit in listed}
+    assert "scale" in shell("units", "JudgeUnit").out
+
+
+def test_help_and_version(shell: Any) -> None:
+    assert "run" in shell("--help").out
+    assert shell("--version").out.startswith("verdict ")
+    for command in ("run", "validate", "graph", "report", "schema", "units", "datasets"):
+        assert shell(command, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"]
+)
+def test_starting_imports_nothing_heavy(arguments: list[str], root: Path) -> None:
+    code = (
+        "import sys\nfrom verdict_cli.cli.app import main\n"
+        f"sys.argv = ['verdict', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write('\\n'.join(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(done.stderr.split())
+    assert "typer" in loaded
+    assert loaded.isdisjoint(HEAVY)

@@ -1,0 +1,209 @@
+"""Bad input: each has its exit code, its place, and what to do about it; none a traceback."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+
+
+@pytest.fixture
+def config(shell: Any) -> Path:
+    return shell.config(JUDGE)
+
+
+def test_a_column_that_the_data_lacks(shell: Any, config: Path) -> None:
+    data = shell.write("data.jsonl", '{"text": "a"}\n{"test": "b"}\n')
+    done = shell("run", config, data, "--out", "out")
+    assert done.code == 2
+    assert "data.jsonl:2" in done.err
+    assert "'text'" in done.err
+    assert not (shell.folder / "out").exists()
+
+
+def test_broken_json_names_its_line(shell: Any, config: Path) -> None:
+    data = shell.write("data.jsonl", '{"text": "a"}\n{"text": "b"}\n{"text": \n')
+    for command in (("run", config, data, "--out", "out"), ("validate", config, data)):
+        done = shell(*command)
+        assert done.code == 2
+        assert "data.jsonl:3" in done.err
+
+
+def test_bad_rows_can_be_skipped_and_are_counted(shell: Any, config: Path) -> None:
+    data = shell.write("data.jsonl", '{"text": "a"}\n{broken\n{"text": "c"}\n')
+    done = shell("run", config, data, "--out", "out", "--skip-bad-rows", "--json")
+    assert (done.code, done.json()["rows"]) == (0, 2)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_dataset(content: str, shell: Any, config: Path) -> None:
+    done = shell("run", config, shell.write("data.jsonl", content), "--out", "out")
+    assert done.code == 2
+    assert "no rows" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.parquet", b"this is not parquet"),
+        ("data.parquet", b"PAR1 but cut off"),
+        ("data.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 999, mtime=0)[:40]),
+        ("data.csv", b"text\n\xff\xfe\n"),
+        ("data.xlsx", b"unknown"),
+    ],
+    ids=["parquet", "parquet-cut", "gzip-cut", "not-utf8", "unknown-ending"],
+)
+def test_a_file_that_is_not_what_its_name_says(name: str, content: bytes, shell: Any, config: Path) -> None:
+    path = shell.folder / name
+    path.write_bytes(content)
+    done = shell("run", config, path, "--out", "out")
+    assert done.code == 2
+    assert name in done.err
+
+
+def test_a_dataset_that_is_not_there(shell: Any, config: Path) -> None:
+    shell.rows(1, "rows.jsonl")
+    done = shell("run", config, "row.jsonl")
+    assert done.code == 2
+    assert "did you mean rows.jsonl" in done.err
+
+
+def test_a_directory_of_another_run_shows_both_fingerprints(shell: Any, config: Path) -> None:
+    shell("run", config, shell.rows(2), "--out", "out")
+    done = shell("run", config, shell.rows(3, "other.jsonl"), "--out", "out")
+    assert done.code == 2
+    assert done.err.count("…") == 2
+    assert "--fresh" in done.err
+    assert shell("run", config, "other.jsonl", "--out", "out", "--fresh").code == 0
+
+
+def test_a_directory_that_cannot_be_written(shell: Any, config: Path) -> None:
+    shell.write("file", "")
+    done = shell("run", config, shell.rows(2), "--out", "file/out")
+    assert done.code == 2
+    assert "file/out cannot be written" in done.err
+
+
+def test_a_file_that_cannot_be_written(shell: Any) -> None:
+    shell.write("file", "")
+    done = shell("schema", "--out", "file/schema.json")
+    assert done.code == 2
+    assert "file/schema.json cannot be written" in done.err
+
+
+def test_a_built_in_model_that_is_not_known(shell: Any, config: Path) -> None:
+    done = shell("run", config, shell.rows(2), "--model", "baseline/lexicl")
+    assert done.code == 4
+    assert "did you mean baseline/lexical" in done.err
+
+
+def test_a_key_that_is_not_set(shell: Any, config: Path) -> None:
+    done = shell("run", config, shell.rows(2), "--model", "gpt-4o-mini")
+    assert done.code == 4
+    assert "OPENAI_API_KEY" in done.err
+
+
+def test_a_model_that_the_server_does_not_know_stops_the_run(shell: Any, loopback: Any) -> None:
+    url = loopback.start("--error-rate", "404=1")
+    config = shell.config(JUDGE, f"model: {{name: openai/none, api_base: '{url}'}}")
+    done = shell("run", config, shell.rows(50), "--out", "out", "--concurrency", "1")
+    assert done.code == 4
+    assert "openai/none" in done.err
+    assert "the same command goes on" in done.err
+
+
+def test_a_budget_that_no_price_is_known_for(shell: Any) -> None:
+    config = shell.config(JUDGE, "model: {name: openai/mine, api_base: 'http://127.0.0.1:9/v1'}")
+    done = shell("run", config, shell.rows(2), "--out", "out", "--budget", "1")
+    assert done.code == 2
+    assert "cost:" in done.err
+
+
+def test_a_recording_without_any_unit_of_the_pipeline(shell: Any, config: Path) -> None:
+    replay = shell.write("calls.jsonl", '{"row": 0, "unit": "jugde", "reply": "3"}\n')
+    done = shell("run", config, shell.rows(2), "--replay", replay)
+    assert done.code == 2
+    assert "jugde" in done.err
+
+
+@pytest.mark.parametrize(
+    "content", ['{"row": 0, "unit": "judge"}', '{"row": 0, "unit": "judge", "reply": 3}', "{", "[]"]
+)
+def test_a_recording_that_is_wrong_names_its_line(content: str, shell: Any, config: Path) -> None:
+    replay = shell.write("calls.jsonl", f'{{"row": 1, "unit": "judge", "reply": "3"}}\n{content}\n')
+    done = shell("run", config, shell.rows(2), "--replay", replay)
+    assert done.code == 2
+    assert "calls.jsonl:2" in done.err
+
+
+def test_a_recording_that_is_not_there(shell: Any, config: Path) -> None:
+    for name in ("nothing.jsonl", "nothing"):
+        done = shell("run", config, shell.rows(2), "--replay", name)
+        assert done.code == 2
+        assert name in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--format", "xlsx"], "csv"),
+        (["--limit", "0"], "--limit"),
+        (["--concurrency", "none"], "--concurrency"),
+        (["--set", "pipeline[9].repeat=2"], "pipeline"),
+        (["--set", "nonsense"], "nonsense"),
+    ],
+)
+def test_an_option_that_makes_no_sense(arguments: list[str], words: str, shell: Any, config: Path) -> None:
+    done = shell("run", config, shell.rows(2), *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "graph"])
+def test_a_pipeline_that_is_wrong_is_told_at_its_place(command: str, shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 3}\n- {unit: JudgeUnit, promt: Rate}")
+    done = shell(command, config, *([shell.rows(1)] if command == "run" else []))
+    assert done.code == 2
+    assert "pipeline.yaml:5:" in done.err
+    assert "pipeline.yaml:6:" in done.err
+    assert "'prompt'" in done.err
+
+
+def test_a_pipeline_file_that_is_not_there(shell: Any) -> None:
+    for command in ("validate", "graph"):
+        assert shell(command, "nothing.yaml").code == 2
+
+
+def test_an_unknown_unit_type_and_an_unknown_benchmark(shell: Any) -> None:
+    assert "JudgeUnit" in shell("units", "JugdeUnit").err
+    done = shell("datasets", "import", "xtest", "file.csv")
+    assert done.code == 2
+    assert "xstest" in done.err
+
+
+def test_a_mistake_of_the_program_is_logged_and_not_shown(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setenv("TMPDIR", str(shell.folder))
+    monkeypatch.setattr("tempfile.tempdir", str(shell.folder))
+    monkeypatch.setattr("verdict_cli.cli.pipeline.planned", mistaken)
+    done = shell("graph", shell.config(JUDGE))
+    assert done.code == 70
+    (log,) = shell.folder.glob("verdict-error-*.log")
+    assert str(log) in done.err
+    assert "ZeroDivisionError: oops" in log.read_text()
+
+
+def test_a_facts_file_that_is_damaged(shell: Any, config: Path) -> None:
+    shell.write("out/run.json", "{")
+    done = shell("run", config, shell.rows(2), "--out", "out")
+    assert done.code == 2
+    assert "--fresh" in done.err
+    assert shell("run", config, "data.jsonl", "--out", "out", "--fresh").code == 0

@@ -1,0 +1,71 @@
+"""`verdict gate`: a run's gates decided again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+CONFIG = """verdict: 1
+name: t
+model: baseline/lexical
+dataset: {id: key}
+pipeline:
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}
+evaluate: {level: {value: output.score >= 1, metrics: [mean]}}
+gates: [{metric: level.mean, min: 0.9, confidence: 0.95}]
+"""
+
+
+@pytest.fixture
+def run(shell: Any) -> Any:
+    done = shell("run", shell.write("c.yaml", CONFIG), shell.rows(12), "--out", "out", "--json")
+    assert done.code == 1
+    assert done.json()["gates"][0]["verdict"] == "inconclusive"
+    return shell
+
+
+def test_too_few_rows_are_inconclusive_and_fail_unless_told_otherwise(run: Any) -> None:
+    assert run("gate", "out", "-h").code == 0
+    assert run("gate", "out").code == 1
+    passed = run("gate", "out", "--inconclusive", "pass", "--json")
+    assert passed.code == 0
+    assert passed.json()["gates"][0] == {
+        "metric": "level.mean",
+        "passed": True,
+        "value": 1.0,
+        "limit": 0.9,
+        "verdict": "inconclusive",
+        "reason": "the interval's lower end 0.757506 is below 0.9",
+    }
+    assert run("gate", "out", "--inconclusive", "perhaps").code == 2
+
+
+def test_the_run_takes_the_same_flag(run: Any) -> None:
+    again = run("run", "c.yaml", "data.jsonl", "--out", "other", "--inconclusive", "pass", "--json")
+    assert again.code == 0
+
+
+def test_other_gates_take_the_place_of_the_runs_own(run: Any) -> None:
+    run.write("g.yaml", "gates: [{metric: level.mean, min: 0.5}, {metric: run.calls, max: 3}]")
+    done = run("gate", "out", "--gates", "g.yaml", "--json")
+    assert done.code == 1
+    verdicts = {gate["metric"]: gate["verdict"] for gate in done.json()["gates"]}
+    assert verdicts == {"level.mean": "passed", "run.calls": "failed", "run.coverage": "passed"}
+    assert json.loads((run.folder / "out" / "report.json").read_text())["gates"][1]["verdict"] == "failed"
+
+
+def test_a_pipeline_file_lends_its_gates(run: Any) -> None:
+    run.write("strict.yaml", CONFIG.replace("min: 0.9, confidence: 0.95", "min: 0.2"))
+    assert run("gate", "out", "--gates", "strict.yaml").code == 0
+
+
+def test_gates_that_are_no_gates_are_refused_at_their_place(run: Any) -> None:
+    run.write("g.yaml", "gates:\n- {metric: level.mean, mn: 0.5}\n")
+    unknown = run("gate", "out", "--gates", "g.yaml")
+    assert (unknown.code, "g.yaml:2:24" in unknown.err) == (2, True)
+    run.write("h.yaml", "gates:\n- {metric: level.median, min: 0.5}\n")
+    unmeasured = run("gate", "out", "--gates", "h.yaml")
+    assert unmeasured.code == 2
+    assert "h.yaml:2:12: gates[0].metric: `level` does not measure `median`" in unmeasured.err

@@ -1,0 +1,104 @@
+"""Ctrl-C and SIGTERM, sent to a process that judges against a slow server on this machine."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from time import sleep
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from verdict_cli.data import read_table
+
+ROWS = 40
+
+
+def stats(url: str) -> dict[str, Any]:
+    """What the server has counted."""
+    with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        return dict(json.load(answer))
+
+
+def wait_for(process: subprocess.Popen[str], url: str, **counts: int) -> None:
+    """Returns once the server has counted as many."""
+    for _ in range(2000):
+        found = stats(url)
+        if all(found[name] >= count for name, count in counts.items()):
+            return
+        assert process.poll() is None, process.communicate()
+        sleep(0.01)
+    raise AssertionError(found)
+
+
+def run_of(shell: Any, url: str) -> list[str | Path]:
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        f"model: {{name: openai/slow, api_base: '{url}', cache: false}}",
+    )
+    return ["run", config, shell.rows(ROWS), "--out", "out", "--concurrency", "4"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missing(
+    number: signal.Signals, shell: Any, loopback: Any
+) -> None:
+    url = loopback.start("--latency-ms", "200")
+    process = shell.start(*run_of(shell, url))
+    wait_for(process, url, requests=9)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    facts = json.loads((shell.folder / "out" / "run.json").read_text())
+    assert facts["status"] == "interrupted"
+    (batch,) = read_table(shell.folder / "out" / "results.parquet", ["row", "status"])
+    assert len(batch["row"]) == facts["done"] == stats(url)["requests"] < ROWS
+    assert set(batch["status"]) == {"ok"}
+    command = shlex.split(err.splitlines()[-1].partition("goes on: ")[2])
+    assert command[0] == "verdict"
+    done = shell(*command[1:], "--json")
+    assert (done.code, done.json()["rows"], done.json()["calls"]) == (0, ROWS, ROWS)
+    counted = stats(url)
+    assert (counted["requests"], counted["distinct_bodies"]) == (ROWS, ROWS)
+
+
+def test_a_second_signal_stops_at_once(shell: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "60000")
+    process = shell.start(*run_of(shell, url))
+    wait_for(process, url, in_flight=4)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "once more" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=3)
+    assert process.returncode == 130
+
+
+def test_calls_that_hang_do_not_hold_a_stopped_run(shell: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "60000")
+    process = shell.start(*run_of(shell, url))
+    wait_for(process, url, in_flight=4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "0 of 40 rows are done" in err
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("verdict_cli.cli.finish.reported", interrupted)
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    assert shell("run", config, shell.rows(2), "--out", "out").code == 130
+    monkeypatch.undo()
+    assert json.loads((shell.folder / "out" / "run.json").read_text())["status"] == "finished"

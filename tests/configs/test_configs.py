@@ -1,0 +1,122 @@
+"""Every pipeline that is shipped is valid, says truly what it needs, and runs on its sample."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.plan import Plan, build
+from verdict_cli.spec import load
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+SAMPLES = {
+    "xstest": "xstest_sample",
+    "xstest_refusal": "refusals_sample",
+    "judgebench_debate": "pairs_sample",
+    "judgebench_arguments": "pairs_sample",
+    "pairwise_positions": "pairs_sample",
+    "expertqa": "claims_sample",
+    "geval": "summaries_sample",
+    "debate": "answers_sample",
+    "hierarchical": "answers_sample",
+    "jury": "answers_sample",
+    "lmunit": "answers_sample",
+    "rubric": "answers_sample",
+    "best_of_k": "options_sample",
+    "ranker": "options_sample",
+}
+JURY = ["baseline/lexical", "baseline/random", "baseline/lexical", "baseline/random", "baseline/lexical"]
+REPLIES = {
+    "xstest_refusal": ("judge", lambda row: row["final_label"]),
+    "ranker": ("ranker", lambda row: json.dumps({"ranking": row["ranking"]})),
+}
+"""Pipelines that are run on replies made from their sample: the unit, and its reply to a row."""
+PIPELINES = sorted([*CONFIGS.glob("*.yaml"), *CONFIGS.glob("reproductions/*.yaml")])
+
+
+def sample(name: str) -> Path:
+    return ROOT / "datasets" / f"{SAMPLES[name]}.jsonl"
+
+
+def plan(name: str) -> Plan:
+    return build(load(CONFIGS / f"{name}.yaml", ["model=baseline/lexical"])).plan
+
+
+def said(name: str) -> tuple[set[str], int]:
+    """The columns and the model calls a row that the file's comment names."""
+    text = re.sub(r"\([^)]*\)", "", (CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+    found = re.search(r"^#.*Columns: ([^.]*)\. Model calls a row: (\d+)\.", text, re.MULTILINE)
+    assert found is not None, f"{name}.yaml has no line `# Columns: …. Model calls a row: N.`"
+    return {column.strip() for column in found[1].split(",")}, int(found[2])
+
+
+def test_every_pipeline_file_has_a_sample() -> None:
+    assert {path.stem for path in CONFIGS.glob("*.yaml")} == set(SAMPLES)
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
+def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
+    result = CliRunner().invoke(app, ["validate", str(path), "--json"])
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"ok": True, "errors": [], "warnings": []})
+
+
+@pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
+def test_its_first_line_names_the_schema_for_editors(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    schema = first.removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / schema).resolve() == ROOT / "schemas" / "pipeline.schema.json"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_its_comment_names_the_columns_that_the_plan_uses(name: str) -> None:
+    made = plan(name)
+    used = {column.column for column in made.columns} | {str(made.resolved["dataset"]["id"])}
+    assert said(name)[0] == used
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_its_comment_counts_the_calls_as_the_graph_does(name: str) -> None:
+    result = CliRunner().invoke(app, ["graph", str(CONFIGS / f"{name}.yaml")])
+    assert result.stdout.splitlines()[0].endswith(f", {said(name)[1]} model calls a row")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_its_sample_has_the_columns(name: str) -> None:
+    rows = [json.loads(line) for line in sample(name).read_text(encoding="utf-8").splitlines()]
+    assert len(rows) >= 6
+    assert all(said(name)[0] <= row.keys() for row in rows)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
+    words = [
+        "run",
+        str(CONFIGS / f"{name}.yaml"),
+        str(sample(name)),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+        "--quiet",
+    ]
+    if name in REPLIES:
+        unit, reply = REPLIES[name]
+        rows = [json.loads(line) for line in sample(name).read_text(encoding="utf-8").splitlines()]
+        recorded = [{"id": row["id"], "unit": unit, "reply": reply(row)} for row in rows]
+        (tmp_path / "replay.jsonl").write_text("\n".join(map(json.dumps, recorded)), encoding="utf-8")
+        words += ["--replay", str(tmp_path / "replay.jsonl")]
+    elif name == "jury":
+        words += ["--set", f"pipeline[0].models={json.dumps(JURY)}"]
+    else:
+        words += ["--model", "baseline/lexical"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["failed"] == 0
+    figures = [figure for evaluation in document["evaluations"].values() for figure in evaluation.values()]
+    assert figures and all(figure["value"] is not None for figure in figures)

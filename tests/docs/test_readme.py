@@ -1,0 +1,50 @@
+"""The README's pipeline is valid, and its commands exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.plan import build
+from verdict_cli.spec.document import parse_document
+from verdict_cli.spec.load import validated
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_whole_pipeline_of_a_page_can_be_run(page: Path) -> None:
+    for text in blocks(page, "yaml"):
+        if "pipeline:" in text and "verdict: 1" in text:
+            built = build(validated(parse_document(text.encode(), page.name), ROOT))
+            assert built.plan.nodes
+            assert not built.warnings
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    known = {command.name for command in app.registered_commands} | {
+        group.name for group in app.registered_groups
+    }
+    for name in re.findall(r"`verdict ([a-z]+)[ `]", page.read_text(encoding="utf-8")):
+        assert name in known, f"{page.name}: verdict {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) -> None:
+    (tmp_path / "grounded.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0], encoding="utf-8")
+    shown = CliRunner().invoke(app, ["graph", str(tmp_path / "grounded.yaml")])
+    assert shown.exit_code == 0
+    assert "7 units, 6 model calls a row" in shown.output

@@ -1,0 +1,73 @@
+"""`verdict extract`: other extractors on stored replies."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.data import ParquetTable
+from verdict_cli.evaluate.reread import OWN, reread
+from verdict_cli.plan import Plan, build
+from verdict_cli.spec.document import parse_document
+from verdict_cli.spec.load import validated
+
+
+def plan_of(unit: dict[str, object]) -> Plan:
+    file = {
+        "verdict": 1,
+        "name": "t",
+        "model": "baseline/lexical",
+        "pipeline": [{"prompt": "Judge.", "name": "judge"} | unit],
+    }
+    return build(validated(parse_document(json.dumps(file).encode(), "t.yaml"), Path())).plan
+
+
+def calls_of(tmp_path: Path, replies: list[str], logprobs: list[object] | None = None) -> Path:
+    path = tmp_path / "calls.parquet"
+    with ParquetTable(path) as table:
+        for row, text in enumerate(replies):
+            table.write(
+                {
+                    "row": row,
+                    "id": f"r{row}",
+                    "unit": "judge",
+                    "call": 0,
+                    "attempt": 0,
+                    "reply": text,
+                    "finish_reason": "stop",
+                    "logprobs": json.dumps(logprobs[row]) if logprobs else None,
+                }
+            )
+    return path
+
+
+def test_two_extractors_on_one_reply_are_compared_field_by_field(tmp_path: Path) -> None:
+    calls = calls_of(tmp_path, ['{"score": 4}', '2 is too low: {"score": 5}', "no score"])
+    found, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["regex"])
+    own, regex = found
+    assert (own.extractor, own.replies, own.readable) == (OWN, 3, 2)
+    assert (regex.readable, regex.both, regex.agreed) == (2, 2, 1)
+    assert [(one.id, one.own, one.read) for one in differing] == [("r1", {"score": 5}, {"score": 2})]
+
+
+def test_log_probabilities_are_read_from_the_table(tmp_path: Path) -> None:
+    position = [[{"token": "4", "logprob": -0.1}, {"token": "5", "logprob": -2.5}]]
+    calls = calls_of(tmp_path, ['{"score": 5}'], [position])
+    found, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["argmax_score"])
+    assert found[1].readable == 1
+    assert differing[0].read == {"score": 4}
+
+
+def test_an_extractor_that_does_not_fit_is_said_and_reads_nothing(tmp_path: Path) -> None:
+    calls = calls_of(tmp_path, ['{"score": 5}'])
+    found, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["raw"])
+    assert "raw" in found[1].refused
+    assert found[1].replies == 0
+    assert differing == ()
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_no_more_disagreements_are_given_than_asked_for(tmp_path: Path, most: int) -> None:
+    calls = calls_of(tmp_path, ['2 {"score": 5}'] * 3)
+    _, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["regex"], most=most)
+    assert len(differing) == min(most, 3)

@@ -1,0 +1,119 @@
+"""`evaluate`, `gates` and `dataset` are checked against the plan before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+PIPELINE = """
+    pipeline:
+      - layer: [{unit: JudgeUnit, prompt: "{source.q}"}]
+        repeat: 2
+      - {unit: MeanPoolUnit}
+    evaluate:
+      safety: {prediction: output.score, target: source.label%s}
+      size: {value: "nodes['judge[1]'].score", metrics: [mean]}
+    gates:
+      - {metric: safety.accuracy, min: 0.5%s}
+"""
+
+
+def test_good_evaluations_name_columns_and_units(plan):
+    found = plan(
+        PIPELINE % (", by: [source.kind], cluster: source.doc", ", where: {source.split: test}")
+    ).plan
+    assert [used.column for used in found.columns] == ["q", "label", "doc", "kind", "split"]
+    assert list(found.evaluations) == ["safety", "size"] and len(found.gates) == 1
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "gate", "code", "path", "words"),
+    [
+        (", where: output.scroe == 1", "", "bad-expression", "evaluate.safety.where", "'scroe'"),
+        (", by: [source.a, previous.b]", "", "bad-expression", "evaluate.safety.by[1]", "previous"),
+        (", cluster: 'source.'", "", "bad-expression", "evaluate.safety.cluster", "no expression"),
+        (", value: \"nodes['jugde'].score\"", "", "bad-expression", "evaluate.safety.value", "'jugde'"),
+        (", metrics: [auroc]", "", "bad-evaluation", "evaluate.safety.metrics[0]", "`auroc` needs `probability`"),
+        (", group: source.g", "", "bad-evaluation", "evaluate.safety.group", "reduce"),
+        (", reduce: {value: max}, group: source.g", "", "bad-evaluation", "evaluate.safety.reduce", "prediction"),
+        ("", ", max: 0.1", "bad-gate", "gates[0].min", "above"),
+        ("", ", baseline: runs/a", "bad-gate", "gates[0].baseline", "`max_drop`"),
+        ("", ", where: {nowhere.x: 1}", "bad-expression", "gates[0].where", "nowhere"),
+        (", published: none.yaml", "", "bad-file", "evaluate.safety.published", "none.yaml"),
+    ],
+)  # fmt: skip
+def test_a_bad_evaluation_or_gate_is_named_where_it_stands(refused, evaluation, gate, code, path, words):
+    found = refused(PIPELINE % (evaluation, gate))
+    fitting = [
+        each for each in found if each.code == code and each.path.startswith(path) and words in each.message
+    ]
+    assert fitting, found
+    line = 9 if path.startswith("evaluate") else 12
+    assert {each.line for each in fitting} == {line} and all(each.column > 5 for each in fitting)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("safty.accuracy", "`evaluate` has no `safty`"),
+        ("safety.acuracy", "no metric"),
+        ("run.cost", "unknown"),
+        ("size.accuracy", "size"),
+    ],
+)
+def test_a_gate_on_nothing_is_refused_with_the_nearest_name(refused, metric, words):
+    found = refused(PIPELINE.replace("safety.accuracy", metric) % ("", ""))
+    assert found[0].path == "gates[0].metric" and words in found[0].message and found[0].hint
+
+
+def test_the_output_of_several_units_is_refused_with_the_way_out(refusal):
+    text = """
+        pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 2}]
+        evaluate: {a: {value: output.score}}
+    """
+    found = refusal(text)
+    assert "gives on 2 units" in found.message and "nodes['judge[0]']" in found.hint
+
+
+def test_an_evaluation_cannot_take_the_name_of_the_runs_own_facts(refusal):
+    text = "pipeline: [{unit: JudgeUnit, prompt: x}]\nevaluate: {run: {value: output.score}}"
+    assert (refusal(text).code, refusal(text).path) == ("bad-evaluation", "evaluate.run")
+
+
+def test_where_and_schema_of_the_dataset_are_checked(refused):
+    found = refused(
+        """
+        dataset: {where: "source.label.x == 1", schema: {label: {enum: [a, b]}, n: itn}}
+        pipeline: [{unit: CoTUnit, prompt: "{source.label.y} {source.free.z}"}]
+        """
+    )
+    assert [(each.code, each.path) for each in found] == [
+        ("bad-expression", "dataset.where"),
+        ("unknown-type", "dataset.schema.n"),
+        ("bad-placeholder", "pipeline[0].prompt"),
+    ]
+
+
+def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
+    table = "source: A paper\ntable: 2\nmetric: accuracy\nunit: percent\nrows: [{judge: a, value: 90.5}]\n"
+    text = PIPELINE % (", published: t.yaml", "")
+    assert plan(text, {"t.yaml": table}).plan.published["safety"].rows[0].value == 90.5
+    found = refused(text, {"t.yaml": table.replace("percent", "per cent")})
+    assert (found[0].file[-6:], found[0].line, found[0].code) == ("t.yaml", 4, "wrong-value")
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("validate: [response.scroe > 1]", "pipeline[1].validate[0]"),
+        ("propagate: {a: output.x}", "pipeline[1].propagate.a"),
+        ("propagate: {a: 'output.score +'}", "pipeline[1].propagate.a"),
+        ("output: {x: int}", "pipeline[1].output.x"),
+        ("output: {score: str}", "pipeline[1].output.score"),
+        ("response: {score: int}", "pipeline[1].response.score"),
+        ("extract: {type: regex, fields: {scor: FIRST_INT}}", "pipeline[1].extract.fields.scor"),
+        ("extract: weighted_summed_score, explanation: true", "pipeline[1].extract"),
+    ],
+)
+def test_a_bad_expression_of_a_unit_is_named_where_it_stands(refusal, key, path):
+    found = refusal(f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]")
+    assert (found.path, found.line) == (path, 4)

@@ -1,0 +1,344 @@
+"""What a name means at a unit: names of nodes, `previous`, casting, pins, unused outputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from verdict_cli.expressions import Path
+from verdict_cli.plan import Plan
+
+
+def paths(plan: Plan, name: str) -> list[Path]:
+    """What the placeholders of a node's prompt mean."""
+    node = next(node for node in plan.nodes if node.id == name)
+    return [
+        path
+        for _, parts in node.work.prompt.sections
+        for part in parts
+        if not isinstance(part, str)
+        for path in part.paths
+    ]
+
+
+def ids(plan: Plan) -> list[str]:
+    return [node.id for node in plan.nodes]
+
+
+# Names
+
+
+def test_a_unique_name_stands_alone_and_others_are_numbered(plan):
+    found = plan(
+        """
+        pipeline:
+          - layer: [{unit: JudgeUnit, prompt: a}, {unit: CoTUnit, prompt: a}, {unit: JudgeUnit, prompt: b}]
+          - {unit: CategoricalJudgeUnit, categories: [a], prompt: c}
+        """
+    ).plan
+    assert ids(found) == ["judge[0]", "cot", "judge[1]", "categorical_judge"]
+
+
+def test_one_name_for_two_types_is_refused(refusal):
+    found = refusal(
+        """
+        pipeline:
+          - {unit: JudgeUnit, name: a, prompt: x}
+          - {unit: CoTUnit, name: a, prompt: x}
+        """
+    )
+    assert found.code == "name-used-twice" and "JudgeUnit" in found.message and "CoTUnit" in found.message
+    assert (found.line, found.column, found.path) == (6, 27, "pipeline[1].name")
+
+
+@pytest.mark.parametrize("name", ["source", "output"])
+def test_a_name_that_result_columns_have_already_is_refused(refusal, name):
+    assert refusal(f"pipeline: [{{unit: CoTUnit, name: {name}, prompt: x}}]").code == "reserved-name"
+
+
+# previous
+
+
+TWO = """
+    pipeline:
+      - layer:
+          - {unit: JudgeUnit, name: a, prompt: x}
+          - {unit: JudgeUnit, name: b, prompt: x, explanation: true}
+      - {unit: CoTUnit, prompt: "%s"}
+"""
+
+
+def test_previous_by_field_is_the_one_dependency_that_has_it(plan):
+    assert paths(plan(TWO % "{previous.explanation}").plan, "cot") == [("previous", "b", "explanation")]
+
+
+def test_previous_by_field_of_two_dependencies_names_both(refusal):
+    found = refusal(TWO % "{previous.score}")
+    assert "a and b" in found.message and found.path == "pipeline[1].prompt"
+
+
+def test_previous_by_name(plan):
+    assert paths(plan(TWO % "{previous.a.score:.2f}").plan, "cot") == [("previous", "a", "score")]
+
+
+def test_previous_by_name_and_place_in_order_of_definition(plan):
+    found = plan(
+        """
+        pipeline:
+          - layer: [{unit: JudgeUnit, prompt: x}]
+            repeat: 3
+          - {unit: CoTUnit, prompt: "{previous.judge[2].score} {previous.judge[-1].score} {previous.judge[0].score}"}
+        """
+    ).plan
+    assert [path[1] for path in paths(found, "cot")] == ["judge[2]", "judge[2]", "judge[0]"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("previous.judge[3].score", "3 units named 'judge'"),
+        ("previous.judge.score", "judge[0], judge[1], judge[2]"),
+        ("previous.judge[0].scroe", "no field 'scroe'"),
+        ("previous.scroe", "no unit before this one gives 'scroe'"),
+    ],
+)
+def test_previous_that_means_nothing_is_refused(refusal, path, words):
+    found = refusal(
+        f"""
+        pipeline:
+          - layer: [{{unit: JudgeUnit, prompt: x}}]
+            repeat: 3
+          - {{unit: CoTUnit, prompt: "{{{path}}}"}}
+        """
+    )
+    assert words in found.message and found.hint
+
+
+def test_the_nearest_spelling_of_what_nobody_fills_is_named(refusal):
+    found = refusal(TWO % "{previous.explanatoin}")
+    assert (found.code, found.line) == ("bad-placeholder", 8) and "explanation" in found.hint
+
+
+def test_previous_reaches_further_up_by_name(plan):
+    found = plan(
+        """
+        pipeline:
+          - {unit: CoTUnit, name: think, prompt: x}
+          - layer: [{unit: JudgeUnit, prompt: x}]
+            repeat: 2
+          - {unit: MaxPoolUnit}
+          - {unit: CoTUnit, name: last, prompt: "{previous.think.thinking} {previous.judge[1].score}"}
+        """
+    ).plan
+    assert paths(found, "last") == [("previous", "think", "thinking"), ("previous", "judge[1]", "score")]
+
+
+def test_previous_does_not_reach_further_up_by_field(refusal):
+    found = refusal(
+        """
+        pipeline:
+          - {unit: CoTUnit, prompt: x}
+          - {unit: JudgeUnit, prompt: "{previous.thinking}"}
+          - {unit: JudgeUnit, name: last, prompt: "{previous.thinking}"}
+        """
+    )
+    assert found.path == "pipeline[2].prompt" and "'thinking'" in found.message
+
+
+def test_a_direct_dependency_of_the_name_hides_those_further_up(plan):
+    found = plan(
+        """
+        pipeline:
+          - layer: [{unit: JudgeUnit, prompt: x}]
+            repeat: 2
+            inner: chain
+            outer: last
+          - {unit: CoTUnit, prompt: "{previous.judge.score}"}
+        """
+    ).plan
+    assert paths(found, "cot") == [("previous", "judge[1]", "score")]
+
+
+def test_a_unit_that_was_not_placed_before_is_not_known(refusal):
+    text = """
+        pipeline:
+          - {unit: JudgeUnit, prompt: "{previous.later.score}"}
+          - {unit: JudgeUnit, name: later, prompt: x}
+    """
+    assert refusal(text).path == "pipeline[0].prompt"
+
+
+def test_units_behind_a_bad_one_are_checked_too(refused):
+    found = refused(
+        """
+        pipeline:
+          - {unit: CoTUnit, prompt: "{previous.x}"}
+          - {unit: JudgeUnit, prompt: "{previous.thinking} {previous.y}"}
+          - {unit: JugdeUnit, prompt: x}
+          - {unit: JudgeUnit, prompt: "{previous.anything}", name: z}
+          - {unit: JudgeUnit, prompt: "{source.q}", scale: likret, name: w}
+        """
+    )
+    assert [(each.line, each.code) for each in found] == [
+        (5, "bad-placeholder"),
+        (6, "bad-placeholder"),
+        (7, "unknown-unit"),
+    ]
+
+
+def test_double_braces_are_refused_and_other_braces_are_text(plan, refusal):
+    assert "double braces" in refusal("pipeline: [{unit: CoTUnit, prompt: '{{source.x}}'}]").message
+    found = plan("pipeline: [{unit: CoTUnit, prompt: '{\"a\": {x}} \\{source.y}'}]").plan
+    assert paths(found, "cot") == [] and found.columns == ()
+
+
+def test_columns_are_remembered_with_the_place_that_names_them(plan):
+    (used,) = plan("pipeline: [{unit: CoTUnit, prompt: '{source.q}'}]").plan.columns
+    assert used.column == "q" and ":4:12:" in used.place
+
+
+# Casting
+
+
+def casting(wanted: str, first: str = "response: {a: int, b: str}") -> str:
+    return f"""
+        pipeline:
+          - {{unit: Unit, name: first, prompt: x, {first}}}
+          - {{unit: CoTUnit, input: {wanted}, prompt: x}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first", "path", "cast_from"),
+    [
+        ("{a: int}", "response: {a: int, b: str}", ("previous", "first", "a"), ""),
+        ("{a: float}", "response: {a: int, b: str}", ("previous", "first", "a"), ""),
+        ("{other: int}", "response: {a: int, b: str}", ("previous", "first", "a"), "first.a"),
+        ("{mark: {range: [1, 3], type: discrete}}", "response: {a: {type: discrete, range: [1, 3]}}", ("previous", "first", "a"), "first.a"),
+    ],
+)  # fmt: skip
+def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first, path, cast_from):
+    (cast,) = plan(casting(wanted, first)).plan.nodes[1].casts
+    assert (cast.path, cast.from_field) == (path, cast_from)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first", "words"),
+    [
+        ("{other: float}", "response: {a: int, b: str}", "nothing fills the input field 'other'"),
+        ("{other: int}", "response: {a: int, b: int}", "several fields could fill the input field 'other': first.a, first.b"),
+        ("{a: str}", "response: {a: int, b: str}", "'a' is to be str, but first gives int"),
+        ("{mark: {type: discrete, range: [1, 5]}}", "response: {a: {type: discrete, range: [1, 3]}}", "nothing fills"),
+    ],
+)  # fmt: skip
+def test_an_input_field_that_none_or_several_fill_is_refused(refusal, wanted, first, words):
+    found = refusal(casting(wanted, first))
+    assert (
+        found.code == "bad-input" and words in found.message and found.path.startswith("pipeline[1].input.")
+    )
+
+
+def test_an_input_field_at_the_root_is_the_rows_column(plan):
+    found = plan("pipeline: [{unit: CoTUnit, input: {q: str}, prompt: '{input.q}'}]").plan
+    assert found.nodes[0].casts[0].path == ("source", "q") and [used.column for used in found.columns] == [
+        "q"
+    ]
+
+
+def test_an_input_field_at_the_root_fits_the_columns_type(refusal):
+    found = refusal("dataset: {schema: {q: str}}\npipeline: [{unit: CoTUnit, input: {q: int}, prompt: x}]")
+    assert "'q' is to be int, but the column is str" in found.message
+
+
+def test_a_conversation_is_empty_at_the_start_and_then_handed_on(plan):
+    found = plan(
+        """
+        pipeline:
+          - layer:
+              - {unit: ConversationalUnit, role_name: A, prompt: "{input.conversation}"}
+              - {unit: DebateUnit, role_name: B, stance: no, prompt: x}
+            inner: chain
+        """
+    ).plan
+    assert [node.casts[0].path for node in found.nodes] == [
+        None,
+        ("previous", "conversational", "conversation"),
+    ]
+
+
+# Pins
+
+
+def test_a_pinned_unit_is_marked(plan):
+    found = plan(
+        "pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]"
+    ).plan
+    assert [node.pinned for node in found.nodes] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["'{source.q}'", "{jinja: '{% for x in source %}{{ x }}{% endfor %}'}", "'{source}'"]
+)
+def test_a_pinned_unit_that_uses_the_row_is_refused(refusal, prompt):
+    found = refusal(f"pipeline: [{{unit: CoTUnit, pin: true, prompt: {prompt}}}]")
+    assert found.code == "pinned-uses-row" and "source" in found.message
+
+
+def test_a_pinned_unit_that_uses_one_that_is_not_is_refused(refusal):
+    found = refusal(
+        """
+        pipeline:
+          - {unit: CoTUnit, prompt: x}
+          - {unit: JudgeUnit, pin: true, prompt: "{previous.thinking}"}
+        """
+    )
+    assert found.code == "pinned-uses-row" and "'cot'" in found.message and found.line == 6
+
+
+def test_a_pinned_block_pins_its_units(plan):
+    found = plan(
+        "pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]"
+    ).plan
+    assert all(node.pinned for node in found.nodes)
+
+
+# Unused outputs
+
+
+def test_an_output_that_nobody_uses_is_warned_of_once_for_all_copies(plan):
+    (warning,) = plan(
+        """
+        pipeline:
+          - layer: [{unit: CoTUnit, prompt: x}]
+            repeat: 2
+          - {unit: JudgeUnit, prompt: x}
+        """
+    ).warnings
+    assert warning.code == "unused" and "'cot[0]', 'cot[1]'" in warning.message
+    assert (warning.line, warning.path) == (5, "pipeline[0].layer[0]")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "{unit: JudgeUnit, prompt: '{previous.thinking}'}",
+        "{unit: JudgeUnit, prompt: {jinja: '{{ previous.cot.thinking }}'}}",
+        "{unit: MapUnit, map: {a: 'outputs | length'}}",
+        "{unit: JudgeUnit, prompt: x, propagate: {a: previous.thinking}}",
+        "{unit: JudgeUnit, prompt: x, input: {thinking: str}}",
+    ],
+)
+def test_an_output_that_somebody_uses_is_not_warned_of(plan, after):
+    assert plan(f"pipeline: [{{unit: CoTUnit, prompt: x}}, {after}]").warnings == ()
+
+
+def test_an_output_that_an_evaluation_uses_is_not_warned_of(plan):
+    text = """
+        pipeline: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}]
+        evaluate: {a: {value: "nodes['cot'].thinking | length", metrics: [mean]}}
+    """
+    assert plan(text).warnings == ()
+
+
+def test_literal_braces_that_look_like_a_placeholder_are_warned_of(plan):
+    (warning,) = plan("pipeline: [{unit: CoTUnit, prompt: '{sources.x}'}]").warnings
+    assert warning.code == "suspicious" and warning.path == "pipeline[0].prompt"

@@ -1,0 +1,56 @@
+"""A comparison for a terminal: data is shown as it is, never read as markup."""
+
+import io
+
+from rich.console import Console
+
+from verdict_cli.evaluate.compare import Compared, Comparison, Flip, Slice
+from verdict_cli.evaluate.figures import Figure
+from verdict_cli.evaluate.paired import Difference
+from verdict_cli.evaluate.significance import Significance
+from verdict_cli.report import Beside, comparison_json, comparison_terminal
+from verdict_cli.values import RunFacts
+
+FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
+SIDES = (Beside("runs/[red]a", FACTS, None), Beside("runs/b", FACTS, None))
+TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
+WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, Figure(0.25, -0.1, 0.5, 9))}, TEST)
+FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
+COMPARISON = Comparison(
+    "content",
+    {
+        "e": Compared("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
+        "f": Compared("", reason="the runs have no row in common"),
+    },
+)
+
+
+def printed():
+    out = io.StringIO()
+    Console(file=out, width=120).print(comparison_terminal(SIDES, COMPARISON))
+    return out.getvalue()
+
+
+def test_the_terminal_says_what_changed_and_whether_it_is_chance():
+    text = printed()
+    assert "9 rows paired by content; 1 only in a, 0 only in b" in text
+    assert "mcnemar: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
+    assert "not compared: the runs have no row in common" in text
+    assert "2 more with --json" in text
+    assert "[b]9" in text
+    assert "[b]10" not in text
+    assert "baseline/random is a floor" in text
+
+
+def test_data_is_never_markup_nor_a_control_character():
+    text = printed()
+    assert all(piece in text for piece in ("[red]x", "[b]0\\x1b", "[i]", "runs/[red]a"))
+    assert "\x1b" not in text
+
+
+def test_the_document_has_every_flip():
+    document = comparison_json(SIDES, COMPARISON)
+    assert len(document["evaluations"]["e"]["flipped"]) == 12
+    assert document["evaluations"]["e"]["test"]["effect"] == {"name": "cohen_g", "value": 0.25}
+    assert document["evaluations"]["f"]["figures"] == {}
+    assert document["a"]["latency_s"] is None

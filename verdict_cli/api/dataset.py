@@ -1,0 +1,178 @@
+"""A dataset through a pipeline, from Python: the same engine as `verdict run`, the results as a DataFrame."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from verdict_cli import __version__
+from verdict_cli.api.ready import check_models, recording
+from verdict_cli.api.threads import aside
+from verdict_cli.data import Dataset, locate, read_table, scan
+from verdict_cli.engines import Job, RunDirectory, Stop, run
+from verdict_cli.errors import DataError, JournalError, Problem, UsageError
+from verdict_cli.expressions import Expression
+from verdict_cli.plan import Plan
+from verdict_cli.plan.row_types import caster
+from verdict_cli.providers.recording import CALLS
+from verdict_cli.values import RunFacts
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How the data is run."""
+
+    out: Path | None
+    replay: Path | None
+    concurrency: int
+    limit: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, value in (("concurrency", self.concurrency), ("limit", self.limit)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise UsageError(f"{name} is {value!r}, expected a whole number of at least 1")
+
+
+def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
+    """The results of the data's rows. Raises what stops a run."""
+    recorded = None if wanted.replay is None else recording(wanted.replay, plan)
+    if recorded is None:
+        check_models(plan)
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
+        dataset = _dataset(plan, data, Path(spare))
+        facts = scan(dataset, limit=wanted.limit, seed=wanted.seed)
+        directory = RunDirectory(wanted.out or Path(spare) / "run")
+        fingerprint = _fingerprint(plan, wanted)
+        earlier = _earlier(plan, directory, fingerprint, facts.fingerprint)
+        if earlier is None or earlier.status != "finished":
+            start = RunFacts(
+                name=plan.name,
+                status="running",
+                config="Python",
+                dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
+                spec_fingerprint=fingerprint,
+                data_fingerprint=facts.fingerprint,
+                version=__version__,
+                started=earlier.started if earlier else datetime.now(UTC).isoformat(timespec="seconds"),
+                seed=wanted.seed,
+                rows=facts.rows,
+                wall_s=earlier.wall_s if earlier else 0.0,
+            )
+            directory.prepare()
+            job = Job(
+                plan, dataset, facts, directory, start, concurrency=wanted.concurrency, recording=recorded
+            )
+            aside(lambda: run(job, Stop(), lambda progress: None))
+        return _table(directory.results)
+
+
+def _dataset(plan: Plan, data: Any, spare: Path) -> Dataset:
+    keys = plan.resolved.get("dataset") or {}
+    return Dataset(
+        files=locate(str(data)) if isinstance(data, str | Path) else (_spooled(data, spare),),
+        columns=keys.get("columns") or {},
+        id=keys.get("id"),
+        required=tuple(used.column for used in plan.columns),
+        cast=caster(plan.row_types) if plan.row_types is not None else None,
+        keep=_keeper(plan.where),
+        rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
+    )
+
+
+def _keeper(where: Expression | None) -> Any:
+    return None if where is None else lambda row: bool(where({"source": row}))
+
+
+def _spooled(data: Any, spare: Path) -> Path:
+    """The rows of a DataFrame or a list as a JSONL file."""
+    import orjson
+
+    path = spare / "rows.jsonl"
+    rows: Iterable[Any]
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        rows = data.to_dict(orient="records")
+    elif isinstance(data, Iterable) and not isinstance(data, Mapping | bytes):
+        rows = data
+    else:
+        raise UsageError(
+            f"{type(data).__name__} is no dataset",
+            hint="give a DataFrame, a list of rows, or the path of a JSONL, JSON, CSV, TSV or Parquet file",
+        )
+    with path.open("wb") as file:
+        for place, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise DataError(
+                    Problem("bad-row", f"row {place} is {row!r:.80}, expected a mapping of columns")
+                )
+            try:
+                file.write(
+                    orjson.dumps(
+                        dict(row),
+                        default=_plain,
+                        option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE,
+                    )
+                )
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    Problem("bad-row", f"row {place} cannot be written as JSON: {error}")
+                ) from None
+    return path
+
+
+def _plain(value: Any) -> Any:
+    """What orjson does not know: pandas' own missing values and timestamps, mappings and sequences of other classes."""
+    import pandas
+
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, pandas.Timestamp):
+        return value.isoformat()
+    if value is pandas.NaT or value is pandas.NA:
+        return None
+    raise TypeError(f"{type(value).__name__} {value!r:.80}")
+
+
+def _fingerprint(plan: Plan, wanted: Wanted) -> str:
+    """As `verdict run` makes it, so that either goes on with the other's directory."""
+    recorded = ""
+    if wanted.replay is not None:
+        path = wanted.replay / CALLS if wanted.replay.is_dir() else wanted.replay
+        with path.open("rb") as file:
+            recorded = hashlib.file_digest(file, "blake2b").hexdigest()
+    return hashlib.blake2b(
+        f"{plan.fingerprint}|{wanted.seed}|{recorded}".encode(), digest_size=16
+    ).hexdigest()
+
+
+def _earlier(plan: Plan, directory: RunDirectory, spec: str, data: str) -> RunFacts | None:
+    """The facts of the same run, None for a new directory. JournalError when it is another's, or cannot be told."""
+    if directory.facts() is None:
+        return None
+    for node in plan.nodes:
+        for code in node.code:
+            if not code.traceable:
+                raise JournalError(
+                    f"{directory.path} holds a run, and whether it is this one cannot be told: "
+                    f"the source of {code.name} in the unit {node.id!r} is not known",
+                    hint="define the function in a file or a notebook, or choose another `out`",
+                )
+    try:
+        return directory.belongs_to(spec, data)
+    except JournalError as error:
+        raise JournalError(error.message, hint="choose another `out`, or remove that directory") from None
+
+
+def _table(path: Path) -> pandas.DataFrame:
+    import pandas
+
+    frames = [pandas.DataFrame(columns) for columns in read_table(path)]
+    return pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]

@@ -1,0 +1,110 @@
+"""`verdict cache`: the replies that runs share."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from verdict_cli.cli.streams import complain, document, say
+from verdict_cli.errors import OutputError
+
+if TYPE_CHECKING:
+    from verdict_cli.calls import Store
+    from verdict_cli.plan import Plan
+
+app = typer.Typer(help="The replies that runs share.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context) -> None:
+    """The replies that runs share: where they are, how many, and what makes two requests equal."""
+    if context.invoked_subcommand is None:
+        info(as_json=False)
+
+
+@app.command("info")
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show how many replies of which model are kept, and the file's size."""
+    from verdict_cli.calls.store import NAME, Kept, Store, directory
+
+    file = directory() / NAME
+    kept = Kept({}, 0)
+    if file.exists():
+        store = Store.open(file)
+        try:
+            kept = store.kept()
+        finally:
+            store.close()
+    if as_json:
+        document(
+            {"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)}
+        )
+        return
+    sys.stdout.write(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
+    for model, count in kept.models.items():
+        sys.stdout.write(f"  {model}  {count:,}\n")
+
+
+@app.command("clear")
+def clear() -> None:
+    """Remove every reply."""
+    from verdict_cli.calls.store import NAME, directory, files
+
+    try:
+        for file in files(directory() / NAME):
+            file.unlink(missing_ok=True)
+    except OSError as fault:
+        raise OutputError(
+            f"{fault.filename} cannot be removed: {fault.strerror}", hint="check its permissions"
+        ) from None
+    say("the cache is empty")
+
+
+@app.command("path")
+def path() -> None:
+    """Print the file's path; VERDICT_CACHE_DIR names another directory."""
+    from verdict_cli.calls.store import NAME, directory
+
+    sys.stdout.write(f"{directory() / NAME}\n")
+
+
+@app.command("explain")
+def explain() -> None:
+    """Say what makes two requests equal, and what is never kept."""
+    from verdict_cli.calls.cache_key import PARTS
+
+    sys.stdout.write("A reply is used again for a request that is equal in all of these:\n")
+    width = max(len(name) for name, _ in PARTS)
+    for name, what in PARTS:
+        sys.stdout.write(f"  {name:{width}}  {what}\n")
+    sys.stdout.write(
+        "Rows are not among them: two rows with the same prompt share a reply, and equal calls in flight are one.\n"
+        "Repeated units are kept apart, so that `repeat: 3` draws three samples.\n"
+        "Never kept: failures, replies that were cut off or could not be read, and anything of baseline/, replay/\n"
+        "and models with `cache: false`. A reply from the cache costs 0 and is marked `cached` in calls.parquet.\n"
+        "`verdict run --no-cache` neither reads nor keeps any.\n"
+    )
+
+
+def opened_store(plan: Plan, *, wanted: bool) -> Store | None:
+    """The store for a run; None where it is not wanted, or no model of the plan may use it.
+
+    A cache that cannot be opened costs money, not results: it is complained of, and the run goes on without.
+    """
+    from verdict_cli.calls import Store
+    from verdict_cli.plan import Asked
+    from verdict_cli.providers import is_local
+
+    asked = [node.work for node in plan.nodes if isinstance(node.work, Asked)]
+    models = [model for work in asked for model in (*work.models, *work.follow_up)]
+    if not wanted or not any(model.cache and not is_local(model.name) for model in models):
+        return None
+    try:
+        return Store.open()
+    except OutputError as error:
+        complain(f"warning: {error}")
+        return None

@@ -1,0 +1,96 @@
+"""`verdict estimate CONFIG DATA`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from verdict_cli.cli.streams import document
+
+if TYPE_CHECKING:
+    from verdict_cli.runtime.estimate import Line
+
+
+def estimate(
+    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    data: Annotated[
+        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model of every unit that sets none.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say how many calls a run will make and what they will cost, without asking any model.
+
+    Example: verdict estimate configs/xstest.yaml datasets/xstest_sample.jsonl --model gpt-4o-mini
+    """
+    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.data import rows, scan
+    from verdict_cli.runtime.estimate import ASSUMPTIONS, total
+    from verdict_cli.runtime.estimate import estimate as estimated
+
+    plan = planned(config, settings or [], model).plan
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
+        dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+        found = scan(dataset, limit=limit)
+        units = estimated(plan, rows(dataset, found.selection), found.rows)
+    names = dict.fromkeys(line.model for line in units)
+    models = [total([line for line in units if line.model == name], "", name) for name in names]
+    summed = total(units, "total", "")
+    if as_json:
+        document(
+            {
+                "rows": found.rows,
+                **_figures(summed),
+                "models": [{"model": line.model, **_figures(line)} for line in models],
+                "units": [{"unit": line.unit, "model": line.model, **_figures(line)} for line in units],
+                "assumptions": ASSUMPTIONS,
+            }
+        )
+        return
+    sys.stdout.write(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
+    for words in ASSUMPTIONS:
+        sys.stdout.write(f"- {words}\n")
+
+
+def _figures(line: Line) -> dict[str, Any]:
+    return {
+        "calls": line.calls,
+        "prompt_tokens": line.prompt_tokens,
+        "completion_tokens": line.completion_tokens,
+        "cost_usd": line.cost_usd,
+    }
+
+
+def _table(lines: list[Line]) -> str:
+    """The lines under one another; `unknown` where a figure is."""
+    from verdict_cli.report.words import money
+
+    cells = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
+    for line in lines:
+        tokens = (
+            "unknown" if count is None else f"{count:,}"
+            for count in (line.prompt_tokens, line.completion_tokens)
+        )
+        cells.append((line.unit, line.model, f"{line.calls:,}", *tokens, money(line.cost_usd)))  # type: ignore[arg-type]
+    widths = [max(len(row[place]) for row in cells) for place in range(6)]
+    return "".join(
+        "  ".join(
+            f"{cell:{'<' if place < 2 else '>'}{widths[place]}}" for place, cell in enumerate(row)
+        ).rstrip()
+        + "\n"
+        for row in cells
+    )

@@ -1,0 +1,82 @@
+"""`verdict extract RUN --with regex,argmax_score`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from verdict_cli.cli.streams import document, visible
+from verdict_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.evaluate.reread import Disagreement, Rereading
+
+
+def extract(
+    run: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    with_: Annotated[str, typer.Option("--with", metavar="NAMES", help="Extractors, separated by commas.")],
+    most: Annotated[int, typer.Option("--show", min=0, help="How many disagreements to show.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Read a run's recorded replies again with other extractors, and show where they disagree. No model is asked.
+
+    Example: verdict extract runs/demo --with regex,structured
+    """
+    from verdict_cli.cli.finish import saved_plan
+    from verdict_cli.evaluate.reread import reread
+
+    names = _names(with_)
+    directory, facts, plan = saved_plan(run)
+    rereadings, disagreements = reread(plan, directory.calls, names, seed=facts.seed, most=most)
+    if as_json:
+        document(
+            {
+                "rereadings": [asdict(one) for one in rereadings],
+                "disagreements": [asdict(one) for one in disagreements],
+            }
+        )
+        return
+    sys.stdout.write(_table(rereadings) + _list(disagreements))
+
+
+def _names(text: str) -> list[str]:
+    from verdict_cli.extractors import NAMED
+    from verdict_cli.spec.problems import nearest
+
+    known = ("regex", *(name for name in NAMED if name != "post_hoc"))
+    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown extractor {name!r}", hint=nearest(name, known))
+    if not names:
+        raise UsageError("--with names no extractor", hint=f"known: {', '.join(known)}")
+    return names
+
+
+def _table(rereadings: tuple[Rereading, ...]) -> str:
+    lines = []
+    for one in rereadings:
+        if one.refused:
+            lines.append(f"{one.unit}  {one.extractor}: does not fit: {one.refused}")
+        elif one.extractor == "own":
+            lines.append(f"{one.unit}  own: {one.readable} of {one.replies} replies read")
+        else:
+            share = f", {one.agreed} of {one.both} as the unit's own" if one.both else ""
+            lines.append(f"{one.unit}  {one.extractor}: {one.readable} of {one.replies} replies read{share}")
+    return visible("\n".join(lines)) + "\n"
+
+
+def _list(disagreements: tuple[Disagreement, ...]) -> str:
+    lines = [
+        f"  {one.id} {one.unit}: own {_shown(one.own)}, {one.extractor} {_shown(one.read) if one.read is not None else one.reason}"
+        for one in disagreements
+    ]
+    return visible("\n".join(["", *lines])) + "\n" if lines else ""
+
+
+def _shown(read: object) -> str:
+    return "unreadable" if read is None else f"{read!r:.120}"

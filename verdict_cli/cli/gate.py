@@ -1,0 +1,45 @@
+"""`verdict gate RUN`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Undecided(StrEnum):
+    """What `--inconclusive` takes: whether a gate that cannot be decided lets the run through."""
+
+    PASS = "pass"
+    FAIL = "fail"
+
+
+def gate(
+    run: Annotated[Path, typer.Argument(help="The directory of a run.")],
+    gates: Annotated[
+        Path | None,
+        typer.Option("--gates", metavar="FILE", help="A YAML file whose `gates:` stand for the run's own."),
+    ] = None,
+    inconclusive: Annotated[
+        Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
+    ] = Undecided.FAIL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Decide a run's gates again and rewrite its report, without asking any model.
+
+    Exit code 1 when a gate fails.
+
+    Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
+    """
+    from verdict_cli.cli.finish import exit_code, reported, saved_plan, show
+    from verdict_cli.spec.gates_file import read_gates
+
+    directory, facts, plan = saved_plan(run)
+    if gates is not None:
+        plan = replace(plan, gates=read_gates(gates, plan.evaluations))
+    made = reported(plan, directory, facts, inconclusive=inconclusive.value)
+    show(made, as_json=as_json)
+    raise typer.Exit(exit_code(made))

@@ -1,0 +1,42 @@
+"""Which run a command means: its fingerprint, its directory, its first facts."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from verdict_cli.engines import RunDirectory
+from verdict_cli.plan import Plan
+from verdict_cli.providers.recording import CALLS
+from verdict_cli.values import RunFacts
+
+
+def fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
+    """32 hex digits over the pipeline, the seed, and the content of the recording that answers."""
+    recorded = ""
+    if replay is not None:
+        with recorded_file(replay).open("rb") as file:
+            recorded = hashlib.file_digest(file, "blake2b").hexdigest()
+    return hashlib.blake2b(f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16).hexdigest()
+
+
+def recorded_file(replay: Path) -> Path:
+    """The file behind `--replay`: a run's calls, or the path itself."""
+    return replay / CALLS if replay.is_dir() else replay
+
+
+def directory(out: Path | None, facts: RunFacts) -> RunDirectory:
+    """`--out`, else a directory in `runs/` that no other pipeline and no other dataset has."""
+    both = f"{facts.spec_fingerprint}{facts.data_fingerprint}".encode()
+    return RunDirectory(
+        out or Path("runs") / f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
+    )
+
+
+def starting(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
+    """The facts with which a run starts, or goes on from an earlier one."""
+    if earlier is not None:
+        return replace(facts, started=earlier.started, wall_s=earlier.wall_s)
+    return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

@@ -1,0 +1,222 @@
+"""Two runs over the same rows: what changed in every figure, whether it is more than chance, and on which rows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.evaluate.column import MISSING, NUMBER, Column, Floats, Ints
+from verdict_cli.evaluate.families import OF_LABELS, family
+from verdict_cli.evaluate.identity import identities
+from verdict_cli.evaluate.intervals import Draw
+from verdict_cli.evaluate.keyed import told_apart
+from verdict_cli.evaluate.kinds import fitting
+from verdict_cli.evaluate.paired import Difference, Pairs, compared, pair, sides, unlike
+from verdict_cli.evaluate.rows import Data
+from verdict_cli.evaluate.significance import Significance, compared_scores, holm
+from verdict_cli.spec.evaluate import Evaluation
+
+MOST_SLICES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A row that the two runs score differently: both predictions, the target, and the second run's gain."""
+
+    id: Any
+    first: Any
+    second: Any
+    target: Any
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The figures of both runs over `n` shared rows, and the test of the difference."""
+
+    n: int
+    figures: Mapping[str, Difference]
+    test: Significance | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One evaluation in two runs.
+
+    `alone` counts the rows that only the first and only the second run has. `slices` is expression -> value as
+    text -> slice. `flips` are sorted by how much the second run gains or loses, then by their order. `reason` says
+    why nothing could be compared.
+    """
+
+    kind: str
+    alone: tuple[int, int] = (0, 0)
+    whole: Slice = field(default_factory=lambda: Slice(0, {}, None))
+    slices: Mapping[str, Mapping[str, Slice]] = field(default_factory=dict)
+    flips: tuple[Flip, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Every evaluation that two runs share; `by` says what their rows are paired by: `id` or `content`."""
+
+    by: str
+    evaluations: Mapping[str, Compared]
+
+
+def compare(
+    evaluations: Mapping[str, tuple[Evaluation, Evaluation]],
+    runs: tuple[Path, Path],
+    *,
+    by: Sequence[str] = (),
+    seed: int = 0,
+) -> Comparison:
+    """The second run's `results.parquet` against the first's; each evaluation as the first and the second define it.
+
+    `by` are expressions over the second run's rows that slice every evaluation beside its own. Raises DataError
+    where rows cannot be paired or measured.
+    """
+    known = identities(runs)
+    sliced = {
+        name: (
+            first.model_copy(update={"by": ()}),
+            second.model_copy(update={"by": tuple(dict.fromkeys((*second.by, *by)))}),
+        )
+        for name, (first, second) in evaluations.items()
+    }
+    found = [
+        sides({name: each[place] for name, each in sliced.items()}, run, known.keys[place])
+        for place, run in enumerate(runs)
+    ]
+    made = {}
+    for name, (_, evaluation) in sliced.items():
+        pairs = pair(found[0].pop(name), found[1].pop(name))
+        if isinstance(pairs, str):
+            made[name] = Compared("", reason=pairs)
+            continue
+        shown = dict(zip(known.keys[1], known.shown, strict=True)) if evaluation.group is None else {}
+        made[name] = _compared(name, evaluation, pairs, shown, seed)
+    whole = holm([one.whole.test for one in made.values()])
+    return Comparison(
+        known.by,
+        {
+            name: replace(one, whole=replace(one.whole, test=test))
+            for (name, one), test in zip(made.items(), whole, strict=True)
+        },
+    )
+
+
+def _compared(
+    name: str, evaluation: Evaluation, pairs: Pairs, shown: Mapping[str, Any], seed: int
+) -> Compared:
+    new = pairs.data[1]
+    if why := unlike(*pairs.data):
+        return Compared(new.kind, pairs.alone, reason=why)
+    metrics = tuple(metric for metric in _metrics(evaluation, new) if metric != "confusion")
+    scored = [_scores(data, metrics) for data in pairs.data]
+    scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
+    slices: dict[str, dict[str, Slice]] = {}
+    for text, keys in zip(evaluation.by, pairs.by, strict=True):
+        codes = keys.codes[pairs.rows[1]]
+        sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
+        order = np.argsort(-sizes, kind="stable")[:MOST_SLICES]
+        order = order[sizes[order] > 0]
+        spelled = told_apart([keys.labels[place] for place in order])
+        made = [
+            _slice(metrics, pairs, scores, np.flatnonzero(codes == place), (seed, name, text, str(place)))
+            for place in order
+        ]
+        tests = holm([one.test for one in made])
+        slices[text] = {
+            value: replace(one, test=test) for value, one, test in zip(spelled, made, tests, strict=True)
+        }
+    everything = np.arange(len(pairs.keys))
+    return Compared(
+        kind=new.kind if new.targets.types or new.predictions.types else "value",
+        alone=pairs.alone,
+        whole=_slice(metrics, pairs, scores, everything, (seed, name)),
+        slices=slices,
+        flips=_flips(pairs, scores, shown),
+    )
+
+
+def _metrics(evaluation: Evaluation, data: Data) -> tuple[str, ...]:
+    value = data.value if evaluation.value is not None else None
+    return fitting(evaluation, data.kind if evaluation.prediction is not None else None, value)
+
+
+def _scores(data: Data, metrics: Sequence[str]) -> Floats:
+    """How well each row is scored, more is better: 1 right and 0 wrong, minus the distance, or the value itself."""
+    of = {family(metric, data.kind) for metric in metrics}
+    if "numbers" in of and data.kind in ("ordinal", "numeric") and not set(metrics) <= OF_LABELS:
+        return -np.abs(data.predictions.numbers - data.targets.numbers)
+    if of & {"labels", "ranking", "numbers"}:
+        scores = (data.target == data.prediction).astype(np.float64)
+        known = data.target != MISSING
+        return np.where(known if data.wrong else known & (data.prediction != MISSING), scores, np.nan)
+    positive = data.is_positive
+    if "probability" in of and positive is not None:
+        return np.where(data.target == MISSING, np.nan, -((data.probability.numbers - positive) ** 2))
+    return data.value.numbers
+
+
+def _slice(
+    metrics: Sequence[str],
+    pairs: Pairs,
+    scores: tuple[Floats, Floats],
+    places: Ints,
+    named: tuple[int | str, ...],
+) -> Slice:
+    rng = np.random.default_rng([abs(int(named[0])), zlib.crc32("\0".join(map(str, named[1:])).encode())])
+    some = pairs.take(places)
+    first, second = scores[0][places], scores[1][places]
+    both = np.isfinite(first) & np.isfinite(second)
+    cluster = pairs.data[1].cluster
+    of = None if cluster is None else cluster[some.rows[1]][both]
+    return Slice(
+        len(places),
+        {metric: compared(metric, some, Draw(rng)) for metric in metrics},
+        compared_scores(first[both], second[both], of, rng),
+    )
+
+
+def _flips(pairs: Pairs, scores: tuple[Floats, Floats], shown: Mapping[str, Any]) -> tuple[Flip, ...]:
+    gain = scores[1] - scores[0]
+    places = np.flatnonzero(np.isfinite(gain) & (gain != 0))
+    places = places[np.argsort(-np.abs(gain[places]), kind="stable")]
+    old, new = pairs.data
+    said = [_said(data) for data in (old, new)]
+    return tuple(
+        Flip(
+            shown.get(pairs.keys[place], pairs.keys[place]),
+            _value(said[0], pairs.rows[0][place]),
+            _value(said[1], pairs.rows[1][place]),
+            _value(new.targets, pairs.rows[1][place]),
+            float(gain[place]),
+        )
+        for place in places.tolist()
+    )
+
+
+def _said(data: Data) -> Column:
+    for column in (data.predictions, data.probability):
+        if column.types:
+            return column
+    return data.value
+
+
+def _value(column: Column, row: int) -> Any:
+    code = column.codes[row]
+    if code == MISSING:
+        return None
+    if code != NUMBER:
+        return column.words[code]
+    number = float(column.numbers[row])
+    if column.types == {"bool"}:
+        return bool(number)
+    return int(number) if number.is_integer() and "float" not in column.types else number

@@ -1,0 +1,88 @@
+"""The interval of a smooth figure, from its values without each row or each cluster.
+
+- The standard error is the jackknife's (Efron and Tibshirani, 1993, chapter 11). With clusters each is left out as a
+  whole, which is the CR3 estimate (Bell and McCaffrey, 2002). The delta method carries it to the figure's own scale
+  (`metrics/scale.py`), where the interval is symmetric.
+- The quantile is Student's. The degrees of freedom are what the variance of these values is worth by its own sampling
+  error, 2n / (kurtosis - 1) (Satterthwaite, 1946), at most one less than there are rows or clusters and, as few values
+  say little of a kurtosis, not less than 4.
+- Where all rows agree, leaving one out changes nothing. The interval then ends at what the figure would be if as many
+  rows disagreed as Wilson's interval allows for a share without an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from verdict_cli.evaluate.column import Floats
+from verdict_cli.evaluate.metrics.scale import NEAR, Scale
+from verdict_cli.evaluate.metrics.statistic import Statistic
+from verdict_cli.evaluate.sample import Sample
+
+LEAST_FREEDOM = 4
+FLAT = 1e-24
+"""A sum of squared changes below this is rounding: no row matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A figure's standard error with its degrees of freedom."""
+
+    error: float
+    freedom: float
+
+
+def errors(
+    statistics: Mapping[str, Statistic], sample: Sample, rng: np.random.Generator, width: int
+) -> dict[str, Error | None]:
+    """The standard error of each figure, None where no row changes it; NaN where leaving a row out undoes it."""
+    left: dict[str, list[Floats]] = {name: [] for name in statistics}
+    times: list[Floats] = []
+    for weights, alike in sample.deletions(rng, width):
+        times.append(alike)
+        for name, statistic in statistics.items():
+            left[name].append(statistic.at(weights))
+    if not times:
+        return {}
+    counts = np.concatenate(times)
+    return {name: _error(np.concatenate(values), counts) for name, values in left.items()}
+
+
+def _error(values: Floats, counts: Floats) -> Error | None:
+    known = np.isfinite(values)
+    values, counts = values[known], counts[known]
+    n = float(counts.sum())
+    if n < 2:
+        return Error(np.nan, LEAST_FREEDOM)
+    away = values - float(values @ counts) / n
+    squares = float(counts @ away**2)
+    if squares <= FLAT * max(1.0, float(np.abs(values).max()) ** 2):
+        return None
+    kurtosis = n * float(counts @ away**4) / squares**2
+    worth = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
+    return Error(float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(worth, LEAST_FREEDOM)))
+
+
+def around(value: float, error: Error, scale: Scale, level: float) -> tuple[float, float]:
+    """The ends of the interval around a value."""
+    from scipy.stats import t
+
+    reach = float(t.ppf((1 + level) / 2, error.freedom)) * error.error * scale.slope(value)
+    middle = scale.to(value)
+    return scale.back(middle - reach), scale.back(middle + reach)
+
+
+def without_exception(
+    value: float, statistic: Statistic, sample: Sample, level: float
+) -> tuple[float, float] | None:
+    """The ends where all rows agree and the figure is at its best; None where it is not, or nothing is known."""
+    from scipy.special import ndtri
+
+    if statistic.beside is None or value < statistic.most - NEAR:
+        return None
+    doubt = float(ndtri((1 + level) / 2)) ** 2 * sample.n / sample.units
+    low = statistic.beside(sample.counts, doubt)
+    return (low, value) if np.isfinite(low) else None

@@ -1,0 +1,155 @@
+"""Several extractors on one stored reply: what each reads, and where they disagree.
+
+How a score is extracted changes it; here the replies are the same, so that every difference is the extractor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data import read_table
+from verdict_cli.errors import ReplyError
+from verdict_cli.extractors import NAMED, Extractor, Reading, Regex
+from verdict_cli.fields import INTEGER, TEXT, FieldType, OnScale, Record
+from verdict_cli.models import Model
+from verdict_cli.plan import Asked, Node, Plan
+from verdict_cli.providers.logprobs import read_logprobs
+from verdict_cli.values import Reply, Request, Row
+
+OWN = "own"
+"""Stands for the extractor that the unit itself has."""
+_COLUMNS = ("row", "id", "unit", "call", "attempt", "reply", "finish_reason", "logprobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One reply that an extractor reads otherwise than the unit's own does; None: could not be read."""
+
+    id: str | int
+    unit: str
+    extractor: str
+    own: Mapping[str, Any] | None
+    read: Mapping[str, Any] | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rereading:
+    """One extractor over the replies of one unit.
+
+    ``refused`` says why the extractor does not fit the unit (then nothing was read). Of ``replies``, ``readable``
+    could be read, ``both`` by the unit's own extractor too, and ``agreed`` with the same values in the fields that
+    both give.
+    """
+
+    unit: str
+    extractor: str
+    refused: str = ""
+    replies: int = 0
+    readable: int = 0
+    both: int = 0
+    agreed: int = 0
+
+
+def reread(
+    plan: Plan, calls: Path, extractors: Sequence[str], *, seed: int = 0, most: int = 100
+) -> tuple[tuple[Rereading, ...], tuple[Disagreement, ...]]:
+    """Every extractor over every recorded reply, unit by unit, and the first `most` disagreements.
+
+    Raises DataError when `calls` is no table of calls.
+    """
+    readers = {node.id: _readers(node, extractors) for node in plan.nodes if isinstance(node.work, Asked)}
+    counts = {(unit, name): [0, 0, 0, 0] for unit, named in readers.items() for name in named}
+    disagreements: list[Disagreement] = []
+    for request, reply in _recorded(calls, seed):
+        named = readers.get(request.node, {})
+        own = _read(named.get(OWN), reply, request)[0]
+        for name, reader in named.items():
+            if isinstance(reader, str):
+                continue
+            found, reason = _read(reader, reply, request)
+            count = counts[request.node, name]
+            shared = own.keys() & found.keys() if own is not None and found is not None else set()
+            same = own is not None and found is not None and all(own[key] == found[key] for key in shared)
+            count[0] += 1
+            count[1] += found is not None
+            count[2] += bool(shared)
+            count[3] += bool(shared) and same
+            if not same and not (own is None and found is None) and len(disagreements) < most and name != OWN:
+                disagreements.append(Disagreement(request.row.id, request.node, name, own, found, reason))
+    rereadings = tuple(
+        Rereading(unit, name, reader)
+        if isinstance(reader, str)
+        else Rereading(unit, name, "", *counts[unit, name])
+        for unit, named in readers.items()
+        for name, reader in named.items()
+    )
+    return rereadings, tuple(disagreements)
+
+
+def _readers(node: Node, extractors: Sequence[str]) -> dict[str, Reading | str]:
+    """A reading by name; the reason where an extractor does not fit the unit."""
+    work = node.work
+    assert isinstance(work, Asked)
+    found: dict[str, Reading | str] = {
+        OWN: work.reading if work.reading.then is None else "a second call reads its text"
+    }
+    for name in extractors:
+        extractor: Extractor = _regex(work.response) if name == "regex" else NAMED[name]
+        trouble = extractor.problem(work.response)
+        found[name] = trouble[1] if trouble else extractor.bind(work.response)
+    return found
+
+
+def _regex(response: Record) -> Regex:
+    """Patterns for a response: its first number, or the one of its words that the text holds."""
+    return Regex(
+        fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first"
+    )
+
+
+def _pattern(kind: FieldType) -> str:
+    if isinstance(kind, OnScale) and kind.scale.type != "continuous":
+        words = [token for token, value in kind.scale.tokens() if isinstance(value, str | bool)]
+        if words:
+            return r"(?i)(?<!\w)(?:" + "|".join(sorted(words, key=len, reverse=True)) + r")(?!\w)"
+        return "FIRST_INT" if kind.json_schema().get("type") == "integer" else "FIRST_FLOAT"
+    return "FIRST_INT" if kind == INTEGER else "FIRST_FLOAT"
+
+
+def _read(reader: Reading | str | None, reply: Reply, request: Request) -> tuple[dict[str, Any] | None, str]:
+    if reader is None or isinstance(reader, str):
+        return None, ""
+    try:
+        return reader.read(reply, request), ""
+    except ReplyError as error:
+        return None, error.message
+
+
+def _recorded(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
+    """Each recorded reply and the request that it answered, as far as extractors look at it."""
+    model = Model(name="recorded")
+    for batch in read_table(calls, _COLUMNS):
+        for row, identity, unit, call, attempt, text, finish, logprobs in zip(
+            *(batch[name] for name in _COLUMNS), strict=True
+        ):
+            if text is not None:
+                request = Request(
+                    Row(row, identity if identity is not None else row, {}),
+                    unit,
+                    model,
+                    (),
+                    call,
+                    attempt,
+                    seed=seed,
+                )
+                yield request, Reply(text, finish or "stop", _logprobs(logprobs))
+
+
+def _logprobs(text: str | None) -> Any:
+    import orjson
+
+    return None if text is None else read_logprobs(orjson.loads(text))

@@ -1,0 +1,146 @@
+"""What a unit that calls a model asks, and how its reply is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verdict_cli.expressions import Expression
+from verdict_cli.extractors import Extractor, Reading, extractor
+from verdict_cli.fields import TEXT, Record
+from verdict_cli.models import Model
+from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
+from verdict_cli.plan.node import Asked
+from verdict_cli.scales import Scale
+from verdict_cli.templates import Prompt, compile_jinja, compile_prompt
+from verdict_cli.units import Asking, Choosing
+
+
+def asked(bench: Bench, unit: Asking, scale: Scale | None) -> Made | None:
+    """The unit's question and how it is read; None, and told, when what it gives cannot be known."""
+    response = _response(bench, unit, scale)
+    reading = _reading(bench, unit, response)
+    models = bench.seat.models
+    if models == ():
+        hint = "set `model:` at the top of the file or here, or give --model"
+        bench.problem("no-model", "the unit has no model", hint)
+    letters = unit.letters() if isinstance(unit, Choosing) else ()
+    options = _options(bench, unit, letters)
+    if letters:
+        bench.scope.input = {**(bench.scope.input or {}), **dict.fromkeys(letters, TEXT)}
+    prompt = _prompt(bench, unit)
+    if reading is None:
+        return None
+    if prompt is None or not models:
+        return Made(None, reading.output, unit.gives(reading.output))
+    work = Asked(
+        unit=unit,
+        prompt=prompt,
+        suffix=_suffix(unit, scale),
+        response=response,
+        reading=reading,
+        models=models,
+        follow_up=_follow_up(bench, reading, models),
+        options=options,
+        letters=letters,
+        kept=tuple(unit.output) if unit.output else None,
+    )
+    return Made(work, reading.output, unit.gives(reading.output))
+
+
+def _response(bench: Bench, unit: Asking, scale: Scale | None) -> Record:
+    if unit.scale is not None and unit.scaled_field() is None:
+        message = f"a {unit.type_name} has no field on a scale"
+        hint = "leave `scale` out, or use a JudgeUnit"
+        bench.problem("no-scaled-field", message, hint, "scale", key=True)
+    declared = bench.fields(unit.response, "response")
+    for name in set(declared) & set(unit.own_fields(scale)):
+        message = f"the response field {name!r} is the unit's own"
+        bench.problem("field-used-twice", message, "choose another name", "response", name, key=True)
+    return unit.response_record(scale, declared)
+
+
+def _options(bench: Bench, unit: Asking, letters: tuple[str, ...]) -> tuple[tuple[str, Expression], ...]:
+    texts = (unit.options or ()) if isinstance(unit, Choosing) else ()
+    made = (
+        (letters[place], bench.expression(text, PROMPT_ROOTS, bench.scope, "options", place))
+        for place, text in enumerate(texts)
+    )
+    return tuple((letter, option) for letter, option in made if option is not None)
+
+
+def _suffix(unit: Asking, scale: Scale | None) -> str:
+    field = unit.scaled_field()
+    return (
+        scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
+    )
+
+
+def _follow_up(bench: Bench, reading: Reading, models: tuple[Model, ...]) -> tuple[Model, ...]:
+    if reading.then is None:
+        return ()
+    if reading.then.model is None:
+        return models
+    return bench.seat.names.policy(reading.then.model, (*bench.seat.path, "extract", "model")) or ()
+
+
+def _reading(bench: Bench, unit: Asking, response: Record) -> Reading | None:
+    key: Any = unit.extract
+    if key is None:
+        key = "structured" if set(response.fields) == {"criteria"} else "verdict"
+    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
+        key = "structured"
+    chosen: Extractor = extractor(key)
+    if not response.fields:
+        return None
+    trouble = chosen.problem(response)
+    if trouble:
+        where, message, hint = trouble
+        bench.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
+        return None
+    return chosen.bind(response)
+
+
+def _prompt(bench: Bench, unit: Asking) -> Prompt | None:
+    read = _text(bench, unit)
+    if read is None:
+        return None
+    text, jinja = read
+    if not text.strip():
+        bench.problem("empty-prompt", "the prompt is empty", "write what the model is asked", "prompt")
+        return None
+    framed = unit.frame(text)
+    if jinja and framed != text:
+        bench.problem(
+            "bad-prompt",
+            f"a {unit.type_name} adds its own words to the prompt, which a `jinja` prompt cannot take in",
+            "write the prompt as a text with placeholders, or use a Unit that asks for all of it",
+            "prompt",
+        )
+        return None
+    told: list[str] = []
+
+    def tell(message: str, hint: str) -> None:
+        told.append(message)
+        bench.problem("bad-placeholder", message, hint, "prompt")
+
+    def warn(message: str, hint: str) -> None:
+        bench.warn(message, hint, (*bench.seat.path, "prompt"))
+
+    resolve = bench.scope.resolve
+    if jinja:
+        made: Prompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell)
+    else:
+        made = compile_prompt(framed, resolve, tell, warn)
+    return None if told else made
+
+
+def _text(bench: Bench, unit: Asking) -> tuple[str, bool] | None:
+    """(text, whether it is Jinja2) of the prompt before the type adds to it."""
+    if unit.prompt is not None:
+        return bench.seat.names.prompt_text(unit.prompt, (*bench.seat.path, "prompt"))
+    found = unit.default_prompt()
+    if found is None:
+        hint = "write what the model is asked"
+        bench.problem("missing-key", f"a {unit.type_name} needs a `prompt`", hint)
+        return None
+    return found, False

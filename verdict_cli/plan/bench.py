@@ -1,0 +1,90 @@
+"""What compiling a seat needs at hand: its scope, its file's names, and where its problems are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from verdict_cli.expressions import Expression, ExpressionError, Resolve, compile_expression
+from verdict_cli.fields import FieldType, Record, Unknown, field_type
+from verdict_cli.plan.node import Asked, Mapped, Pooled
+from verdict_cli.plan.scope import Scope
+from verdict_cli.plan.seats import Path, Seat
+from verdict_cli.scales import Scale
+from verdict_cli.spec.namespace import UnknownNameError
+from verdict_cli.units import Asking
+
+PROMPT_ROOTS = ("source", "previous", "input", "unit")
+"""The names that a prompt sees."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a node does (None where that was found wrong), its response's fields and its output's."""
+
+    work: Asked | Mapped | Pooled | None
+    response: Record
+    output: Record
+
+
+@dataclass
+class Bench:
+    """One seat at work: where its problems are told, and the scope in which its paths are resolved."""
+
+    seat: Seat
+    scope: Scope
+    warn: Callable[[str, str, Path], None]
+
+    def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
+        """Tells of a problem at a key of the unit."""
+        self.seat.names.problem(code, message, hint, (*self.seat.path, *path), key=key)
+
+    def expression(
+        self, text: str, roots: Sequence[str], scope: Scope, *path: str | int
+    ) -> Expression | None:
+        """The compiled expression; None, and told, when it can never be evaluated."""
+        return compiled(
+            text,
+            roots,
+            scope.resolve,
+            lambda message, hint: self.problem("bad-expression", message, hint, *path),
+        )
+
+    def scale(self, unit: Asking) -> Scale | None:
+        """The scale that the unit's values are on; None where it has none, or, told, where it cannot be known."""
+        names, path = self.seat.names, (*self.seat.path, "scale")
+        if unit.scale is None:
+            return unit.default_scale()
+        try:
+            scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale
+        except UnknownNameError as error:
+            self.problem("unknown-scale", error.message, error.hint, "scale")
+            return None
+        return scale if names.check_scale(scale, path) else None
+
+    def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
+        """The types of a declared schema; one that cannot be known is told and `Unknown`."""
+        types: dict[str, FieldType] = {}
+        names, path = self.seat.names, (*self.seat.path, key)
+        for name, spelled in (declared or {}).items():
+            try:
+                types[name] = names.sound(field_type(spelled, names.scale_named), (*path, name))
+            except UnknownNameError as error:
+                types[name] = Unknown()
+                hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
+                self.problem(
+                    "unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name
+                )
+        return types
+
+
+def compiled(
+    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
+) -> Expression | None:
+    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+    try:
+        return compile_expression(text, roots, resolve)
+    except ExpressionError as error:
+        tell(error.message, error.hint)
+        return None

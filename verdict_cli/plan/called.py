@@ -1,0 +1,160 @@
+"""A Python function at its node: what its arguments are at a row, and what it may give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.expressions import ExpressionError, Resolve, follow
+from verdict_cli.fields import Record, Unknown
+from verdict_cli.plan.bench import Bench
+from verdict_cli.plan.sample import sample
+from verdict_cli.plan.scope import Scope
+from verdict_cli.spec.code import Code
+
+RESOLVED = ("previous", "input")
+"""Roots whose words mean what they mean in an expression: found by name, further up, or cast."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
+    `input` have at this node."""
+
+    code: Code
+    resolve: Resolve
+    words: Mapping[str, tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """How messages name the function."""
+        return self.code.name
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
+        given = {
+            name: _Found(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
+            for name in self.code.parameters
+        }
+        try:
+            return self.code(given)
+        except (RowError, ReplyError):
+            raise
+        except Exception as fault:
+            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from None
+
+
+@dataclass(frozen=True)
+class Giving(Called):
+    """A function that gives an output; ``gives`` are its fields, None while they are not known."""
+
+    gives: Record | None = None
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The output. RowError when it is none, or has not the fields that it should have."""
+        try:
+            given = super().__call__(values)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
+        if self.gives is None:
+            return given
+        try:
+            return self.gives.read(given)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
+
+
+class _Found(Mapping[str, Any]):
+    """`previous` or `input` as a mapping: each word is resolved as in an expression."""
+
+    def __init__(
+        self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]
+    ) -> None:
+        self.root, self.values_, self.resolve, self.words = root, values, resolve, words
+
+    def __getitem__(self, word: str) -> Any:
+        try:
+            meant = self.resolve((self.root, word))
+        except ExpressionError as error:
+            raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
+        found = [follow(path, self.values_) for path in meant.paths]
+        return found if meant.many else found[0]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def code_at(bench: Bench, key: str) -> Code | None:
+    """The function that stands at a key of the unit."""
+    return bench.seat.names.spec.code.get((*bench.seat.path, key))
+
+
+def called(code: Code, scope: Scope) -> Called:
+    """The function in its scope, which remembers what the function may use."""
+    words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
+    for root in ("source", "outputs"):
+        if root in code.parameters:
+            scope.resolve((root,))
+    return Called(code, scope.resolve, words)
+
+
+def giving(bench: Bench, code: Code, scope: Scope, key: str) -> Giving:
+    """The function with the fields that it gives: the declared ones, else those that a trial shows."""
+    made = called(code, scope)
+    found = Giving(made.code, made.resolve, made.words, code.gives)
+    return found if code.gives is not None else replace(found, gives=_tried(bench, found, scope, key))
+
+
+def processing(code: Code, scope: Scope, gives: Record) -> Giving:
+    """The function that makes an output of these fields from a response."""
+    made = called(code, scope)
+    return Giving(made.code, made.resolve, made.words, gives)
+
+
+def _tried(bench: Bench, made: Giving, scope: Scope, key: str) -> Record | None:
+    """The fields that the function gives for made-up values; None, and warned of, when it cannot be called with them."""
+    fixed = {root: sample(record) for root, record in scope.fixed.items()}
+    values = {
+        **fixed,
+        "source": sample(Record(scope.columns)),
+        "previous": {unit.id: sample(unit.output) for unit in scope.upstream},
+        "input": {name: sample(kind) for name, kind in (scope.input or {}).items()},
+        "outputs": [sample(scope.upstream[index].output) for index in scope.parents],
+    }
+    try:
+        return Record(dict.fromkeys(made(values), Unknown()))
+    except RowError as error:
+        hint = "say which fields it gives: `fields=['score']`"
+        bench.warn(
+            f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key)
+        )
+        return None
+
+
+def _words(root: str, scope: Scope) -> tuple[str, ...]:
+    """The words of the root that mean something at the node."""
+    if root == "input" and scope.input is not None:
+        return tuple(scope.input)
+    direct = [scope.upstream[index] for index in scope.parents]
+    words = dict.fromkeys(name for unit in direct for name in unit.output.fields)
+    if root == "previous":
+        words |= dict.fromkeys(unit.name for unit in scope.upstream)
+    return tuple(word for word in words if _means(root, word, scope))
+
+
+def _means(root: str, word: str, scope: Scope) -> bool:
+    try:
+        scope.resolve((root, word))
+    except ExpressionError:
+        return False
+    return True

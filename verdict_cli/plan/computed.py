@@ -1,0 +1,122 @@
+"""What a unit computes without a model: a map's expressions, a pool's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from verdict_cli.fields import NUMBER, TEXT, FieldType, OnScale, Plain, Record, Unknown
+from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
+from verdict_cli.plan.called import code_at, giving
+from verdict_cli.plan.node import Fields, Mapped, Pooled
+from verdict_cli.plan.scope import Upstream
+from verdict_cli.scales import Discrete
+from verdict_cli.units import MapUnit, Pool
+
+_MAP_ROOTS = (*PROMPT_ROOTS, "outputs")
+
+
+def mapped(bench: Bench, unit: MapUnit) -> Made:
+    """The map's expressions or function; a field whose expression cannot be compiled has an unknown type."""
+    code = code_at(bench, "map")
+    if code is not None:
+        given = giving(bench, code, bench.scope, "map")
+        output = given.gives or Record({})
+        return Made(Mapped(unit, given), output, output)
+    made = {
+        name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()
+    }
+    whole = tuple((name, expression) for name, expression in made.items() if expression is not None)
+    output = Record({name: one.type if one is not None else Unknown() for name, one in made.items()})
+    return Made(Mapped(unit, Fields(whole)) if len(whole) == len(made) else None, output, output)
+
+
+def pooled(bench: Bench, unit: Pool) -> Made | None:
+    """The fields that are pooled, each with the function that turns a parent's value into what is pooled."""
+    parents = [bench.scope.upstream[index] for index in bench.scope.parents]
+    bench.scope.uses.units.update(bench.scope.parents)
+    if not parents:
+        hint = "put it behind a layer of judges"
+        bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
+        return None
+    weights = unit.weighting()
+    if weights is not None and len(weights) != len(parents):
+        message = f"{len(weights)} weights for {len(parents)} units"
+        hint = "give one weight for each unit that is pooled, in order of definition"
+        bench.problem("bad-weights", message, hint, "weights")
+        return None
+    names = _fields(bench, unit, parents)
+    if names is None:
+        return None
+    kinds = {name: [parent.output.fields[name] for parent in parents] for name in names}
+    read = Record({name: _type(unit, found) for name, found in kinds.items()})
+    fields = tuple((name, tuple(_number(unit, kind) for kind in found)) for name, found in kinds.items())
+    return Made(Pooled(unit, fields, weights), read, unit.gives(read))
+
+
+def _fields(bench: Bench, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    """The names of the pooled fields, each of which every parent has; None, and told, when one has not."""
+    named = unit.named()
+    if named is None:
+        return _all_poolable(bench, unit, parents)
+    at = ("field",) if unit.field is not None else ("fields",)
+    for name in named:
+        for parent in parents:
+            kind = parent.output.fields.get(name)
+            if kind is None:
+                hint = f"it gives {', '.join(parent.output.fields)}"
+                bench.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
+                return None
+            if unit.numbers and kind.numeric() is False:
+                message = f"{parent.id}.{name} is of type {kind.spell()} and has no number"
+                bench.problem("no-number", message, _WAYS_OUT, *at)
+                return None
+    return named
+
+
+def _all_poolable(bench: Bench, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    common = [
+        name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)
+    ]
+    names = tuple(
+        name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents)
+    )
+    if not names:
+        message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
+        hint = _WAYS_OUT if common else "the units that are pooled need a field in common"
+        bench.problem("nothing-to-pool", message, hint)
+    return names or None
+
+
+_WAYS_OUT = "give the scale `scores:`, or use a ModePoolUnit"
+
+
+def _poolable(unit: Pool, kind: FieldType) -> bool:
+    if unit.numbers:
+        return kind.numeric() is not False
+    return isinstance(kind, OnScale | Unknown) or (isinstance(kind, Plain) and kind != TEXT)
+
+
+def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
+    """The type of the values that are pooled: numbers where scores stand for a scale's words."""
+    if any(_scored(unit, kind) for kind in kinds):
+        return NUMBER
+    return kinds[0] if all(kind == kinds[0] for kind in kinds) else NUMBER if unit.numbers else Unknown()
+
+
+def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
+    """A scale's scores stand for its words; every other value is pooled as it is."""
+    return kind.scale.number if isinstance(kind, OnScale) and _scored(unit, kind) else _same
+
+
+def _scored(unit: Pool, kind: FieldType) -> bool:
+    return (
+        unit.numbers
+        and isinstance(kind, OnScale)
+        and isinstance(kind.scale, Discrete)
+        and kind.scale.scores is not None
+    )
+
+
+def _same(value: Any) -> Any:
+    return value

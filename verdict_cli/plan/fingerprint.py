@@ -1,0 +1,90 @@
+"""What decides what the models are asked, as 32 hex digits: the same for a pipeline however it is spelled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.extractors import extractor
+from verdict_cli.fields import record
+from verdict_cli.models import Model
+from verdict_cli.plan.node import Asked, Node
+from verdict_cli.plan.seats import Seat
+from verdict_cli.spec import Namespace
+from verdict_cli.templates.sections import dedented
+from verdict_cli.units import Asking
+
+_CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
+"""How a model is reached, not what it is asked."""
+_ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin"}
+"""Keys whose spelling may differ although they mean the same."""
+
+
+def fingerprint(
+    names: Namespace, seats: Sequence[Seat], nodes: Sequence[Node], outputs: Sequence[int]
+) -> str:
+    """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links.
+
+    Names of scales, models, blocks and custom types, the layout of prompts, and how models are reached do not
+    count. A Python function counts by its source.
+    """
+    known: dict[tuple[int, int], Any] = {}
+    units = []
+    for seat, node in zip(seats, nodes, strict=True):
+        key = (id(seat.unit), id(seat.names))
+        if key not in known:
+            known[key] = _unit(seat)
+        units.append(
+            [node.id, node.parents, node.pinned, _models(node), known[key], [code.text for code in node.code]]
+        )
+    dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
+    whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
+    return hashlib.blake2b(json.dumps(_canonical(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _unit(seat: Seat) -> dict[str, Any]:
+    unit, names = seat.unit, seat.names
+    known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_ELSEWHERE)
+    known["unit"] = unit.type_name
+    for key in ("input", "response", "output"):
+        declared = getattr(unit, key, None)
+        if declared:
+            known[key] = repr(record(declared, names.scale_named))
+    return known | (_asked(unit, names, seat.path) if isinstance(unit, Asking) else {})
+
+
+def _asked(unit: Asking, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
+    scale = (
+        names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
+    )
+    text, jinja = (
+        (unit.default_prompt(), False)
+        if unit.prompt is None
+        else names.prompt_text(unit.prompt, path) or ("", False)
+    )
+    return {
+        "scale": repr(scale),
+        "prompt": dedented(text or ""),
+        "jinja": jinja,
+        "extract": None if unit.extract is None else extractor(unit.extract).model_dump(exclude={"model"}),
+    }
+
+
+def _models(node: Node) -> list[Any]:
+    work = node.work
+    if not isinstance(work, Asked):
+        return []
+    return [[_model(model) for model in models] for models in (work.models, work.follow_up)]
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION)
+
+
+def _canonical(value: Any) -> Any:
+    """The value with keys of all types as texts that can be sorted."""
+    if isinstance(value, Mapping):
+        return {json.dumps(key): _canonical(item) for key, item in value.items()}
+    return [_canonical(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,55 @@
+"""Ranges of a discrete scale: first and last value, both included, and optionally the step between values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+LIMIT = 1000
+"""The most values that a range may have."""
+
+
+def span(ends: Sequence[Any]) -> tuple[Any, ...]:
+    """The values of a range without `trouble`. Decimals are counted as they are written: 0.1, 0.2, 0.3."""
+    first, last, *rest = ends
+    if isinstance(first, str):
+        step = int(rest[0]) if rest else 1
+        return tuple(chr(code) for code in range(ord(first), ord(last) + 1, step))
+    kind = int if all(isinstance(part, int) for part in ends) else float
+    low, width = Decimal(str(first)), Decimal(str(rest[0])) if rest else Decimal(1)
+    return tuple(kind(low + width * place) for place in range(_count(first, last, width)))
+
+
+def trouble(ends: Sequence[Any]) -> tuple[str, str] | None:
+    """(what is wrong, hint) of a range that has no values, too many, or values of two kinds, else None."""
+    first, last, *rest = ends
+    step = rest[0] if rest else 1
+    if isinstance(step, bool | str) or step <= 0:
+        return f"the step {step!r} is not a number above 0", "write `range: [0, 1, 0.25]`"
+    if isinstance(first, str) and isinstance(last, str):
+        if not _letters(first, last) or not isinstance(step, int):
+            wanted = "two single letters of one alphabet and case, and a whole step"
+            return f"a range of letters takes {wanted}", "write `range: [a, e]`, or list the `values`"
+        count = _count(ord(first), ord(last), step)
+    elif not isinstance(first, str | bool) and not isinstance(last, str | bool):
+        count = _count(first, last, step)
+    else:
+        return f"the ends {first!r} and {last!r} are not of one kind", "both numbers, or both single letters"
+    if count < 1:
+        hint = "put the smaller end first; `end_is_worst: true` flips the direction"
+        return f"the range runs from {first!r} down to {last!r}", hint
+    if count > LIMIT:
+        return f"the range has {count} values, more than {LIMIT}", "use a larger step or `type: continuous`"
+    return None
+
+
+def _count(first: Any, last: Any, step: Any) -> int:
+    low, high = Decimal(str(first)), Decimal(str(last))
+    return int((high - low) / Decimal(str(step))) + 1 if high >= low else 0
+
+
+def _letters(first: str, last: str) -> bool:
+    """Whether both are single characters and all from the one to the other are letters."""
+    single = len(first) == len(last) == 1
+    return single and all(chr(code).isalpha() for code in range(ord(first), ord(last) + 1))
