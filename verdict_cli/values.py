@@ -71,6 +71,7 @@ class Request:
     support: tuple[str, ...] = ()
     inserted: tuple[str, ...] = ()
     seed: int = 0
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

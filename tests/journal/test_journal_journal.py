@@ -147,6 +147,22 @@ def test_settled_entries_are_on_disk_and_synced(tmp_path: Path, monkeypatch: pyt
     asyncio.run(run())
 
 
+def test_an_entry_outlives_its_process_as_soon_as_it_is_appended(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.open(path) as journal:
+        journal.append(entry(0))
+        assert decode(path.read_bytes()) == entry(0)
+
+
+def test_entries_of_an_earlier_run_are_told_from_those_of_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, 2)
+    with Journal.open(path) as journal:
+        journal.append(entry(1))
+        journal.append(entry(2))
+        assert [journal.earlier(row, "judge") for row in range(4)] == [True, False, False, False]
+
+
 def test_many_who_settle_share_few_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
     path = tmp_path / "journal.jsonl"
@@ -201,8 +217,8 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
 
     async def run() -> None:
         with Journal.open(path) as journal:
-            journal.append(entry(1))
             monkeypatch.setattr(os, "write", full)
+            journal.append(entry(1))
             outcomes = await asyncio.gather(*(journal.settle() for _ in range(3)), return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [OutputError] * 3
             assert "journal.jsonl: the journal cannot be written: No space left" in str(outcomes[0])

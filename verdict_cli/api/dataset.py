@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verdict_cli import __version__
-from verdict_cli.api.ready import check_models, recording
 from verdict_cli.api.threads import aside
-from verdict_cli.data import Dataset, locate, read_table, scan
+from verdict_cli.data import locate, read_table, scan
 from verdict_cli.engines import Job, RunDirectory, Stop, run
+from verdict_cli.engines.identity import fingerprint, starting
+from verdict_cli.engines.ready import check_models, recording
+from verdict_cli.engines.ready import dataset as ready
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
-from verdict_cli.expressions import Expression
 from verdict_cli.plan import Plan
-from verdict_cli.plan.row_types import caster
-from verdict_cli.providers.recording import CALLS
 from verdict_cli.values import RunFacts
 
 if TYPE_CHECKING:
@@ -48,48 +45,37 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
     if recorded is None:
         check_models(plan)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
-        dataset = _dataset(plan, data, Path(spare))
+        rows = locate(str(data)) if isinstance(data, str | Path) else (_spooled(data, Path(spare)),)
+        dataset = ready(plan, rows)
         facts = scan(dataset, limit=wanted.limit, seed=wanted.seed)
         directory = RunDirectory(wanted.out or Path(spare) / "run")
-        fingerprint = _fingerprint(plan, wanted)
-        earlier = _earlier(plan, directory, fingerprint, facts.fingerprint)
+        spec = fingerprint(plan, wanted.seed, wanted.replay)
+        earlier = _earlier(plan, directory, spec, facts.fingerprint)
         if earlier is None or earlier.status != "finished":
             start = RunFacts(
                 name=plan.name,
                 status="running",
                 config="Python",
                 dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
-                spec_fingerprint=fingerprint,
+                spec_fingerprint=spec,
                 data_fingerprint=facts.fingerprint,
                 version=__version__,
-                started=earlier.started if earlier else datetime.now(UTC).isoformat(timespec="seconds"),
+                started="",
                 seed=wanted.seed,
                 rows=facts.rows,
-                wall_s=earlier.wall_s if earlier else 0.0,
             )
             directory.prepare()
             job = Job(
-                plan, dataset, facts, directory, start, concurrency=wanted.concurrency, recording=recorded
+                plan,
+                dataset,
+                facts,
+                directory,
+                starting(start, earlier),
+                concurrency=wanted.concurrency,
+                recording=recorded,
             )
             aside(lambda: run(job, Stop(), lambda progress: None))
         return _table(directory.results)
-
-
-def _dataset(plan: Plan, data: Any, spare: Path) -> Dataset:
-    keys = plan.resolved.get("dataset") or {}
-    return Dataset(
-        files=locate(str(data)) if isinstance(data, str | Path) else (_spooled(data, spare),),
-        columns=keys.get("columns") or {},
-        id=keys.get("id"),
-        required=tuple(used.column for used in plan.columns),
-        cast=caster(plan.row_types) if plan.row_types is not None else None,
-        keep=_keeper(plan.where),
-        rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
-    )
-
-
-def _keeper(where: Expression | None) -> Any:
-    return None if where is None else lambda row: bool(where({"source": row}))
 
 
 def _spooled(data: Any, spare: Path) -> Path:
@@ -139,18 +125,6 @@ def _plain(value: Any) -> Any:
     if value is pandas.NaT or value is pandas.NA:
         return None
     raise TypeError(f"{type(value).__name__} {value!r:.80}")
-
-
-def _fingerprint(plan: Plan, wanted: Wanted) -> str:
-    """As `verdict run` makes it, so that either goes on with the other's directory."""
-    recorded = ""
-    if wanted.replay is not None:
-        path = wanted.replay / CALLS if wanted.replay.is_dir() else wanted.replay
-        with path.open("rb") as file:
-            recorded = hashlib.file_digest(file, "blake2b").hexdigest()
-    return hashlib.blake2b(
-        f"{plan.fingerprint}|{wanted.seed}|{recorded}".encode(), digest_size=16
-    ).hexdigest()
 
 
 def _earlier(plan: Plan, directory: RunDirectory, spec: str, data: str) -> RunFacts | None:

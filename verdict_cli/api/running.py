@@ -8,9 +8,10 @@ from typing import Any
 
 from verdict_cli.api.judged import Judged
 from verdict_cli.api.judged import judged as judged_result
-from verdict_cli.api.ready import check_columns, check_models, recording
+from verdict_cli.api.ready import check_columns
 from verdict_cli.api.schema import plain
 from verdict_cli.calls import Gates, limited
+from verdict_cli.engines.ready import check_models, recording
 from verdict_cli.errors import (
     DataError,
     Problem,

@@ -45,9 +45,10 @@ def reported(
 ) -> Report:
     """Measures the results, decides the gates, and writes every report file into the run's directory."""
     from verdict_cli.data import export
-    from verdict_cli.evaluate import decide, measure
+    from verdict_cli.evaluate import decide, flip_rates, measure
     from verdict_cli.report import build, full, html, junit, markdown
 
+    twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
     measures = measure(plan.evaluations, directory.results, seed=facts.seed)
     gates = decide(
         plan.gates,
@@ -60,7 +61,10 @@ def reported(
     )
     extra = [f"results.{ending}" for ending in formats if ending != "parquet"]
     files = (*FILES, *extra)
-    report = build(str(directory.path), facts, measures, gates, published=plan.published, files=files)
+    flips = flip_rates(twice, directory.results, seed=facts.seed)
+    report = build(
+        str(directory.path), facts, measures, gates, published=plan.published, files=files, flips=flips
+    )
     for name in extra:
         export(directory.results, directory.path / name)
     directory.write(

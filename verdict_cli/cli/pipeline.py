@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.cli.streams import complain
-from verdict_cli.errors import Refused, UsageError
-from verdict_cli.plan import Asked, Built, Plan, build
+from verdict_cli.plan import Built
+from verdict_cli.plan import planned as plan_of
 from verdict_cli.spec.code import Codes
 from verdict_cli.spec.document import read_document
-from verdict_cli.spec.load import validated
 from verdict_cli.spec.override import overridden
 from verdict_cli.units import TYPES
 
@@ -35,39 +34,10 @@ def planned(
         from verdict_cli.api.foreign import expanded, foreign_types
 
         document, code = expanded(document, foreign_types(allow_code))
-    built = build(validated(document, config.parent, code))
+    built = plan_of(document, config.parent, code)
     for warning in built.warnings if warn else ():
         complain(f"warning: {warning}")
     return built
-
-
-def check_models(plan: Plan, *, priced: bool = False) -> None:
-    """Refused when something known beforehand keeps a model of the plan from answering.
-
-    `priced`: a model without a price is a UsageError, because no budget can be kept with it.
-    """
-    from verdict_cli.providers import check, is_local, sees_images
-    from verdict_cli.providers.prices import cost_usd
-    from verdict_cli.values import Usage
-
-    for node in plan.nodes:
-        if isinstance(node.work, Asked):
-            for model in (*node.work.models, *node.work.follow_up):
-                trouble = check(
-                    model, top_logprobs=node.work.reading.top_logprobs if model in node.work.models else 0
-                )
-                if trouble:
-                    raise Refused(f"{node.id}: {trouble}")
-                if node.work.prompt.shows_images and sees_images(model) is False:
-                    raise Refused(
-                        f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
-                        hint="choose a model that takes images",
-                    )
-                if priced and not is_local(model.name) and cost_usd(model, Usage()) is None:
-                    raise UsageError(
-                        f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
-                        hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
-                    )
 
 
 def _types(data: Any) -> set[str]:

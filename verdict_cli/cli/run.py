@@ -17,8 +17,6 @@ from verdict_cli.errors import JournalError, UsageError, VerdictError
 
 if TYPE_CHECKING:
     from verdict_cli.engines import Job, Stop
-    from verdict_cli.plan import Plan
-    from verdict_cli.providers import Recording
     from verdict_cli.values import RunFacts
 
 
@@ -92,16 +90,17 @@ def run(
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
     from verdict_cli.cli.finish import exit_code, reported, show
-    from verdict_cli.cli.identity import directory, fingerprint, recorded_file, starting
-    from verdict_cli.cli.pipeline import check_models, planned
+    from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.signals import stopping
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
+    from verdict_cli.engines.identity import directory, fingerprint, recorded_file, starting
+    from verdict_cli.engines.ready import check_models, recording
     from verdict_cli.values import RunFacts
 
     plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
-    recording = None if replay is None else _recording(replay, plan)
-    if recording is None:
+    recorded = None if replay is None else recording(replay, plan)
+    if recorded is None:
         check_models(plan, priced=budget is not None)
     stop = Stop()
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
@@ -133,9 +132,9 @@ def run(
                 _tell(f"{place.path}: going on where it stopped", quiet=quiet)
             place.prepare()
             start = starting(facts, earlier)
-            store = opened_store(plan, wanted=recording is None and not no_cache)
+            store = opened_store(plan, wanted=recorded is None and not no_cache)
             job = Job(
-                plan, dataset, found, place, start, concurrency, recording, budget, fresh=fresh, store=store
+                plan, dataset, found, place, start, concurrency, recorded, budget, fresh=fresh, store=store
             )
             done = _carried_out(job, stop, quiet=quiet)
         report = reported(plan, place, done, wanted, inconclusive=inconclusive.value)
@@ -181,22 +180,6 @@ def _formats(text: str) -> list[str]:
                 f"unknown format {each!r}", hint=f"--format takes {', '.join(FORMATS)}, separated by commas"
             )
     return wanted
-
-
-def _recording(path: Path, plan: Plan) -> Recording:
-    """The recording, which must have calls of at least one unit of the plan."""
-    from verdict_cli.plan import Asked
-    from verdict_cli.providers import Recording
-
-    recording = Recording.load(path)
-    asking = [node.id for node in plan.nodes if isinstance(node.work, Asked)]
-    recorded = recording.units()
-    if asking and not set(asking) & set(recorded):
-        raise UsageError(
-            f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
-            hint=f"the pipeline's units are {', '.join(asking[:6])}",
-        )
-    return recording
 
 
 def _tell(message: str, *, quiet: bool) -> None:

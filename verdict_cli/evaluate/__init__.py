@@ -2,6 +2,7 @@
 
 from verdict_cli.evaluate.compare import compare
 from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.evaluate.flips import flip_rates
 from verdict_cli.evaluate.gates import GateOutcome, Inconclusive, decide
 from verdict_cli.evaluate.latency import latency
 from verdict_cli.evaluate.measure import measure
@@ -13,6 +14,7 @@ __all__ = [
     "Measures",
     "compare",
     "decide",
+    "flip_rates",
     "latency",
     "measure",
 ]

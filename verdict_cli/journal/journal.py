@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -26,11 +25,9 @@ class Journal:
         self._path, self._descriptor = path, descriptor
         self._reader = path.open("rb")
         self._index = Index()
-        self._end = self._on_disk = 0
-        self._buffer: list[bytes] = []
-        self._swap = threading.Lock()
+        self._end = self._on_disk = self._earlier = 0
         self._thread = ThreadPoolExecutor(1, "journal")
-        self._writing: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
         self._broken: OutputError | None = None
 
     @classmethod
@@ -80,31 +77,48 @@ class Journal:
         entry = decode(self._reader.readline())
         return entry if entry.key == key else None
 
+    def earlier(self, row: int, node: str, call: int = 0, attempt: int = 0) -> bool:
+        """Whether the last entry of that key was there when the journal was opened."""
+        offset = self._index.get(digest((row, node, call, attempt)))
+        return offset is not None and offset < self._earlier
+
     def append(self, entry: Entry) -> None:
-        """Adds an entry, in memory: `settle` brings it to the disk."""
-        line = encode(entry)
-        with self._swap:
-            self._buffer.append(line)
+        """Hands an entry to the operating system, which keeps it whatever becomes of this process.
+
+        `settle` brings it to the disk, and says what the disk refused.
+        """
+        if self._broken:
+            return
+        line = memoryview(encode(entry))
+        size = len(line)
+        try:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+        except OSError as error:
+            self._broken = _refused(self._path, error)
+            return
         self._index.put(digest(entry.key), self._end)
-        self._end += len(line)
+        self._end += size
 
     async def settle(self) -> None:
         """Returns once everything appended before is on disk; raises OutputError when the disk refuses.
 
-        All who wait at a moment are served by one write and one fsync, in a thread of the journal's own.
+        All who wait at a moment are served by one fsync, in a thread of the journal's own.
         """
         wanted = self._end
-        while self._on_disk < wanted:
-            if self._writing is None or self._writing.done():
-                self._writing = asyncio.create_task(self._write_in_thread())
-            await asyncio.shield(self._writing)
+        while self._broken or self._on_disk < wanted:
+            if self._broken:
+                raise self._broken
+            if self._syncing is None or self._syncing.done():
+                self._syncing = asyncio.create_task(self._sync_in_thread())
+            await asyncio.shield(self._syncing)
 
     def close(self) -> None:
         """Brings what is left to the disk and lets go of the file."""
         self._thread.shutdown(wait=True)
         try:
             if not self._broken:
-                self._write()
+                self._sync()
         finally:
             self._reader.close()
             os.close(self._descriptor)
@@ -117,27 +131,19 @@ class Journal:
     ) -> None:
         self.close()
 
-    async def _write_in_thread(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._write)
+    async def _sync_in_thread(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
 
-    def _write(self) -> None:
-        """Takes the buffer itself, so that a cancelled `settle` loses nothing."""
-        if self._broken:
-            raise self._broken
-        with self._swap:
-            lines, self._buffer = self._buffer, []
-        if not lines:
+    def _sync(self) -> None:
+        written = self._end
+        if self._on_disk == written:
             return
-        data = memoryview(b"".join(lines))
-        size = len(data)
         try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
             os.fsync(self._descriptor)
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
-        self._on_disk += size
+        self._on_disk = written
 
     def _read(self) -> None:
         """Fills the index, and cuts the file behind its last good line. A bad line before a good one is passed over."""
@@ -154,7 +160,7 @@ class Journal:
             end = offset
         os.ftruncate(self._descriptor, end)
         os.lseek(self._descriptor, end, os.SEEK_SET)
-        self._end = self._on_disk = end
+        self._end = self._on_disk = self._earlier = end
 
 
 def _keep_name(path: Path) -> None:

@@ -2,5 +2,6 @@
 
 from verdict_cli.plan.build import Built, build
 from verdict_cli.plan.node import Asked, Cast, Mapped, Node, Plan, Pooled
+from verdict_cli.plan.whole import planned
 
-__all__ = ["Asked", "Built", "Cast", "Mapped", "Node", "Plan", "Pooled", "build"]
+__all__ = ["Asked", "Built", "Cast", "Mapped", "Node", "Plan", "Pooled", "build", "planned"]

@@ -11,6 +11,7 @@ import orjson
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.providers.content import content
+from verdict_cli.providers.events import assembled
 from verdict_cli.providers.json_values import loads
 from verdict_cli.providers.logprobs import read_logprobs
 from verdict_cli.providers.prices import cost_usd
@@ -24,6 +25,8 @@ _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 
 TOOL = "reply"
 """The tool whose arguments are the reply where JSON is asked for by a tool call."""
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+"""Asks for the reply as events, with its usage."""
 _INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
@@ -58,6 +61,8 @@ def body(request: Request, name: str, way: Way = "schema") -> tuple[bytes, str]:
     asked |= asked.pop("extra_body", None) or {}
     if "max_tokens" in asked and _NEW_LIMIT.match(name):
         asked["max_completion_tokens"] = asked.pop("max_tokens")
+    if request.stream:
+        asked |= STREAMED
     return orjson.dumps(asked), parameters(asked)
 
 
@@ -96,10 +101,11 @@ def read(content: bytes, request: Request, latency_s: float, sent: str = "") -> 
     reply that was paid for.
     """
     name = request.model.name
+    streamed = request.stream and not content.lstrip().startswith(b"{")
     try:
-        envelope = loads(content)
+        envelope = assembled(content) if streamed else loads(content)
     except ValueError as problem:
-        raise _broken(name, f"the body is not JSON: {problem}") from None
+        raise _broken(name, f"the body {'is no reply' if streamed else 'is not JSON'}: {problem}") from None
     return read_envelope(envelope, request, latency_s, sent)
 
 

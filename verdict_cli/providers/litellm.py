@@ -15,7 +15,7 @@ from typing import Any
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.models import Model
 from verdict_cli.providers.allowance import allowance_of
-from verdict_cli.providers.chat import arguments, parameters, read_envelope
+from verdict_cli.providers.chat import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way, Ways
@@ -49,10 +49,11 @@ class LitellmProvider:
     async def _asked(self, request: Request, way: Way) -> Reply:
         model = request.model
         asked = {"api_base": model.api_base, "api_key": _key(model), **arguments(request, way)}
+        asked |= STREAMED if request.stream else {}
         start = perf_counter()
         try:
             async with asyncio.timeout(model.timeout):
-                response = await self._litellm.acompletion(
+                answer = await self._litellm.acompletion(
                     model=model.name,
                     timeout=model.timeout,
                     num_retries=0,
@@ -60,6 +61,7 @@ class LitellmProvider:
                     **(_WITHOUT_MCP if "tools" in asked and _knows_mcp() else {}),
                     **{name: value for name, value in asked.items() if value is not None},
                 )
+                response = await self._whole(answer) if request.stream else answer
         except TimeoutError:
             message = f"model {model.name}: no reply within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
@@ -73,6 +75,10 @@ class LitellmProvider:
                 problem.reply = self._priced(problem.reply, model, response)
             raise
         return self._priced(reply, model, response)
+
+    async def _whole(self, events: Any) -> Any:
+        """The completion that a stream's events make."""
+        return self._litellm.stream_chunk_builder([event async for event in events])
 
     async def close(self) -> None:
         if self._litellm is not None:

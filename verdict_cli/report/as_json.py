@@ -54,6 +54,7 @@ def full(report: Report) -> dict[str, Any]:
             name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
             for name, comparison in report.comparisons.items()
         },
+        "flips": {node: asdict(figure) for node, figure in report.flips.items()},
         "files": list(report.files),
     }
 

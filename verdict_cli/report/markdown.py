@@ -55,7 +55,7 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
 def _head(report: Report) -> list[str]:
     parts = [f"## {safe(report.facts.name)}"]
     parts += [f"> **{safe(notice)}**" for notice in words.notices(report)]
-    parts.append(" · ".join(f"{name} {safe(text)}" for name, text in words.facts(report.facts)))
+    parts.append(" · ".join(f"{name} {safe(text)}" for name, text in words.summary(report)))
     return parts
 
 

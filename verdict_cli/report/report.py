@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from verdict_cli.evaluate.figures import Figure, Measures
@@ -39,7 +39,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it."""
+    """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it.
+
+    `flips` is the share of rows on which a judge asked in both orders disagrees with itself, by node.
+    """
 
     run: str
     facts: RunFacts
@@ -47,6 +50,7 @@ class Report:
     gates: tuple[GateOutcome, ...]
     comparisons: Mapping[str, Comparison]
     files: tuple[str, ...]
+    flips: Mapping[str, Figure] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -62,6 +66,7 @@ def build(
     *,
     published: Mapping[str, Published] | None = None,
     files: Sequence[str] = (),
+    flips: Mapping[str, Figure] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -69,7 +74,7 @@ def build(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files))
+    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {})
 
 
 def _compared(table: Published, figure: Figure | None, name: str) -> Comparison:

@@ -22,7 +22,7 @@ def terminal(report: Report) -> Group:
     """What `rich` prints; data is never read as markup."""
     parts: list[RenderableType] = [Text(words.visible(report.facts.name), style="bold")]
     parts += [Text(f"! {notice}", style="yellow") for notice in words.notices(report)]
-    parts.append(Text(" · ".join(f"{name} {text}" for name, text in words.facts(report.facts))))
+    parts.append(Text(" · ".join(f"{name} {text}" for name, text in words.summary(report))))
     for name, measures in report.measures.items():
         parts += [Text(), *_evaluation(name, measures, report.comparisons.get(name))]
     if report.gates:

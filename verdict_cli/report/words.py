@@ -86,6 +86,12 @@ def facts(run: RunFacts) -> list[tuple[str, str]]:
     return found
 
 
+def summary(report: Report) -> list[tuple[str, str]]:
+    """The run's facts, and how often judges that were asked in both orders flipped, as (name, text)."""
+    flips = [(f"{visible(node)} flips", sentence(figure)) for node, figure in report.flips.items()]
+    return [*facts(report.facts), *flips]
+
+
 def notices(report: Report) -> list[str]:
     """What a reader must know before the figures."""
     found = [f"{visible(name)} is a floor to beat, not a judge" for name in report.facts.floors]

@@ -100,6 +100,7 @@ class _Errand:
             support=reading.support,
             inserted=rendered.inserted,
             seed=self.context.seed,
+            stream=work.unit.stream,
         )
         if reading.then is None:
             response, _ = await answer(

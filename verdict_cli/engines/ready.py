@@ -1,0 +1,76 @@
+"""What stands between a plan and its first call: models that can answer, a recording that fits, the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.data import Dataset
+from verdict_cli.errors import Refused, UsageError
+from verdict_cli.expressions import Expression
+from verdict_cli.models import Model
+from verdict_cli.plan import Asked, Node, Plan
+from verdict_cli.plan.row_types import caster
+from verdict_cli.providers import Recording, check, is_local, sees_images
+from verdict_cli.providers.prices import cost_usd
+from verdict_cli.values import Usage
+
+
+def check_models(plan: Plan, *, priced: bool = False) -> None:
+    """Refused when something known beforehand keeps a model of the plan from answering.
+
+    `priced`: a model without a price is a UsageError, because no budget can be kept with it.
+    """
+    for node in plan.nodes:
+        if isinstance(node.work, Asked):
+            for model in (*node.work.models, *node.work.follow_up):
+                _check_model(node, node.work, model, priced=priced)
+
+
+def _check_model(node: Node, work: Asked, model: Model, *, priced: bool) -> None:
+    trouble = check(model, top_logprobs=work.reading.top_logprobs if model in work.models else 0)
+    if trouble:
+        raise Refused(f"{node.id}: {trouble}")
+    if work.prompt.shows_images and sees_images(model) is False:
+        raise Refused(
+            f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
+            hint="choose a model that takes images",
+        )
+    if priced and not is_local(model.name) and cost_usd(model, Usage()) is None:
+        raise UsageError(
+            f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
+            hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
+        )
+
+
+def recording(path: Path, plan: Plan) -> Recording:
+    """The recording at the path, which must have calls of at least one unit of the plan."""
+    loaded = Recording.load(path)
+    asking = [node.id for node in plan.nodes if isinstance(node.work, Asked)]
+    recorded = loaded.units()
+    if asking and not set(asking) & set(recorded):
+        raise UsageError(
+            f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
+            hint=f"the pipeline's units are {', '.join(asking[:6])}",
+        )
+    return loaded
+
+
+def dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
+    """The files as the plan wants their rows."""
+    keys = plan.resolved.get("dataset") or {}
+    return Dataset(
+        files=tuple(files),
+        columns=keys.get("columns") or {},
+        id=keys.get("id"),
+        required=tuple(used.column for used in plan.columns),
+        cast=caster(plan.row_types, files[0].parent) if plan.row_types is not None else None,
+        keep=_keeper(plan.where),
+        rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
+        skip_bad_rows=skip_bad_rows,
+    )
+
+
+def _keeper(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
+    return None if where is None else lambda row: bool(where({"source": row}))
