@@ -71,6 +71,7 @@ def killed(
     settings = ["--concurrency", str(concurrency), "--quiet", *flags]
     for name, url in zip(("whole", "killed"), urls, strict=True):
         (folder / f"{name}.yaml").write_text(PIPELINE.format(url=url))
+    whole = _started(folder, "whole", data, settings)
     done = 0
     while True:
         before = stats(urls[1])["requests"]
@@ -84,7 +85,6 @@ def killed(
             break
         done += 1
     counted = stats(urls[1])
-    whole = _started(folder, "whole", data, settings)
     if whole.wait():
         raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
     return Counts(
@@ -158,7 +158,7 @@ def main(kills: int) -> int:
             )
         held &= found.held
         print(
-            f"| `{' '.join(flags) or 'with the cache'}` | {found.kills} | {found.calls:,} | {found.repeated} | "
+            f"| {' '.join(flags) or 'with the cache'} | {found.kills} | {found.calls:,} | {found.repeated} | "
             f"{found.abandoned} | {found.bound} | {'yes' if found.same_table else 'NO'} |"
         )
     return 0 if held else 1

@@ -29,7 +29,7 @@ ROWS = 50
 START_S = 60.0
 HEAD = """verdict: 1
 name: llama-{name}
-model: {{name: openai/tiny, api_base: "http://127.0.0.1:{port}/v1", max_tokens: {tokens}, cache: false, retries: 2}}
+model: {{name: openai/tiny, api_base: "http://127.0.0.1:{port}/v1", max_tokens: {tokens}, cache: false, retries: 5}}
 pipeline:
   - unit: JudgeUnit
     name: judge
@@ -72,15 +72,17 @@ def make(path: Path) -> None:
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
-    writer.add_chat_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: ")
+    writer.add_chat_template(
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    )
     draw = np.random.default_rng(0)
 
-    def weights(*shape: int) -> Any:
-        return draw.normal(0.0, 0.5 / math.sqrt(shape[-1]), shape).astype(np.float32)
+    def weights(*shape: int, scale: float = 0.5) -> Any:
+        return draw.normal(0.0, scale / math.sqrt(shape[-1]), shape).astype(np.float32)
 
-    embedding, output = weights(len(tokens), width), weights(len(tokens), width) * 8
+    embedding, output = weights(len(tokens), width), weights(len(tokens), width, scale=1.0)
     embedding[:, 0] = 1.0
-    liking = {token: 0.8 for token in "12345"} | {'"': 0.6, "</s>": 0.4}
+    liking = dict.fromkeys("12345", 0.8) | {'"': 1.0, "</s>": 0.4}
     output[:, 0] = [liking.get(token, 0.0 if token in single else -1.0) for token in tokens]
     writer.add_tensor("token_embd.weight", embedding)
     writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
@@ -135,20 +137,34 @@ def judged(folder: Path, name: str, pipeline: str, port: int, tokens: int) -> li
     config, data, out = folder / f"{name}.yaml", folder / "rows.jsonl", folder / name
     config.write_text(pipeline.format(name=name, port=port, tokens=tokens))
     data.write_text("".join(json.dumps({"text": f"text {place}"}) + "\n" for place in range(ROWS)))
-    command = [sys.executable, "-m", "verdict_cli", "run", str(config), str(data), "--out", str(out), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        str(config),
+        str(data),
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     command += ["--concurrency", "8", "--json"]
     start = time.perf_counter()
-    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     print(f"\n## {name}: exit {ended.returncode}, {time.perf_counter() - start:.1f} s")
     if not (out / "calls.parquet").exists():
         raise SystemExit(ended.stderr)
-    import pyarrow.parquet as parquet
+    from pyarrow import parquet
 
     results = parquet.read_table(out / "results.parquet").to_pylist()
     calls = parquet.read_table(out / "calls.parquet").to_pylist()
     failures = Counter(row["failure.kind"] for row in results if row["status"] != "ok")
-    print(f"rows read: {sum(row['status'] == 'ok' for row in results)} of {len(results)}; failed: {dict(failures)}")
-    print(f"calls: {len(calls)}; failed: {dict(Counter(call['failure'] for call in calls if call['failure']))}")
+    print(
+        f"rows read: {sum(row['status'] == 'ok' for row in results)} of {len(results)}; failed: {dict(failures)}"
+    )
+    print(
+        f"calls: {len(calls)}; failed: {dict(Counter(call['failure'] for call in calls if call['failure']))}"
+    )
     print(f"finish reasons: {dict(Counter(call['finish_reason'] for call in calls))}")
     print(f"parameters: {calls[0]['params']}")
     print(f"tokens: {sum(call['prompt_tokens'] or 0 for call in calls)} in, "
@@ -167,13 +183,13 @@ def main() -> None:
     parser.add_argument("python")
     parser.add_argument("--server", help="a command with {model} and {port}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, socket.socket() as free:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = folder / "tiny.gguf"
         subprocess.run([given.python, __file__, "--make", str(model)], check=True)
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
         command = [given.python, __file__, "--serve", str(model), str(port)]
         if given.server:
             command = shlex.split(given.server.format(model=model, port=port))
@@ -184,7 +200,9 @@ def main() -> None:
             judged(folder, "structured", STRUCTURED, port, 400)
             calls = judged(folder, "probability", PROBABILITY, port, 8)
             positions = json.loads(calls[0]["logprobs"] or "[]")
-            print(f"log-probabilities: {len(positions)} positions; the first: {positions[:1]}")
+            print(
+                f"log-probabilities: {len(positions)} positions, {len(positions[0])} alternatives at the first"
+            )
         except SystemExit:
             print((folder / "server.log").read_text(errors="replace")[-3000:], file=sys.stderr)
             raise

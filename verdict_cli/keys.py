@@ -6,10 +6,6 @@ the JSON Schema made from it and the program itself say the same about every fil
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
-import textwrap
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -33,22 +29,20 @@ def described(kind: type[Keys]) -> dict[str, str]:
     """What each key of a class is for: the text below its field. Read from the source when it is asked for, because
     reading it for every class would take longer than all else that `verdict validate` does.
     """
+    import ast
+    import inspect
+    import itertools
+    import textwrap
+
     texts: dict[str, str] = {}
     for owner in reversed([each for each in kind.__mro__ if issubclass(each, Keys) and each is not Keys]):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and _is_text(text):
-                texts[field.target.id] = inspect.cleandoc(text.value.value)  # type: ignore[attr-defined]
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                    texts[name] = inspect.cleandoc(said)
     return {field.alias or name: texts[name] for name, field in kind.model_fields.items() if name in texts}
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 def _whole(value: Any) -> Any:

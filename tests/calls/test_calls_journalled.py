@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from verdict_cli.calls import journalled
+from verdict_cli.calls import UnrecordedError, journalled, recorded
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.journal import Entry, Journal
 from verdict_cli.models import Model
@@ -138,3 +138,22 @@ def test_a_reply_that_is_none_is_kept_with_what_it_cost_and_fails_again() -> Non
         assert caught.value.failure == "empty"
         assert caught.value.reply == replace(REPLY, text="", recalled=recalled)
     assert model.calls == 1
+
+
+def test_as_recorded_a_failure_that_passes_is_raised_again_too() -> None:
+    memory, model = Memory(), Fake(Retryable("slow", kind="timeout"))
+    for _ in range(2):
+        with pytest.raises(Retryable, match="slow"):
+            asyncio.run(journalled(model.ask, memory, as_recorded=True)(REQUEST))
+    assert model.calls == 1
+
+
+def test_a_call_that_is_not_recorded_is_told_and_not_made() -> None:
+    memory, model = Memory(), Fake(REPLY, REPLY)
+    ask = recorded(journalled(model.ask, memory), memory)
+    with pytest.raises(UnrecordedError, match=r"judge\[1\]"):
+        asyncio.run(ask(REQUEST))
+    assert model.calls == 0
+    asyncio.run(journalled(model.ask, memory)(REQUEST))
+    assert asyncio.run(ask(REQUEST)).recalled
+    assert asyncio.run(ask(replace(REQUEST, model=Model(name="baseline/lexical")))) == REPLY

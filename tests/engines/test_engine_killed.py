@@ -24,7 +24,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-@pytest.mark.parametrize(("count", "flags"), [(8, ("--no-cache",)), (3, ())], ids=["journal", "cache"])
+@pytest.mark.parametrize(("count", "flags"), [(8, ("--no-cache",)), (2, ())], ids=["journal", "cache"])
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
     count: int,
     flags: tuple[str, ...],

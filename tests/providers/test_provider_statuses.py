@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.errors import ProviderError
+from verdict_cli.errors import ProviderError, Rejected, Retryable
 from verdict_cli.providers.statuses import clean, detail_of, error_of, retry_after
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -62,3 +62,9 @@ def test_every_status_is_one_of_our_errors(status: int, body: bytes, wait: float
     problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)
     assert isinstance(problem, ProviderError)
     assert problem.status == status
+
+
+def test_a_body_that_a_server_does_not_take_is_rejected_whatever_its_status() -> None:
+    detail = "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"
+    assert isinstance(error_of(500, detail, "", model="m", url="http://h/v1"), Rejected)
+    assert isinstance(error_of(500, "out of memory", "", model="m", url="http://h/v1"), Retryable)

@@ -188,3 +188,11 @@ def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
 
     (reply,) = answers(Objects(), request_for, 1)
     assert json.loads(reply.text) == {"score": 4}
+
+
+def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(request_for: Make) -> None:
+    """As llama-cpp-python's server does."""
+    server = Server("schema", says="1 validation error: {{'loc': ('body', '{way}', 'type')}}", status=500)
+    replies = answers(server, request_for, json_schema=SCHEMA)
+    assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
+    assert server.ways == ["schema", "tool", "tool"]

@@ -2,9 +2,21 @@
 
 from verdict_cli.calls.backoff import delay_s
 from verdict_cli.calls.cache import cached
-from verdict_cli.calls.journalled import journalled
+from verdict_cli.calls.journalled import UnrecordedError, journalled, recorded
 from verdict_cli.calls.limit import Gates, limited
 from verdict_cli.calls.logprobs import proven
+from verdict_cli.calls.spans import Spans
 from verdict_cli.calls.store import Store
 
-__all__ = ["Gates", "Store", "cached", "delay_s", "journalled", "limited", "proven"]
+__all__ = [
+    "Gates",
+    "Spans",
+    "Store",
+    "UnrecordedError",
+    "cached",
+    "delay_s",
+    "journalled",
+    "limited",
+    "proven",
+    "recorded",
+]

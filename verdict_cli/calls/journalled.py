@@ -6,7 +6,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
-from verdict_cli.errors import ProviderError, Refused, ReplyError, Retryable
+from verdict_cli.errors import ProviderError, Refused, ReplyError, Retryable, VerdictError
 from verdict_cli.journal import Entry
 from verdict_cli.providers import failure_again, is_local
 from verdict_cli.values import Ask, Call, Reply, Request
@@ -20,13 +20,19 @@ class Keeper(Protocol):
     def append(self, entry: Entry) -> None: ...
 
 
-def journalled(ask: Ask, journal: Keeper) -> Ask:
+class UnrecordedError(VerdictError):
+    """The journal has no such call."""
+
+    kind = "unrecorded"
+
+
+def journalled(ask: Ask, journal: Keeper, *, as_recorded: bool = False) -> Ask:
     """``ask``, with each outcome appended before it is returned or raised (the journal's ``settle`` writes it out).
 
     A call that the journal has is not made again: its reply comes back as ``recalled``, its failure is raised anew.
     Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass, so
     that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
-    run is resumed.
+    run is resumed. ``as_recorded``: a failure that passes is raised anew like any other.
     """
 
     def _is_last(request: Request) -> bool:
@@ -38,7 +44,11 @@ def journalled(ask: Ask, journal: Keeper) -> Ask:
             return await ask(request)
         entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
         kept = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
-        if entry is not None and entry.failure and not (entry.retryable and _is_last(request)):
+        if (
+            entry is not None
+            and entry.failure
+            and not (entry.retryable and not as_recorded and _is_last(request))
+        ):
             raise failure_again(entry.failure, entry.error, kept)
         if kept is not None:
             return kept
@@ -55,3 +65,16 @@ def journalled(ask: Ask, journal: Keeper) -> Ask:
         return reply
 
     return ask_once
+
+
+def recorded(ask: Ask, journal: Keeper) -> Ask:
+    """``ask`` (`journalled`) for calls that the journal has, or that cost nothing; UnrecordedError for any other."""
+
+    async def ask_if_recorded(request: Request) -> Reply:
+        if not is_local(request.model.name):
+            entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
+            if entry is None:
+                raise UnrecordedError(f"the journal has no such call of {request.node}")
+        return await ask(request)
+
+    return ask_if_recorded

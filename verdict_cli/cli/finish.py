@@ -14,13 +14,13 @@ import orjson
 from verdict_cli.cli.streams import document
 from verdict_cli.engines import RunDirectory
 from verdict_cli.plan import Plan
-from verdict_cli.report import Report
 from verdict_cli.values import RunFacts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from verdict_cli.evaluate import Inconclusive
+    from verdict_cli.report import Report
 
 FILES = (
     "results.parquet",

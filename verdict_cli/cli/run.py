@@ -55,6 +55,9 @@ def run(
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
+    ] = False,
     budget: Annotated[
         float | None,
         typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
@@ -64,6 +67,12 @@ def run(
     ] = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
+    ] = False,
+    trace_content: Annotated[
+        bool, typer.Option("--trace-content", help="With --trace: prompts and replies too.")
     ] = False,
     formats: Annotated[
         str, typer.Option("--format", help="Formats of the results: parquet, csv, jsonl.")
@@ -87,11 +96,16 @@ def run(
     Example: verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical
     """
     wanted = _formats(formats)
+    if fresh and retry_failed:
+        raise UsageError(
+            "--fresh leaves nothing that --retry-failed could ask again", hint="give one of them"
+        )
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
     from verdict_cli.cli.finish import exit_code, reported, show
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.signals import stopping
+    from verdict_cli.cli.trace import traced
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
     from verdict_cli.engines.identity import directory, fingerprint, recorded_file, starting
@@ -103,7 +117,11 @@ def run(
     if recorded is None:
         check_models(plan, priced=budget is not None)
     stop = Stop()
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+    with (
+        traced(wanted=trace, content=trace_content) as spans,
+        tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
+        stopping(stop),
+    ):
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         found = scan(dataset, limit=limit, sample=sample, seed=seed)
         facts = RunFacts(
@@ -123,18 +141,28 @@ def run(
         if replay is not None and recorded_file(replay).resolve() == place.calls.resolve():
             raise UsageError(f"{place.path} holds the recording itself", hint="choose another --out")
         earlier = None if fresh else place.belongs_to(facts.spec_fingerprint, facts.data_fingerprint)
-        if earlier is not None and earlier.status == "finished":
-            _tell(f"{place.path}: nothing left to do, the report is rewritten", quiet=quiet)
+        if earlier is not None:
+            _tell(f"{place.path}: {_going_on(earlier, retry_failed=retry_failed)}", quiet=quiet)
+        if earlier is not None and earlier.status == "finished" and not (retry_failed and earlier.failed):
             place.write_spec(plan)
             done = earlier
         else:
-            if earlier is not None:
-                _tell(f"{place.path}: going on where it stopped", quiet=quiet)
             place.prepare()
             start = starting(facts, earlier)
             store = opened_store(plan, wanted=recorded is None and not no_cache)
             job = Job(
-                plan, dataset, found, place, start, concurrency, recorded, budget, fresh=fresh, store=store
+                plan,
+                dataset,
+                found,
+                place,
+                start,
+                concurrency,
+                recorded,
+                budget,
+                store,
+                fresh=fresh,
+                retry_failed=retry_failed,
+                spans=spans,
             )
             done = _carried_out(job, stop, quiet=quiet)
         report = reported(plan, place, done, wanted, inconclusive=inconclusive.value)
@@ -168,6 +196,17 @@ def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
         complain(_resume())
         raise typer.Exit(130)
     return facts
+
+
+def _going_on(earlier: RunFacts, *, retry_failed: bool) -> str:
+    """What the command does on a directory that holds its run."""
+    if earlier.status != "finished":
+        return "going on where it stopped"
+    if not retry_failed:
+        return "nothing left to do, the report is rewritten"
+    if not earlier.failed:
+        return "no row failed, nothing left to do, the report is rewritten"
+    return f"asking again what failed, in {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
 
 
 def _formats(text: str) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from verdict_cli.calls import Store
+from verdict_cli.calls import Spans, Store
 from verdict_cli.data import Dataset, Facts
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.plan import Plan
@@ -27,6 +27,8 @@ class Job:
     budget_usd: float | None = None
     store: Store | None = None
     fresh: bool = False
+    retry_failed: bool = False
+    spans: Spans = field(default_factory=Spans)
 
 
 @dataclass

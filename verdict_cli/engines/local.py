@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from verdict_cli.calls import Gates, cached, journalled, limited, proven
 from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
+from verdict_cli.engines.failed import Failed, went_on
 from verdict_cli.engines.guard import HaltedError, Spending, guarded, remembered
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.tally import Progress, Tally
@@ -30,8 +31,10 @@ def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
     The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
     BudgetError, PinnedError, OutputError, DataError, JournalError.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_Run(job, stop, watch).go())
+    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        facts = runner.run(_Run(job, stop, watch).go())
+        ended(facts)
+        return facts
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -50,6 +53,7 @@ class _Run:
         self.watch = watch
         self.tally = Tally(job.data.rows)
         self.gates = Gates(job.concurrency)
+        self.failed: Failed | None = None
         self.forget: Callable[[Request], None] = lambda _: None
         self.reader: Iterator[tuple[int, Row]] = enumerate(rows(job.dataset, job.data.selection))
         self.window = asyncio.Semaphore(max(4 * job.concurrency, 1000))
@@ -95,14 +99,17 @@ class _Run:
 
     def _ring(self, providers: Providers) -> Ask:
         spending = Spending(self.job.budget_usd)
-        ask = guarded(providers.ask, spending, self.halt.is_set, self._halt)
+        ask = guarded(self.job.spans.calls(providers.ask), spending, self.halt.is_set, self._halt)
         ask = limited(ask, self.gates)
         if self.job.recording is not None:
             return ask
         ask = proven(ask)
         if self.job.store is not None:
             ask, self.forget = cached(ask, self.job.store)
-        return self._kept(remembered(journalled(ask, self.journal), spending))
+        if self.job.retry_failed:
+            self.failed = Failed(self.job.plan, ask, self.journal)
+        ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed)
+        return self._kept(remembered(ask, spending))
 
     def _kept(self, ask: Ask) -> Ask:
         """``ask``, whose outcome goes to the disk at once: whatever ends the process, it is not paid for twice."""
@@ -116,7 +123,8 @@ class _Run:
         return ask_and_keep
 
     async def _work(self, ask: Ask) -> None:
-        context = Context(ask, seed=self.job.start.seed, forget=self.forget)
+        seed, unit = self.job.start.seed, self.job.spans.unit
+        context = Context(ask, seed=seed, forget=self.forget, again=self._again, unit=unit)
         ticker = asyncio.create_task(self._tick())
         settler = asyncio.create_task(self._settler())
         settler.add_done_callback(lambda _: self.halt.set())
@@ -157,9 +165,17 @@ class _Run:
                 raise outcome
         return not self.halt.is_set()
 
+    def _again(self, request: Request) -> bool:
+        """Whether a call that failed was asked again by an earlier run with `--retry-failed`.
+
+        A recording is asked for more until it has none.
+        """
+        return self.job.recording is not None or went_on(self.journal, request)
+
     async def _pinned(self, context: Context) -> None:
         try:
-            context.pinned, calls = await run_pinned(self.job.plan, context)
+            chosen = context if self.failed is None else await self.failed.context(None, context)
+            context.pinned, calls = await run_pinned(self.job.plan, chosen)
         except VerdictError as error:
             self._halt(error)
             return
@@ -178,7 +194,10 @@ class _Run:
                 if place is None or row is None:
                     self.window.release()
                     return
-                result = await run_row(self.job.plan, row, context)
+                chosen = context if self.failed is None else await self.failed.context(row, context)
+                with self.job.spans.row(row) as ended:
+                    result = await run_row(self.job.plan, row, chosen)
+                    ended(result.failure)
                 self.finished.append((place, result))
                 self.news.set()
                 await asyncio.sleep(0)

@@ -36,6 +36,7 @@ class Providers:
     def __init__(self, recording: Recording | None = None) -> None:
         self._all = None if recording is None else ReplayProvider(recording)
         self._open: dict[str, Provider] = {}
+        self._named: dict[tuple[str | None, ...], Provider] = {}
 
     async def ask(self, request: Request) -> Reply:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
@@ -44,14 +45,19 @@ class Providers:
     async def close(self) -> None:
         providers = [*self._open.values(), *([self._all] if self._all else [])]
         self._open.clear()
+        self._named.clear()
         for provider in providers:
             await provider.close()
 
     def _provider(self, model: Model) -> Provider:
-        kind = _kind(model)
-        provider = self._open.get(kind)
+        named = (model.name, model.api_base, *model.params)
+        provider = self._named.get(named)
         if provider is None:
-            provider = self._open[kind] = _make(kind)
+            kind = _kind(model)
+            provider = self._open.get(kind)
+            if provider is None:
+                provider = self._open[kind] = _make(kind)
+            self._named[named] = provider
         return provider
 
 

@@ -18,6 +18,8 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _FILTER = re.compile(r"content[_ ]filter|content[_ ](management )?policy", re.IGNORECASE)
+_INVALID = re.compile(r"validation error.*\bbody\b", re.DOTALL)
+"""FastAPI's words for a body it does not take; llama-cpp-python's server sends them with status 500."""
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
 _PASSING = {408: "timeout", 409: "unavailable", 425: "unavailable", 429: "rate-limit", 504: "timeout"}
 
@@ -42,7 +44,7 @@ def error_of(
     if status == 402 or (status == 429 and "insufficient_quota" in f"{code} {detail}"):
         hint = "this key has no credit left: add some, or use another key"
         return Refused(f"model {model} is out of quota{said}", hint=hint, status=status)
-    if status in _PASSING or status >= 500:
+    if status in _PASSING or (status >= 500 and not _INVALID.search(detail)):
         kind = _PASSING.get(status, "unavailable")
         message = f"model {model}: {kind}{said}"
         return Retryable(message, kind=kind, status=status, retry_after_s=retry_after_s)

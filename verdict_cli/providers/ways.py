@@ -14,7 +14,7 @@ Way = Literal["schema", "tool", "words"]
 
 _NEXT: dict[Way, Way] = {"schema": "tool", "tool": "words"}
 _NAMED = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)
-_REFUSALS = (400, 415, 422, 501)
+_REFUSALS = (400, 415, 422, 500, 501)
 
 
 class Ways:

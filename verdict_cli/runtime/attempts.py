@@ -35,10 +35,29 @@ async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[d
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
-    Refused, and RowError for a `validate` rule that cannot be computed.
+    Refused, and RowError for a `validate` rule that cannot be computed. What fails, but for Refused, is asked in another
+    round of attempts where ``context.again`` says so; their numbers go on.
     """
     last: VerdictError | None = None
     attempt = 0
+    while True:
+        before = len(calls)
+        try:
+            return await _round(asking, context, calls, attempt, last)
+        except Refused:
+            raise
+        except (ProviderError, ReplyError, RowError) as error:
+            last = error
+        made = len(calls) - before
+        attempt += made
+        if not made or not context.again(replace(asking.request, attempt=attempt)):
+            raise last
+
+
+async def _round(
+    asking: Asking, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
+) -> tuple[dict[str, Any], Reply]:
+    """As `answer`, from the attempt of that number on; ``last`` is how an earlier round ended."""
     for model in asking.models:
         corrections: tuple[Message, ...] = ()
         failures = 0

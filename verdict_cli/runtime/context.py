@@ -6,19 +6,25 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from verdict_cli.calls.spans import Spans
 from verdict_cli.values import Ask, Output, Request
 
 
 @dataclass
 class Context:
     """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
-    ``forget`` is told of each request whose reply could not be read, so that no cache gives it again."""
+    ``forget`` is told of each request whose reply could not be read, so that no cache gives it again; ``again`` is
+    asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given;
+    ``unit`` lasts as long as a unit at a row does, whose id it is told."""
 
     ask: Ask
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
+    again: Callable[[Request], bool] = lambda _: False
+    unit: Callable[[str], AbstractContextManager[None]] = Spans().unit
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
     pinned: dict[int, Output | None] = field(default_factory=dict)

@@ -93,7 +93,8 @@ class _Walk:
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
-            output = compute(node, self.row, self.outputs, self.previous)
+            with self.context.unit(node.id):
+                output = compute(node, self.row, self.outputs, self.previous)
         except RowError as error:
             self._failed(index, error.failure, str(error))
         else:
@@ -102,7 +103,8 @@ class _Walk:
     async def _ask(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
-            output = await ask(node, self.row, self.previous, self.context, self.calls[index])
+            with self.context.unit(node.id):
+                output = await ask(node, self.row, self.previous, self.context, self.calls[index])
         except Refused:
             raise
         except (ReplyError, ProviderError, RowError) as error:
