@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
-
-import regex
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.extractors.reading import EXPLANATION, Reading, Trouble
@@ -43,6 +42,8 @@ class Regex(Keys):
                     f"its fields are {', '.join(response.fields)}",
                 )
             if pattern not in CONSTANTS:
+                import regex
+
                 try:
                     regex.compile(pattern)
                 except regex.error as error:
@@ -94,6 +95,8 @@ def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, 
     if pattern is None:
         return lambda text, cut: text
     named = CONSTANTS.get(pattern)
+    import regex  # here, because most pipelines have no pattern; unlike `re` it can be stopped
+
     compiled = regex.compile(_NUMBER if named else pattern)
     value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
     which = "unique" if match == "unique" else (named or match)
@@ -126,8 +129,8 @@ def _found(hit: Any, text: str) -> _Found:
     inside = bool(captured) and (
         (start > 0 and _joined(text[start - 1 : start + 1]))
         or (end < len(text) and _joined(text[end - 1 : end + 1]))
-        or (captured[-1].isdigit() and regex.match(r"[.,]\d", text[end : end + 2]) is not None)
-        or (captured[0].isdigit() and regex.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
+        or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
+        or (captured[0].isdigit() and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
     )
     return _Found(captured, end, not inside)
 
@@ -142,8 +145,8 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Found], Any]:
             return found.text
         if not found.whole:
             raise ReplyError(f"{found.text!r} is only a part of a longer word or number", kind="off-scale")
-        text = found.text.replace(",", "") if regex.fullmatch(_NUMBER, found.text) else found.text
-        if whole_number and not regex.fullmatch(r"[-+]?\d+(?:\.0+)?", text):
+        text = found.text.replace(",", "") if re.fullmatch(_NUMBER, found.text) else found.text
+        if whole_number and not re.fullmatch(r"[-+]?\d+(?:\.0+)?", text):
             raise ReplyError(f"{found.text!r} is not a whole number", kind="off-scale")
         if isinstance(kind, OnScale):
             return kind.scale.read(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +68,8 @@ def _text_only(resolve: Resolve) -> Resolve:
 
 def compile_jinja(text: str, roots: tuple[str, ...], resolve: Resolve, problem: Tell) -> JinjaTemplate | None:
     """The Jinja2 prompt; None, and `problem` told, when it is not one."""
+    import secrets
+
     boundary = f"{secrets.randbits(128):039d}"
     marked = MARKER.sub(lambda marker: f"{boundary}{ROLES.index(marker[1])}", dedented(text))
     sandbox = environment(finalize=_written)
