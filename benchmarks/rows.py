@@ -49,10 +49,10 @@ def make(folder: Path, count: int) -> Path:
     return path
 
 
-def measure(folder: Path, config: Path, data: Path) -> tuple[float, float]:
+def measure(folder: Path, config: Path, data: Path, *more: str) -> tuple[float, float]:
     """Seconds and peak megabytes of one run, the process as a whole."""
     command = [sys.executable, "-m", "verdict_cli", "run", str(config), str(data)]
-    command += ["--out", str(folder / "out"), "--fresh", "--quiet"]
+    command += ["--out", str(folder / "out"), "--fresh", "--quiet", *more]
     start = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
