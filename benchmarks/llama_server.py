@@ -1,8 +1,8 @@
 """Two pipelines against a real llama.cpp server with a tiny model of random weights.
 
-    python -m venv /tmp/llama && /tmp/llama/bin/pip install gguf xllamacpp
-    python benchmarks/llama_server.py /tmp/llama/bin/python
-    python benchmarks/llama_server.py /tmp/llama/bin/python --server 'llama-server -m {model} --port {port}'
+    python -m venv VENV && VENV/bin/pip install gguf xllamacpp
+    python benchmarks/llama_server.py VENV/bin/python
+    python benchmarks/llama_server.py VENV/bin/python --server 'llama-server -m {model} --port {port}'
 
 The first argument is an interpreter that has `gguf`, and `xllamacpp` (llama.cpp's own server in a wheel) unless `--server`
 gives another command. Checks that grammar-constrained JSON and log-probabilities are read, and prints what was read.

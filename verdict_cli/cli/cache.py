@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.streams import complain, document, say
 from verdict_cli.errors import OutputError
 
@@ -26,7 +27,7 @@ def root(context: typer.Context) -> None:
 
 @app.command("info")
 def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how many replies of which model are kept, and the file's size."""
     from verdict_cli.calls.store import NAME, Kept, Store, directory

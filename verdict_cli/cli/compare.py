@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.streams import document
 from verdict_cli.errors import UsageError
 
@@ -18,7 +19,7 @@ def compare(
         list[str] | None,
         typer.Option("--by", metavar="EXPR", help="Also compare the rows of each value, e.g. source.type."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs row by row: differences with intervals and tests, and the rows that flipped.
 

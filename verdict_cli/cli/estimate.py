@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verdict_cli.cli.options import AsJson, Config, Model, Settings
 from verdict_cli.cli.streams import document
 
 if TYPE_CHECKING:
@@ -16,21 +17,17 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    config: Config,
     data: Annotated[
         str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of every unit that sets none.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
-    ] = None,
+    model: Model = None,
+    settings: Settings = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say how many calls a run will make and what they will cost, without asking any model.
 

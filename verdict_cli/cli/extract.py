@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.streams import document, visible
 from verdict_cli.errors import UsageError
 
@@ -20,7 +21,7 @@ def extract(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     with_: Annotated[str, typer.Option("--with", metavar="NAMES", help="Extractors, separated by commas.")],
     most: Annotated[int, typer.Option("--show", min=0, help="How many disagreements to show.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read a run's recorded replies again with other extractors, and show where they disagree. No model is asked.
 

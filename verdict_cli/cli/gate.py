@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli.options import AsJson
+
 
 class Undecided(StrEnum):
     """What `--inconclusive` takes: whether a gate that cannot be decided lets the run through."""
@@ -26,7 +28,7 @@ def gate(
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
     ] = Undecided.FAIL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Decide a run's gates again and rewrite its report, without asking any model.
 

@@ -8,24 +8,18 @@ from typing import Annotated, Literal
 
 import typer
 
+from verdict_cli.cli.options import AllowCode, Config, Model, Settings
 from verdict_cli.cli.streams import document
 
 
 def graph(
-    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    config: Config,
     format_: Annotated[
         Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="How to draw it.")
     ] = "tree",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of every unit that sets none.")
-    ] = None,
-    allow_code: Annotated[
-        list[Path] | None,
-        typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
-    ] = None,
+    settings: Settings = None,
+    model: Model = None,
+    allow_code: AllowCode = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Draw the graph of a pipeline: its units, how they are linked, what was cast."""

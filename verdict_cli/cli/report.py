@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli.options import AsJson
+
 
 def report(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a run's results again and rewrite its report, without asking any model."""
     from verdict_cli.cli.finish import exit_code, reported, saved_plan, show

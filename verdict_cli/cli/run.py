@@ -12,6 +12,7 @@ import typer
 
 from verdict_cli import __version__
 from verdict_cli.cli.gate import Undecided
+from verdict_cli.cli.options import AllowCode, Config, Model, Settings
 from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import JournalError, UsageError, VerdictError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    config: Config,
     data: Annotated[
         str,
         typer.Argument(
@@ -31,15 +32,8 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's directory. [default: runs/NAME-FINGERPRINT]")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of every unit that sets none.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="PATH=VALUE", help="Change a value of the file, e.g. 'pipeline[1].repeat=5'."
-        ),
-    ] = None,
+    model: Model = None,
+    settings: Settings = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
     sample: Annotated[
         int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
@@ -77,10 +71,7 @@ def run(
     formats: Annotated[
         str, typer.Option("--format", help="Formats of the results: parquet, csv, jsonl.")
     ] = "parquet",
-    allow_code: Annotated[
-        list[Path] | None,
-        typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
-    ] = None,
+    allow_code: AllowCode = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of the report.")
     ] = False,

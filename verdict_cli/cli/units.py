@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.streams import document
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def units(
     name: Annotated[str | None, typer.Argument(help="One unit type, with all its keys.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the unit types, or the keys of one."""
     from verdict_cli.units import TYPES

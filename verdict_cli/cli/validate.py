@@ -9,24 +9,18 @@ from typing import Annotated
 
 import typer
 
+from verdict_cli.cli.options import AllowCode, AsJson, Config, Model, Settings
 from verdict_cli.cli.streams import complain, document
 from verdict_cli.errors import DataError, Problem, SpecError
 
 
 def validate(
-    config: Annotated[Path, typer.Argument(help="The pipeline file.")],
+    config: Config,
     data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The model of every unit that sets none.")
-    ] = None,
-    allow_code: Annotated[
-        list[Path] | None,
-        typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    settings: Settings = None,
+    model: Model = None,
+    allow_code: AllowCode = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a pipeline file, and a dataset against it, without asking any model."""
     from verdict_cli.cli.pipeline import planned
