@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.keys import Keys, Seq, Whole
 from verdict_cli.models import ModelKey
-from verdict_cli.units import TYPES, AnyUnit, type_names
+from verdict_cli.units import TYPES, type_names
 from verdict_cli.units.argument import ArgumentUnit
 from verdict_cli.units.best_of_k import BestOfKJudgeUnit
 from verdict_cli.units.categorical import CategoricalJudgeUnit
@@ -106,8 +106,6 @@ def spelling(value: Any) -> str | None:
 
 
 _TAGS = {name: f"<{type_names(kind)[0]}>" for name, kind in TYPES.items()}
-
-UnitStep = AnyUnit | CustomStep
 
 StepKey = TypeAliasType(
     "StepKey",
