@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 LIMIT = 1000
@@ -17,7 +17,7 @@ def span(ends: Sequence[Any]) -> tuple[Any, ...]:
         step = int(rest[0]) if rest else 1
         return tuple(chr(code) for code in range(ord(first), ord(last) + 1, step))
     kind = int if all(isinstance(part, int) for part in ends) else float
-    low, width = Decimal(str(first)), Decimal(str(rest[0])) if rest else Decimal(1)
+    low, width = _exact(first), _exact(rest[0]) if rest else Fraction(1)
     return tuple(kind(low + width * place) for place in range(_count(first, last, width)))
 
 
@@ -41,12 +41,19 @@ def trouble(ends: Sequence[Any]) -> tuple[str, str] | None:
         return f"the range runs from {first!r} down to {last!r}", hint
     if count > LIMIT:
         return f"the range has {count} values, more than {LIMIT}", "use a larger step or `type: continuous`"
+    if len(set(span(ends))) < count:
+        return f"the step {step!r} is too small to tell values near {last!r} apart", "use a larger step"
     return None
 
 
 def _count(first: Any, last: Any, step: Any) -> int:
-    low, high = Decimal(str(first)), Decimal(str(last))
-    return int((high - low) / Decimal(str(step))) + 1 if high >= low else 0
+    low, high = _exact(first), _exact(last)
+    return int((high - low) / _exact(step)) + 1 if high >= low else 0
+
+
+def _exact(number: float | Fraction) -> Fraction:
+    """The number as it is written: 0.1 is one tenth."""
+    return Fraction(str(number))
 
 
 def _letters(first: str, last: str) -> bool:
