@@ -14,11 +14,22 @@ Output = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index."""
+    """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index.
+
+    ``key`` names the row by its content, wherever it stands: 32 hex digits, with ``.n`` behind for its n-th copy.
+    ``placed``: the dataset has no ``id`` column.
+    """
 
     index: int
     id: str | int
     source: Mapping[str, Any]
+    key: str = ""
+    placed: bool = False
+
+    @property
+    def lot(self) -> str | int:
+        """What seeded draws at this row depend on: its id, and where that is only its place, its content."""
+        return self.key if self.placed and self.key else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +167,8 @@ class RunFacts:
     ``status`` is ``running``, ``finished`` or ``interrupted``. ``rows`` counts the dataset's selected rows,
     ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
     ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
-    that answered, so that no reader takes their figures for a judge's.
+    that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
+    asked there, over all that stands before it.
     """
 
     name: str
@@ -182,6 +194,7 @@ class RunFacts:
     failures: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, int] = field(default_factory=dict)
     floors: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -9,10 +9,13 @@ import pytest
 from verdict_cli.calls import UnrecordedError, journalled, recorded
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.journal import Entry, Journal
+from verdict_cli.journal.entry import Key
 from verdict_cli.models import Model
 from verdict_cli.values import Alternative, Message, Reply, Request, Row, Usage
 
-REQUEST = Request(Row(3, "c", {}), "judge[1]", Model(name="m"), (Message("user", "?"),), call=1, attempt=2)
+REQUEST = Request(
+    Row(3, "c", {}, "c0ffee"), "judge[1]", Model(name="m"), (Message("user", "?"),), call=1, attempt=2
+)
 REPLY = Reply("4", logprobs=((Alternative("4", -0.1),),), usage=Usage(5, 1), cost_usd=0.5, latency_s=1.5)
 
 
@@ -20,10 +23,10 @@ class Memory:
     """A journal that forgets nothing and writes nothing."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[int, str, int, int], Entry] = {}
+        self.entries: dict[Key, Entry] = {}
 
-    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
-        return self.entries.get((row, node, call, attempt))
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
+        return self.entries.get((row, node, "", call, attempt))
 
     def append(self, entry: Entry) -> None:
         self.entries[entry.key] = entry
@@ -47,7 +50,7 @@ class Fake:
 def test_a_reply_is_kept_and_not_asked_for_again() -> None:
     memory, model = Memory(), Fake(REPLY)
     assert asyncio.run(journalled(model.ask, memory)(REQUEST)) == REPLY
-    assert list(memory.entries) == [(3, "judge[1]", 1, 2)]
+    assert list(memory.entries) == [("c0ffee", "judge[1]", "", 1, 2)]
     assert asyncio.run(journalled(model.ask, memory)(REQUEST)) == replace(REPLY, recalled=True)
     assert model.calls == 1
 

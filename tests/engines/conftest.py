@@ -12,6 +12,7 @@ import pytest
 
 from verdict_cli.data import Dataset, read_table, scan
 from verdict_cli.engines import Job, Progress, RunDirectory, Stop, run
+from verdict_cli.engines.identity import nodes
 from verdict_cli.plan import build
 from verdict_cli.providers import Recording
 from verdict_cli.spec import load
@@ -71,6 +72,7 @@ class Bench:
             started="2026-01-01T00:00:00+00:00",
             seed=seed,
             rows=found.rows,
+            nodes=nodes(plan, seed),
         )
         return Job(
             plan, dataset, found, RunDirectory(self.folder / out), start, **{"concurrency": 4, **settings}

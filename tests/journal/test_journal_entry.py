@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.journal import Entry
-from verdict_cli.journal.entry import decode, encode
+from verdict_cli.journal.entry import decode, encode, key_of
 from verdict_cli.models import Model
 from verdict_cli.values import Alternative, Call, Message, Reply, Request, Row, Usage
 
@@ -30,7 +30,7 @@ replies = st.builds(
 )
 entries = st.builds(
     Entry,
-    row=counts,
+    row=texts,
     node=texts,
     call=counts,
     attempt=counts,
@@ -39,6 +39,7 @@ entries = st.builds(
     error=texts,
     retryable=st.booleans(),
     latency_s=st.floats(0, 1e6),
+    fingerprint=texts,
 )
 
 
@@ -49,10 +50,11 @@ def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert decode(line) == entry
+    assert key_of(line) == entry.key
 
 
 def test_infinite_logprobs_stay_infinite() -> None:
-    entry = Entry(0, "judge", 0, 0, Reply("a", logprobs=((Alternative("a", -math.inf),),)))
+    entry = Entry("0", "judge", 0, 0, Reply("a", logprobs=((Alternative("a", -math.inf),),)))
     assert decode(encode(entry)) == entry
 
 
@@ -72,15 +74,16 @@ def test_infinite_logprobs_stay_infinite() -> None:
     ],
 )
 def test_other_bytes_are_no_entry(line: bytes) -> None:
-    with pytest.raises(ValueError):
-        decode(line)
+    for read in (decode, key_of):
+        with pytest.raises(ValueError):
+            read(line)
 
 
 def test_an_entry_is_named_by_its_request() -> None:
     request = Request(
-        Row(7, "x", {}), "judge[1]", Model(name="m"), (Message("user", "q"),), call=1, attempt=2
+        Row(7, "x", {}, "c0ffee.1"), "judge[1]", Model(name="m"), (Message("user", "q"),), call=1, attempt=2
     )
     call = Call(request, None, failure="timeout", error="60 s are over", latency_s=60.0)
     entry = Entry.of(call, retryable=True)
-    assert entry.key == (7, "judge[1]", 1, 2)
-    assert entry == Entry(7, "judge[1]", 1, 2, None, "timeout", "60 s are over", True, 60.0)
+    assert entry.key == ("c0ffee.1", "judge[1]", "", 1, 2)
+    assert entry == Entry("c0ffee.1", "judge[1]", 1, 2, None, "timeout", "60 s are over", True, 60.0)

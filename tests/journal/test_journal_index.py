@@ -20,7 +20,7 @@ def test_the_last_offset_of_a_digest_is_found(puts: list[tuple[int, int]]) -> No
 
 def test_it_grows_without_losing_anything() -> None:
     index = Index()
-    keys = [digest((row, "judge", 0, 0)) for row in range(5000)]
+    keys = [digest((str(row), "judge", "", 0, 0)) for row in range(5000)]
     for offset, key in enumerate(keys):
         index.put(key, offset)
     assert [index.get(key) for key in keys] == list(range(5000))
@@ -29,18 +29,19 @@ def test_it_grows_without_losing_anything() -> None:
 def test_an_entry_takes_at_most_48_bytes() -> None:
     index = Index()
     for row in range(20_000):
-        index.put(digest((row, "judge", 0, 0)), row)
-    size = index._digests.itemsize * len(index._digests) + index._places.itemsize * len(index._places)
+        index.put(digest((str(row), "judge", "", 0, 0)), row)
+    size = index._digests.itemsize * len(index._digests) + index._numbers.itemsize * len(index._numbers)
     assert size <= 48 * len(index)
 
 
 def test_every_part_of_a_key_counts() -> None:
     keys = [
-        (0, "a", 0, 0),
-        (1, "a", 0, 0),
-        (0, "b", 0, 0),
-        (0, "a", 1, 0),
-        (0, "a", 0, 1),
-        (0, "\ud800", 0, 0),
+        ("0", "a", "f", 0, 0),
+        ("1", "a", "f", 0, 0),
+        ("0", "b", "f", 0, 0),
+        ("0", "a", "g", 0, 0),
+        ("0", "a", "f", 1, 0),
+        ("0", "a", "f", 0, 1),
+        ("0", "\ud800", "f", 0, 0),
     ]
     assert len({digest(key) for key in keys}) == len(keys)

@@ -16,10 +16,10 @@ from verdict_cli.journal.entry import decode
 from verdict_cli.values import Alternative, Reply, Usage
 
 
-def entry(row: int, node: str = "judge", text: str = "four") -> Entry:
+def entry(row: object, node: str = "judge", text: str = "four") -> Entry:
     logprobs = ((Alternative("4", -0.1), Alternative("ö", -2.5)),)
     return Entry(
-        row, node, 0, 0, Reply(text, "stop", logprobs, Usage(10, 1), None, "m", 0.25), latency_s=0.25
+        str(row), node, 0, 0, Reply(text, "stop", logprobs, Usage(10, 1), None, "m", 0.25), latency_s=0.25
     )
 
 
@@ -31,17 +31,17 @@ def filled(path: Path, rows: int) -> None:
 
 def test_entries_are_recalled_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "out" / "journal.jsonl"
-    failed = Entry(3, "judge", 1, 2, None, "timeout", "too slow", retryable=True)
+    failed = Entry("3", "judge", 1, 2, None, "timeout", "too slow", retryable=True)
     with Journal.open(path) as journal:
         journal.append(entry(0))
         journal.append(failed)
         journal.append(entry(0, text="five"))
     with Journal.open(path) as journal:
         assert len(journal) == 2
-        assert journal.recall(0, "judge", 0, 0) == entry(0, text="five")
-        assert journal.recall(3, "judge", 1, 2) == failed
-        assert journal.recall(3, "judge", 1, 1) is None
-        assert journal.recall(0, "judge[0]", 0, 0) is None
+        assert journal.recall("0", "judge", 0, 0) == entry(0, text="five")
+        assert journal.recall("3", "judge", 1, 2) == failed
+        assert journal.recall("3", "judge", 1, 1) is None
+        assert journal.recall("0", "judge[0]", 0, 0) is None
 
 
 def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_line(
         complete = whole[:cut].count(b"\n")
         with Journal.open(path) as journal:
             assert path.read_bytes() == b"".join(lines[:complete])
-            assert [journal.recall(row, "judge", 0, 0) is not None for row in range(5)] == [
+            assert [journal.recall(str(row), "judge", 0, 0) is not None for row in range(5)] == [
                 row < complete for row in range(5)
             ]
             journal.append(entry(9))
@@ -96,7 +96,31 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"\0" * (len(lines[1]) - 1) + b"\n" + lines[2])
     with Journal.open(path) as journal:
-        assert [journal.recall(row, "judge", 0, 0) is not None for row in range(3)] == [True, False, True]
+        assert [journal.recall(str(row), "judge", 0, 0) is not None for row in range(3)] == [
+            True,
+            False,
+            True,
+        ]
+
+
+def test_a_line_whose_reply_is_damaged_is_no_call(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, 2)
+    path.write_bytes(path.read_bytes().replace(b'"text"', b'"test"', 1))
+    with Journal.open(path) as journal:
+        assert [journal.recall(str(row), "judge") is not None for row in range(2)] == [False, True]
+
+
+def test_a_call_is_found_only_under_the_fingerprint_of_its_node(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    for nodes in ({"judge": "a"}, {"judge": "b"}):
+        with Journal.open(path, nodes) as journal:
+            assert journal.recall("0", "judge") is None
+            journal.append(entry(0, text=nodes["judge"]))
+    for name in "ab":
+        with Journal.open(path, {"judge": name}) as journal:
+            found = journal.recall("0", "judge")
+            assert found is not None and found.reply is not None and found.reply.text == name
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
@@ -136,11 +160,11 @@ def test_settled_entries_are_on_disk_and_synced(tmp_path: Path, monkeypatch: pyt
             monkeypatch.setattr(os, "fsync", counted)
             for row in range(3):
                 journal.append(entry(row))
-                assert journal.recall(row, "judge", 0, 0) is None
+                assert journal.recall(str(row), "judge", 0, 0) is None
                 await journal.settle()
                 assert sizes[-1] == path.stat().st_size
                 assert len(path.read_bytes().splitlines()) == row + 1
-                assert journal.recall(row, "judge", 0, 0) == entry(row)
+                assert journal.recall(str(row), "judge", 0, 0) == entry(row)
             await journal.settle()
         assert len(sizes) == 3
 
@@ -160,7 +184,7 @@ def test_entries_of_an_earlier_run_are_told_from_those_of_this_one(tmp_path: Pat
     with Journal.open(path) as journal:
         journal.append(entry(1))
         journal.append(entry(2))
-        assert [journal.earlier(row, "judge") for row in range(4)] == [True, False, False, False]
+        assert [journal.earlier(str(row), "judge") for row in range(4)] == [True, False, False, False]
 
 
 def test_many_who_settle_share_few_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +194,7 @@ def test_many_who_settle_share_few_syncs(tmp_path: Path, monkeypatch: pytest.Mon
     async def one(journal: Journal, row: int) -> None:
         journal.append(entry(row))
         await journal.settle()
-        assert journal.recall(row, "judge", 0, 0) == entry(row)
+        assert journal.recall(str(row), "judge", 0, 0) == entry(row)
 
     async def run() -> None:
         with Journal.open(path) as journal:
@@ -230,7 +254,7 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
     asyncio.run(run())
     with Journal.open(path) as journal:
         assert len(journal) == 1
-        assert journal.recall(0, "judge", 0, 0) == entry(0)
+        assert journal.recall("0", "judge", 0, 0) == entry(0)
 
 
 def test_a_directory_in_its_place_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from verdict_cli import __version__
 from verdict_cli.api.threads import aside
 from verdict_cli.data import locate, read_table, scan
 from verdict_cli.engines import Job, RunDirectory, Stop, run
-from verdict_cli.engines.identity import fingerprint, starting
+from verdict_cli.engines.changed import Changed
+from verdict_cli.engines.identity import fingerprint, nodes, starting
 from verdict_cli.engines.ready import check_models, recording
 from verdict_cli.engines.ready import dataset as ready
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
@@ -32,6 +33,7 @@ class Wanted:
     concurrency: int
     limit: int | None
     seed: int
+    update: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("concurrency", self.concurrency), ("limit", self.limit)):
@@ -49,21 +51,21 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
         dataset = ready(plan, rows)
         facts = scan(dataset, limit=wanted.limit, seed=wanted.seed)
         directory = RunDirectory(wanted.out or Path(spare) / "run")
-        spec = fingerprint(plan, wanted.seed, wanted.replay)
-        earlier = _earlier(plan, directory, spec, facts.fingerprint)
-        if earlier is None or earlier.status != "finished":
-            start = RunFacts(
-                name=plan.name,
-                status="running",
-                config="Python",
-                dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
-                spec_fingerprint=spec,
-                data_fingerprint=facts.fingerprint,
-                version=__version__,
-                started="",
-                seed=wanted.seed,
-                rows=facts.rows,
-            )
+        start = RunFacts(
+            name=plan.name,
+            status="running",
+            config="Python",
+            dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
+            spec_fingerprint=fingerprint(plan, wanted.seed, wanted.replay),
+            data_fingerprint=facts.fingerprint,
+            version=__version__,
+            started="",
+            seed=wanted.seed,
+            rows=facts.rows,
+            nodes=nodes(plan, wanted.seed),
+        )
+        earlier, changed = _earlier(plan, directory, start, update=wanted.update)
+        if earlier is None or changed is not None or earlier.status != "finished":
             directory.prepare()
             job = Job(
                 plan,
@@ -73,6 +75,7 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
                 starting(start, earlier),
                 concurrency=wanted.concurrency,
                 recording=recorded,
+                update=wanted.update,
             )
             aside(lambda: run(job, Stop(), lambda progress: None))
         return _table(directory.results)
@@ -127,10 +130,12 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} {value!r:.80}")
 
 
-def _earlier(plan: Plan, directory: RunDirectory, spec: str, data: str) -> RunFacts | None:
-    """The facts of the same run, None for a new directory. JournalError when it is another's, or cannot be told."""
+def _earlier(
+    plan: Plan, directory: RunDirectory, start: RunFacts, *, update: bool
+) -> tuple[RunFacts | None, Changed | None]:
+    """As `RunDirectory.belongs_to`; JournalError too when it cannot be told whether it is the same run."""
     if directory.facts() is None:
-        return None
+        return None, None
     for node in plan.nodes:
         for code in node.code:
             if not code.traceable:
@@ -140,9 +145,10 @@ def _earlier(plan: Plan, directory: RunDirectory, spec: str, data: str) -> RunFa
                     hint="define the function in a file or a notebook, or choose another `out`",
                 )
     try:
-        return directory.belongs_to(spec, data)
+        return directory.belongs_to(plan, start, update=update)
     except JournalError as error:
-        raise JournalError(error.message, hint="choose another `out`, or remove that directory") from None
+        hint = "`update=True` keeps that run and asks only what changed; or choose another `out`, or remove that directory"
+        raise JournalError(error.message, hint=hint) from None
 
 
 def _table(path: Path) -> pandas.DataFrame:

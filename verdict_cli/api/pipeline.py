@@ -211,15 +211,17 @@ class Pipeline:
         concurrency: int = 64,
         limit: int | None = None,
         seed: int = 0,
+        update: bool = False,
     ) -> pandas.DataFrame:
         """The scored table, one row a row of the data, with the columns of `results.parquet`.
 
         `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
-        and goes on with an unfinished one. A failed row has `status` "failed" and its failure in columns of its own.
+        and goes on with an unfinished one; with `update` also when the pipeline or the data have changed since: units
+        that ask otherwise than they did, and rows that are new, are asked. A failed row has `status` "failed" and its failure in columns of its own.
         """
         from verdict_cli.api.dataset import Wanted, judged_table
 
-        wanted = Wanted(None if out is None else Path(out), _path(replay), concurrency, limit, seed)
+        wanted = Wanted(None if out is None else Path(out), _path(replay), concurrency, limit, seed, update)
         return judged_table(self.plan(model), data, wanted)
 
     def _plan(self, model: ModelLike | None) -> Built:

@@ -15,7 +15,7 @@ from verdict_cli.values import Ask, Call, Reply, Request
 class Keeper(Protocol):
     """The part of a journal that calls need: finding an entry, and keeping one."""
 
-    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None: ...
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> Entry | None: ...
 
     def append(self, entry: Entry) -> None: ...
 
@@ -37,12 +37,12 @@ def journalled(ask: Ask, journal: Keeper, *, as_recorded: bool = False) -> Ask:
 
     def _is_last(request: Request) -> bool:
         """Whether no later attempt at this call was kept: a failure that a later attempt mended is past."""
-        return journal.recall(request.row.index, request.node, request.call, request.attempt + 1) is None
+        return journal.recall(request.row.key, request.node, request.call, request.attempt + 1) is None
 
     async def ask_once(request: Request) -> Reply:
         if is_local(request.model.name):
             return await ask(request)
-        entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
+        entry = journal.recall(request.row.key, request.node, request.call, request.attempt)
         kept = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
         if (
             entry is not None
@@ -72,7 +72,7 @@ def recorded(ask: Ask, journal: Keeper) -> Ask:
 
     async def ask_if_recorded(request: Request) -> Reply:
         if not is_local(request.model.name):
-            entry = journal.recall(request.row.index, request.node, request.call, request.attempt)
+            entry = journal.recall(request.row.key, request.node, request.call, request.attempt)
             if entry is None:
                 raise UnrecordedError(f"the journal has no such call of {request.node}")
         return await ask(request)

@@ -18,6 +18,7 @@ from verdict_cli.errors import JournalError, UsageError, VerdictError
 
 if TYPE_CHECKING:
     from verdict_cli.engines import Job, Stop
+    from verdict_cli.engines.changed import Changed
     from verdict_cli.values import RunFacts
 
 
@@ -52,6 +53,14 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
     ] = False,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="With --out: go on with its run although the pipeline or the dataset has changed. Units that ask "
+            "otherwise than they did, and those behind them, are asked again; rows that it has not are asked.",
+        ),
+    ] = False,
     budget: Annotated[
         float | None,
         typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
@@ -83,6 +92,7 @@ def run(
     """Judge every row of a dataset and report the figures.
 
     The same command on an unfinished directory goes on where it stopped; calls that were answered are not made again.
+    Another pipeline or dataset on it is refused, unless --update is given.
 
     Example: verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical
     """
@@ -90,6 +100,13 @@ def run(
     if fresh and retry_failed:
         raise UsageError(
             "--fresh leaves nothing that --retry-failed could ask again", hint="give one of them"
+        )
+    if update and (fresh or out is None):
+        raise UsageError(
+            "--fresh discards the run that --update would keep"
+            if fresh
+            else "--update needs the directory of the run that it goes on with",
+            hint="give one of them" if fresh else "give its --out",
         )
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
@@ -99,7 +116,7 @@ def run(
     from verdict_cli.cli.trace import traced
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
-    from verdict_cli.engines.identity import directory, fingerprint, recorded_file, starting
+    from verdict_cli.engines.identity import directory, fingerprint, nodes, recorded_file, starting
     from verdict_cli.engines.ready import check_models, recording
     from verdict_cli.values import RunFacts
 
@@ -127,14 +144,20 @@ def run(
             seed=seed,
             rows=found.rows,
             skipped_bad_rows=found.skipped,
+            nodes=nodes(plan, seed),
         )
         place = directory(out, facts)
         if replay is not None and recorded_file(replay).resolve() == place.calls.resolve():
             raise UsageError(f"{place.path} holds the recording itself", hint="choose another --out")
-        earlier = None if fresh else place.belongs_to(facts.spec_fingerprint, facts.data_fingerprint)
+        earlier, changed = (None, None) if fresh else place.belongs_to(plan, facts, update=update)
         if earlier is not None:
-            _tell(f"{place.path}: {_going_on(earlier, retry_failed=retry_failed)}", quiet=quiet)
-        if earlier is not None and earlier.status == "finished" and not (retry_failed and earlier.failed):
+            _tell(f"{place.path}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=quiet)
+        if (
+            earlier is not None
+            and earlier.status == "finished"
+            and changed is None
+            and not (retry_failed and earlier.failed)
+        ):
             place.write_spec(plan)
             done = earlier
         else:
@@ -153,6 +176,7 @@ def run(
                 store,
                 fresh=fresh,
                 retry_failed=retry_failed,
+                update=update,
                 spans=spans,
             )
             done = _carried_out(job, stop, quiet=quiet)
@@ -189,8 +213,10 @@ def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
     return facts
 
 
-def _going_on(earlier: RunFacts, *, retry_failed: bool) -> str:
+def _going_on(earlier: RunFacts, changed: Changed | None, *, retry_failed: bool) -> str:
     """What the command does on a directory that holds its run."""
+    if changed is not None:
+        return f"the update {changed.work()}"
     if earlier.status != "finished":
         return "going on where it stopped"
     if not retry_failed:

@@ -4,6 +4,7 @@
 `ParquetTable` writes, `read_table` reads back, `export` turns a finished table into CSV or JSONL.
 """
 
+from verdict_cli.data.content import content_key
 from verdict_cli.data.dataset import Dataset, Facts, Selection
 from verdict_cli.data.export import export
 from verdict_cli.data.files import ENDINGS, locate
@@ -20,6 +21,7 @@ __all__ = [
     "Kind",
     "ParquetTable",
     "Selection",
+    "content_key",
     "export",
     "locate",
     "read_table",

@@ -10,6 +10,7 @@ from typing import Any
 
 from verdict_cli.data import json_array, jsonl, parquet, separated
 from verdict_cli.data.columns import lacking, renamed
+from verdict_cli.data.content import content_key
 from verdict_cli.data.dataset import Dataset, Facts, Selection
 from verdict_cli.data.files import format_of
 from verdict_cli.data.fingerprint import fingerprint
@@ -60,14 +61,14 @@ def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = Non
 
 
 def rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
-    """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`.
+    """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`. Equal rows share a key.
 
     A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     taken = 0
     wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for row in _each(dataset):
+    for row in _each(dataset, keyed=True):
         if row is None or isinstance(row, Problem):
             continue
         if wanted is None:
@@ -82,7 +83,7 @@ def rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
             return
 
 
-def _each(dataset: Dataset) -> Iterator[Row | Problem | None]:
+def _each(dataset: Dataset, *, keyed: bool = False) -> Iterator[Row | Problem | None]:
     """One item for each data row: the row, None where ``where`` drops it, or the problem of a bad row to skip."""
     index = 0
     for path in dataset.files:
@@ -92,7 +93,7 @@ def _each(dataset: Dataset) -> Iterator[Row | Problem | None]:
             if absent:
                 raise DataError(absent.at(str(path), 1, 0, ""))
         for place, record in source.records(path):
-            item = record if isinstance(record, Problem) else _row(dataset, index, record)
+            item = record if isinstance(record, Problem) else _row(dataset, index, record, keyed=keyed)
             index += 1
             if isinstance(item, Problem):
                 line = source.line_of(path, place) if source.line_of else place
@@ -102,7 +103,7 @@ def _each(dataset: Dataset) -> Iterator[Row | Problem | None]:
             yield item
 
 
-def _row(dataset: Dataset, index: int, values: dict[str, Any]) -> Row | Problem | None:
+def _row(dataset: Dataset, index: int, values: dict[str, Any], *, keyed: bool) -> Row | Problem | None:
     absent = lacking(dataset, values)
     if absent:
         return absent
@@ -117,14 +118,15 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any]) -> Row | Problem 
             return None
     except VerdictError as error:
         return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
+    key = content_key(values) if keyed else ""
     if dataset.id is None:
-        return Row(index, index, source)
+        return Row(index, index, source, key, placed=True)
     identity = source[dataset.id]
     if isinstance(identity, bool) or not isinstance(identity, str | int):
         return Problem(
             "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
         )
-    return Row(index, identity, source)
+    return Row(index, identity, source, key)
 
 
 def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from verdict_cli.engines.changed import Changed, changed
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.plan import Plan
 from verdict_cli.plan.written import as_yaml
@@ -68,21 +69,23 @@ class RunDirectory:
         known: dict[str, Any] = {key: value for key, value in found.items() if key in _FIELDS}
         return RunFacts(**known | {"floors": tuple(known.get("floors", ()))})
 
-    def belongs_to(self, spec_fingerprint: str, data_fingerprint: str) -> RunFacts | None:
-        """The earlier facts of the same run, None for a new directory. JournalError when it is another run's."""
+    def belongs_to(
+        self, plan: Plan, now: RunFacts, *, update: bool = False
+    ) -> tuple[RunFacts | None, Changed | None]:
+        """The facts of the run that is there, None in a new directory, and how this one differs from it.
+
+        JournalError when it differs, unless it is to be updated.
+        """
         found = self.facts()
         if found is None:
-            return None
-        for what, was, now in (
-            ("pipeline", found.spec_fingerprint, spec_fingerprint),
-            ("dataset", found.data_fingerprint, data_fingerprint),
-        ):
-            if was != now:
-                raise JournalError(
-                    f"{self.path} holds a run of another {what} ({was[:12]}…, this one is {now[:12]}…)",
-                    hint="choose another --out, or give --fresh to discard that run",
-                )
-        return found
+            return None, None
+        difference = changed(plan, found, now)
+        if difference is not None and not update:
+            raise JournalError(
+                difference.refusal(self.path),
+                hint=f"--update keeps that run and {difference.work()}; or choose another --out, or --fresh to discard it",
+            )
+        return found, difference
 
     def discard(self) -> None:
         """Removes what an earlier run left behind; files of any other name stay."""

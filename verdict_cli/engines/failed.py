@@ -45,4 +45,4 @@ class Failed:
 
 def went_on(journal: Journal, request: Request) -> bool:
     """Whether an earlier run made that attempt."""
-    return journal.earlier(request.row.index, request.node, request.call, request.attempt)
+    return journal.earlier(request.row.key, request.node, request.call, request.attempt)

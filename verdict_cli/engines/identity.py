@@ -22,6 +22,14 @@ def fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
     return hashlib.blake2b(f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16).hexdigest()
 
 
+def nodes(plan: Plan, seed: int) -> dict[str, str]:
+    """Node -> 16 hex digits over what is asked there: its fingerprint in the plan, and the seed."""
+    return {
+        node.id: hashlib.blake2b(f"{node.fingerprint}|{seed}".encode(), digest_size=8).hexdigest()
+        for node in plan.nodes
+    }
+
+
 def recorded_file(replay: Path) -> Path:
     """The file behind `--replay`: a run's calls, or the path itself."""
     return replay / CALLS if replay.is_dir() else replay

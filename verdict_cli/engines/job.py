@@ -28,6 +28,7 @@ class Job:
     store: Store | None = None
     fresh: bool = False
     retry_failed: bool = False
+    update: bool = False
     spans: Spans = field(default_factory=Spans)
 
 

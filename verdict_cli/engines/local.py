@@ -14,7 +14,7 @@ from verdict_cli.engines.guard import HaltedError, Spending, guarded, remembered
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.tally import Progress, Tally
 from verdict_cli.errors import VerdictError
-from verdict_cli.journal import Journal
+from verdict_cli.journal import Journal, told_apart
 from verdict_cli.providers import Providers
 from verdict_cli.runtime import Context, run_pinned, run_row
 from verdict_cli.values import Ask, Reply, Request, Result, Row, RunFacts
@@ -55,7 +55,7 @@ class _Run:
         self.gates = Gates(job.concurrency)
         self.failed: Failed | None = None
         self.forget: Callable[[Request], None] = lambda _: None
-        self.reader: Iterator[tuple[int, Row]] = enumerate(rows(job.dataset, job.data.selection))
+        self.reader: Iterator[tuple[int, Row]] = enumerate(told_apart(rows(job.dataset, job.data.selection)))
         self.window = asyncio.Semaphore(max(4 * job.concurrency, 1000))
         self.finished: list[tuple[int, Result]] = []
         self.news = asyncio.Event()
@@ -67,7 +67,7 @@ class _Run:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
         providers = Providers(job.recording)
-        self.journal = Journal.open(job.directory.journal, fresh=job.fresh)
+        self.journal = Journal.open(job.directory.journal, job.start.nodes, fresh=job.fresh)
         self.halt = self.stop.bind()
         try:
             self._claim()
@@ -90,10 +90,11 @@ class _Run:
     def _claim(self) -> None:
         """Puts the run's name on its directory, which the journal's lock has made this process's alone."""
         directory, start = self.job.directory, self.job.start
-        if self.job.fresh:
+        if (
+            self.job.fresh
+            or directory.belongs_to(self.job.plan, start, update=self.job.update)[1] is not None
+        ):
             directory.discard()
-        else:
-            directory.belongs_to(start.spec_fingerprint, start.data_fingerprint)
         directory.write_facts(start)
         directory.write_spec(self.job.plan)
 

@@ -95,7 +95,7 @@ class SampleScore(_TokenExtractor):
         ((name, kind),) = response.fields.items()
 
         def draw(found: dict[Any, float], request: Request) -> Any:
-            key = f"{request.seed}|{request.row.id}|{request.node}|{request.call}|{request.attempt}"
+            key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
             seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
             return random.Random(seed).choices(list(found), weights=list(found.values()))[0]
 

@@ -11,18 +11,19 @@ import orjson
 
 from verdict_cli.values import Alternative, Call, Reply, Usage
 
-Key = tuple[int, str, int, int]
-"""Row, node, call, attempt."""
+Key = tuple[str, str, str, int, int]
+"""The row's key, the node, its fingerprint, call, attempt: content alone, wherever the row and the line stand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A call's reply, or the kind (``failure``) and the words (``error``) of why there is none.
 
-    Both are there for a reply that was paid for although it is none: empty, refused or cut off.
+    Both are there for a reply that was paid for although it is none: empty, refused or cut off. ``row`` is the row's
+    key; ``fingerprint`` says what the node asked, which the journal fills in.
     """
 
-    row: int
+    row: str
     node: str
     call: int
     attempt: int
@@ -31,13 +32,14 @@ class Entry:
     error: str = ""
     retryable: bool = False
     latency_s: float = 0.0
+    fingerprint: str = ""
 
     @classmethod
     def of(cls, call: Call, *, retryable: bool = False) -> Entry:
         """The entry of a call; ``retryable``: its failure may pass."""
         request = call.request
         return cls(
-            request.row.index,
+            request.row.key,
             request.node,
             request.call,
             request.attempt,
@@ -51,7 +53,7 @@ class Entry:
     @property
     def key(self) -> Key:
         """What names the call."""
-        return self.row, self.node, self.call, self.attempt
+        return self.row, self.node, self.fingerprint, self.call, self.attempt
 
 
 def encode(entry: Entry) -> bytes:
@@ -62,6 +64,7 @@ def encode(entry: Entry) -> bytes:
     fields: dict[str, Any] = {
         "row": entry.row,
         "node": entry.node,
+        "fingerprint": entry.fingerprint,
         "call": entry.call,
         "attempt": entry.attempt,
         "latency": entry.latency_s,
@@ -93,9 +96,22 @@ def decode(line: bytes) -> Entry:
             fields.get("error", ""),
             fields.get("retryable", False),
             fields["latency"],
+            fields["fingerprint"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("this line is not a journal's") from error
+
+
+def key_of(line: bytes) -> Key:
+    """The key of the entry that the line keeps, which is not read further. Raises ValueError for any other bytes."""
+    try:
+        fields = _parsed(line)
+        key = fields["row"], fields["node"], fields["fingerprint"], fields["call"], fields["attempt"]
+        if "latency" not in fields or not isinstance(key[0], str):
+            raise ValueError("this line is not a journal's")
+    except (KeyError, TypeError) as error:
+        raise ValueError("this line is not a journal's") from error
+    return key
 
 
 def _parsed(line: bytes) -> Any:

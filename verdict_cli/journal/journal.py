@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from verdict_cli.errors import JournalError, OutputError
-from verdict_cli.journal.entry import Entry, decode, encode
+from verdict_cli.journal.entry import Entry, Key, decode, encode, key_of
 from verdict_cli.journal.index import Index, digest
 from verdict_cli.journal.lock import lock
 
@@ -17,12 +19,14 @@ from verdict_cli.journal.lock import lock
 class Journal:
     """Entries appended to a file, one JSON line each, and found again by their key.
 
+    ``nodes`` is node -> fingerprint: an entry is kept under its node's fingerprint, and found under that alone, so that
+    a node that asks otherwise than it did finds none of its former calls, and finds them again when it asks as before.
     ``append``, ``recall`` and ``settle`` are for one thread, that of the event loop. The file is locked for
     one writer as long as the journal is open.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path, self._descriptor = path, descriptor
+    def __init__(self, path: Path, descriptor: int, nodes: Mapping[str, str]) -> None:
+        self._path, self._descriptor, self._nodes = path, descriptor, nodes
         self._reader = path.open("rb")
         self._index = Index()
         self._end = self._on_disk = self._earlier = 0
@@ -31,7 +35,7 @@ class Journal:
         self._broken: OutputError | None = None
 
     @classmethod
-    def open(cls, path: Path, *, fresh: bool = False) -> Journal:
+    def open(cls, path: Path, nodes: Mapping[str, str] | None = None, *, fresh: bool = False) -> Journal:
         """The journal at ``path``, made if it is not there (readable by its owner only); ``fresh`` empties it.
 
         Whatever stands behind the last complete entry is cut off: what a crash left unfinished. Raises
@@ -52,7 +56,7 @@ class Journal:
                     _keep_name(path)
                 if fresh:
                     os.ftruncate(descriptor, 0)
-                journal = cls(path, descriptor)
+                journal = cls(path, descriptor, nodes or {})
                 journal._read()
             except BaseException:
                 if journal:
@@ -67,19 +71,22 @@ class Journal:
         """The number of calls that are kept."""
         return len(self._index)
 
-    def recall(self, row: int, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
-        """The last entry of that key that is on disk, None where there is none."""
-        key = (row, node, call, attempt)
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
+        """The last entry of that key that is on disk, None where there is none. ``row`` is the row's key."""
+        key = self._key(row, node, call, attempt)
         offset = self._index.get(digest(key))
         if offset is None or offset >= self._on_disk:
             return None
         self._reader.seek(offset)
-        entry = decode(self._reader.readline())
+        try:
+            entry = decode(self._reader.readline())
+        except ValueError:
+            return None
         return entry if entry.key == key else None
 
-    def earlier(self, row: int, node: str, call: int = 0, attempt: int = 0) -> bool:
+    def earlier(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
         """Whether the last entry of that key was there when the journal was opened."""
-        offset = self._index.get(digest((row, node, call, attempt)))
+        offset = self._index.get(digest(self._key(row, node, call, attempt)))
         return offset is not None and offset < self._earlier
 
     def append(self, entry: Entry) -> None:
@@ -89,6 +96,7 @@ class Journal:
         """
         if self._broken:
             return
+        entry = replace(entry, fingerprint=self._nodes.get(entry.node, ""))
         line = memoryview(encode(entry))
         size = len(line)
         try:
@@ -131,6 +139,9 @@ class Journal:
     ) -> None:
         self.close()
 
+    def _key(self, row: str, node: str, call: int, attempt: int) -> Key:
+        return row, node, self._nodes.get(node, ""), call, attempt
+
     async def _sync_in_thread(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
 
@@ -153,10 +164,10 @@ class Journal:
             if not line.endswith(b"\n"):
                 break
             try:
-                entry = decode(line)
+                key = key_of(line)
             except ValueError:
                 continue
-            self._index.put(digest(entry.key), start)
+            self._index.put(digest(key), start)
             end = offset
         os.ftruncate(self._descriptor, end)
         os.lseek(self._descriptor, end, os.SEEK_SET)

@@ -9,7 +9,7 @@ from itertools import islice
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.fields import FieldType
 from verdict_cli.plan.compile import compile_node
-from verdict_cli.plan.fingerprint import fingerprint
+from verdict_cli.plan.fingerprint import fingerprints
 from verdict_cli.plan.ids import ids
 from verdict_cli.plan.measured import check_evaluations
 from verdict_cli.plan.node import Node, Plan, Used
@@ -69,9 +69,11 @@ class _Build:
             raise SpecError(in_order(self.problems))
         self._warn_unused(nodes, seats)
         data = resolved(self.names)
+        placed = [one for one in seats if isinstance(one, Seat)]
+        whole, each = fingerprints(self.names, placed, nodes, last)
         plan = Plan(
             name=self.spec.file.name,
-            nodes=nodes,
+            nodes=tuple(replace(node, fingerprint=one) for node, one in zip(nodes, each, strict=True)),
             outputs=last,
             columns=tuple(self.columns.values()),
             row_types=types,
@@ -80,7 +82,7 @@ class _Build:
             gates=self.spec.file.gates,
             published=tables,
             resolved=data,
-            fingerprint=fingerprint(self.names, [one for one in seats if isinstance(one, Seat)], nodes, last),
+            fingerprint=whole,
         )
         return Built(plan, tuple(in_order(self.warnings)))
 

@@ -1,4 +1,4 @@
-"""What decides what the models are asked, as 32 hex digits: the same for a pipeline however it is spelled."""
+"""What decides what the models are asked, as hex digits: the same for a pipeline however it is spelled."""
 
 from __future__ import annotations
 
@@ -22,26 +22,43 @@ _ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response"
 """Keys whose spelling may differ although they mean the same."""
 
 
-def fingerprint(
+_ROWS = ("id", "columns", "schema")
+"""Keys of the dataset that decide what a row's values are; `where` only leaves rows out."""
+
+
+def fingerprints(
     names: Namespace, seats: Sequence[Seat], nodes: Sequence[Node], outputs: Sequence[int]
-) -> str:
-    """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links.
+) -> tuple[str, tuple[str, ...]]:
+    """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links; and for each
+    node 16 over what decides what is asked there: the unit, how columns are read, and its parents' fingerprints.
 
     Names of scales, models, blocks and custom types, the layout of prompts, and how models are reached do not
     count. A Python function counts by its source.
     """
     known: dict[tuple[int, int], Any] = {}
-    units = []
+    digests: dict[tuple[int, int], str] = {}
+    units: list[Any] = []
+    each: list[str] = []
+    dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
+    read = _digest({key: dataset[key] for key in _ROWS if key in dataset}, 16)
     for seat, node in zip(seats, nodes, strict=True):
         key = (id(seat.unit), id(seat.names))
         if key not in known:
             known[key] = _unit(seat)
-        units.append(
-            [node.id, node.parents, node.pinned, _models(node), known[key], [code.text for code in node.code]]
-        )
-    dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
+            digests[key] = _digest(known[key], 16)
+        code = [one.text for one in node.code]
+        models = _models(node)
+        units.append([node.id, node.parents, node.pinned, models, known[key], code])
+        before = [each[parent] for parent in node.parents]
+        each.append(_digest([node.id, before, node.pinned, models, digests[key], code, read], 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
-    return hashlib.blake2b(json.dumps(_canonical(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
+    return _digest(whole, 16), tuple(each)
+
+
+def _digest(value: Any, size: int) -> str:
+    return hashlib.blake2b(
+        json.dumps(_canonical(value), sort_keys=True).encode(), digest_size=size
+    ).hexdigest()
 
 
 def _unit(seat: Seat) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class Pooled:
 @dataclass(frozen=True)
 class Node:
     """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
-    functions in it."""
+    functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it."""
 
     id: str
     name: str
@@ -113,6 +113,7 @@ class Node:
     output: Record
     pinned: bool
     code: tuple[Code, ...] = ()
+    fingerprint: str = ""
 
     @property
     def skips(self) -> bool:

@@ -30,6 +30,6 @@ class Context:
     pinned: dict[int, Output | None] = field(default_factory=dict)
 
 
-def draw(seed: int, row_id: str | int, node: str) -> int:
+def draw(seed: int, lot: str | int, node: str) -> int:
     """A number of 64 bits that depends on these three alone, on every machine and in every process."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}|{row_id}|{node}".encode(), digest_size=8).digest())
+    return int.from_bytes(hashlib.blake2b(f"{seed}|{lot}|{node}".encode(), digest_size=8).digest())

@@ -51,7 +51,7 @@ async def ask(
     values["input"] = given
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.arrangements(draw(context.seed, row.id, node.id))
+    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id))
     errand = _Errand(node, work, row, context, calls)
     responses = []
     for place, arrangement in enumerate(arrangements):

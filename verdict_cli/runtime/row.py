@@ -12,7 +12,7 @@ from verdict_cli.runtime.context import Context
 from verdict_cli.runtime.node import ask, compute
 from verdict_cli.values import Call, Failure, Output, Result, Row
 
-PINNED_ROW = Row(-1, "pinned", {})
+PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
 
 

@@ -1,0 +1,57 @@
+"""A node's fingerprint covers what is asked there and everything before it, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TEXT = """verdict: 1
+name: x
+model: {name: m, temperature: 0}
+dataset: {where: "source.n != 1", id: n}
+evaluate: {a: {value: nodes.last.score}}
+pipeline:
+- {unit: CoTUnit, name: think, prompt: 'Think of {source.text}'}
+- layer:
+  - {unit: JudgeUnit, name: left, prompt: 'Rate {previous.thinking}', scale: {range: [1, 5]}}
+  - {unit: JudgeUnit, name: right, prompt: 'Weigh {previous.thinking}', extract: argmax_score}
+- {unit: MeanPoolUnit, name: mean}
+- {unit: JudgeUnit, name: last, prompt: 'Rate {previous.score}'}
+"""
+ALL = {"think", "left", "right", "mean", "last"}
+
+
+@pytest.mark.parametrize(
+    ("change", "differ"),
+    [
+        ("description=words", set()),
+        ("evaluate={b: {value: nodes.left.score}}", set()),
+        ("gates=[{metric: run.calls, max: 9}]", set()),
+        ("name=other", set()),
+        ('dataset.where="source.n != 2"', set()),
+        ("model.timeout=9", set()),
+        ("dataset.id=m", ALL),
+        ("dataset.columns={text: words}", ALL),
+        ("model.temperature=1", ALL),
+        ("pipeline[0].prompt=Ponder {source.text}", ALL),
+        ("pipeline[1].layer[0].scale.range=[1, 7]", {"left", "mean", "last"}),
+        ("pipeline[1].layer[1].extract=weighted_summed_score", {"right", "mean", "last"}),
+        ("pipeline[1].layer[1].model={name: n}", {"right", "mean", "last"}),
+        ("pipeline[2].weights=[1, 2]", {"mean", "last"}),
+        ("pipeline[3].validate=[output.score > 1]", {"last"}),
+        ("pipeline[3].name=final", {"final"}),
+    ],
+)
+def test_a_change_reaches_its_node_and_what_depends_on_it(plan: Any, change: str, differ: set[str]) -> None:
+    before = {node.id: node.fingerprint for node in plan(TEXT).plan.nodes}
+    settings = (change, "evaluate={}") if "name" in change else (change,)
+    after = {node.id: node.fingerprint for node in plan(TEXT, settings=settings).plan.nodes}
+    assert {name for name, found in after.items() if before.get(name) != found} == differ
+
+
+def test_copies_of_a_unit_have_fingerprints_of_their_own(plan: Any) -> None:
+    nodes = plan(
+        "pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]"
+    ).plan.nodes
+    assert len({node.fingerprint for node in nodes}) == len(nodes) == 4
