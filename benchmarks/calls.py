@@ -46,7 +46,7 @@ CASES = (
 )
 
 
-def serve() -> tuple[subprocess.Popen[bytes], str]:
+def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
     """The server and its base URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -54,7 +54,7 @@ def serve() -> tuple[subprocess.Popen[bytes], str]:
     script = SHARED / "bench" / "mock_openai.py"
     if not script.is_file():
         raise SystemExit(f"there is no {script.name} in the shared folder; set VERDICT_SHARED")
-    command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(int(LATENCY_S * 1000))]
+    command = [sys.executable, str(script), "--port", str(port), "--latency-ms", str(int(latency_s * 1000))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:
@@ -79,8 +79,8 @@ def main(repetitions: int) -> None:
                 config.write_text(text, encoding="utf-8")
                 more = ("--no-cache", "--concurrency", str(concurrency))
                 runs = [measure(folder, config, make(folder, rows), *more) for _ in range(repetitions)]
-                seconds = statistics.median(each for each, _ in runs)
-                peak = statistics.median(each for _, each in runs)
+                seconds = statistics.median(each.seconds for each in runs)
+                peak = statistics.median(each.peak_mb for each in runs)
                 bound = rows * calls * LATENCY_S / concurrency
                 print(
                     f"| {label} | {rows:,} | {concurrency} | {bound:.2f} | {seconds:.2f} | {seconds / bound:.2f} | {peak:.0f} |"

@@ -1,9 +1,11 @@
-"""Rows a second and peak memory of `verdict run` at two sizes of the same dataset.
+"""Rows a second and peak memory of `verdict run` at several sizes of the same dataset.
 
-    python benchmarks/rows.py [REPETITIONS]
+    python benchmarks/rows.py [ROWS …]
 
-One JudgeUnit on the embedded model `baseline/lexical`: what is measured is reading, planning, running and writing, not a
-model. The data is made in a temporary folder. Prints a Markdown table of medians, and the ratio of the peak memories.
+One JudgeUnit on the embedded model `baseline/lexical`: what is measured is reading, planning, running, writing, measuring
+and reporting, not a model. Two evaluations: labels with two groups, and numbers of which nearly every row has its own, so
+that intervals are resampled over all rows, in clusters. The data is made in a temporary folder. Prints a Markdown table;
+up to 100,000 rows the medians of three runs.
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any, NamedTuple
 
-SIZES = (10_000, 100_000)
+KB = 2**20 if sys.platform == "darwin" else 2**10
+"""What is a megabyte in the unit of `ru_maxrss`."""
+SIZES = (10_000, 100_000, 1_000_000)
 WORDS = "the answer covers what was asked and leaves nothing out though some of it is hard to follow"
 PIPELINE = """verdict: 1
 name: rows
@@ -31,7 +38,20 @@ pipeline:
       Question: {source.question}
       Answer: {source.answer}
       Rate the answer.
+evaluate:
+  label: {prediction: "'good' if output.score > 3 else 'bad'", target: source.label, positive: good, by: [source.kind]}
+  number: {prediction: output.score, target: source.human, cluster: source.document}
 """
+
+
+class Measured(NamedTuple):
+    """What one run took: as a whole, and until its rows were judged and written."""
+
+    seconds: float
+    peak_mb: float
+    cpu_s: float
+    judged_s: float = 0.0
+    judged_mb: float = 0.0
 
 
 def make(folder: Path, count: int) -> Path:
@@ -44,46 +64,77 @@ def make(folder: Path, count: int) -> Path:
                 "id": f"row-{place:06d}",
                 "question": " ".join(draw.choices(WORDS.split(), k=20)),
                 "answer": " ".join(draw.choices(WORDS.split(), k=60)),
+                "label": draw.choice(("good", "bad")),
+                "human": draw.random(),
+                "kind": draw.choice(("short", "long")),
+                "document": place // 20,
             }
             file.write(json.dumps(row) + "\n")
     return path
 
 
-def measure(folder: Path, config: Path, data: Path, *more: str) -> tuple[float, float]:
-    """Seconds and peak megabytes of one run, the process as a whole."""
-    command = [sys.executable, "-m", "verdict_cli", "run", str(config), str(data)]
+def measure(
+    folder: Path, config: Path, data: Path, *more: str, program: Sequence[str] = ("-m", "verdict_cli")
+) -> Measured:
+    """One run, the process as a whole; ``program`` is what Python is to run."""
+    command = [sys.executable, *program, "run", str(config), str(data)]
     command += ["--out", str(folder / "out"), "--fresh", "--quiet", *more]
+    note = folder / "note"
     start = perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"NOTE": str(note)})
     _, status, usage = os.wait4(process.pid, 0)
     seconds = perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return seconds, usage.ru_maxrss / unit
+    judged = [float(text) for text in note.read_text().split()] if note.exists() else []
+    return Measured(seconds, usage.ru_maxrss / KB, usage.ru_utime + usage.ru_stime, *judged)
 
 
-def main(repetitions: int) -> None:
+def watched(arguments: list[str]) -> None:
+    """The command line, which notes in the file `NOTE` the seconds and megabytes that it took before its report."""
+    start = perf_counter()
+    from verdict_cli.cli import finish
+    from verdict_cli.cli.app import main as command_line
+
+    reported = finish.reported
+
+    def noted(*given: Any, **more: Any) -> Any:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB
+        Path(os.environ["NOTE"]).write_text(f"{perf_counter() - start} {peak}")
+        return reported(*given, **more)
+
+    finish.reported = noted
+    sys.argv = ["verdict", *arguments]
+    command_line()
+
+
+def main(sizes: Sequence[int]) -> None:
     """Prints the table."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        config = folder / "pipeline.yaml"
-        config.write_text(PIPELINE)
-        data = {count: make(folder, count) for count in SIZES}
-        runs: dict[int, list[tuple[float, float]]] = {count: [] for count in SIZES}
-        for _ in range(repetitions):
-            for count, path in data.items():
-                runs[count].append(measure(folder, config, path))
-    print("| rows | seconds | rows a second | peak MB |\n| ---: | ---: | ---: | ---: |")
-    peaks = []
-    for count, found in runs.items():
-        seconds, peak = (statistics.median(values) for values in zip(*found, strict=True))
-        peaks.append(peak)
-        print(f"| {count:,} | {seconds:.1f} | {count / seconds:,.0f} | {peak:.0f} |")
-    print(f"\nPeak memory at {SIZES[1]:,} rows: {peaks[1] / peaks[0]:.2f} times that at {SIZES[0]:,}.")
-    print(f"Medians of {repetitions} runs, the whole process with its start and its report.")
+    print("| rows | rows a second | judged s | report s | peak MB, judging | peak MB | times the first |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    first = 0.0
+    for count in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            config = folder / "pipeline.yaml"
+            config.write_text(PIPELINE)
+            data = make(folder, count)
+            runs = [
+                measure(folder, config, data, program=(__file__, "watched"))
+                for _ in range(3 if count <= 100_000 else 1)
+            ]
+        seconds, peak, _, judged, judging = (statistics.median(values) for values in zip(*runs, strict=True))
+        first = first or judging
+        print(
+            f"| {count:,} | {count / judged:,.0f} | {judged:.1f} | {seconds - judged:.1f} | {judging:.0f} | {peak:.0f} | "
+            f"{judging / first:.2f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    if sys.argv[1:2] == ["watched"]:
+        watched(sys.argv[2:])
+    else:
+        main([int(size) for size in sys.argv[1:]] or SIZES)
