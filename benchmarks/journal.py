@@ -80,7 +80,9 @@ def main(repetitions: int) -> None:
                 programs = (["-m", "verdict_cli"], [__file__, "without"])
                 runs: list[list[Measured]] = [[], []]
                 for turn in range(2 * repetitions):
-                    way = (turn + turn // 2) % 2  # with, without, without, with: what else runs favours neither
+                    way = (
+                        turn + turn // 2
+                    ) % 2  # with, without, without, with: what else runs favours neither
                     runs[way].append(measure(Path(name), config, data, *more, program=programs[way]))
         finally:
             if server:

@@ -12,12 +12,13 @@ from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, 
 from verdict_cli.engines.failed import Failed, went_on
 from verdict_cli.engines.guard import HaltedError, Spending, guarded, remembered
 from verdict_cli.engines.job import Job, Stop
+from verdict_cli.engines.part import Part, PartDone
 from verdict_cli.engines.tally import Progress, Tally
 from verdict_cli.errors import VerdictError
 from verdict_cli.journal import Journal, told_apart
 from verdict_cli.providers import Providers
 from verdict_cli.runtime import Context, run_pinned, run_row
-from verdict_cli.values import Ask, Reply, Request, Result, Row, RunFacts
+from verdict_cli.values import Ask, Output, Reply, Request, Result, Row, RunFacts
 
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop."""
@@ -31,10 +32,23 @@ def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
     The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
     BudgetError, PinnedError, OutputError, DataError, JournalError.
     """
+    everything = told_apart(rows(job.dataset, job.data.selection))
     with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        facts = runner.run(_Run(job, stop, watch).go())
-        ended(facts)
-        return facts
+        whole = _Whole(job, Part(everything, job.data.rows, job.directory), stop, watch)
+        runner.run(whole.go())
+        ended(whole.facts)
+        return whole.facts
+
+
+def run_part(job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]) -> PartDone:
+    """Runs a part of the job's rows; its journal and its tables are then in its folder, whatever stopped it.
+
+    Whoever runs the job has put its name on the run's directory. Raises what `run` raises.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        one = _Run(job, part, stop, watch)
+        runner.run(one.go())
+        return PartDone(one.tally, one.pinned, one.complete)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -47,56 +61,58 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class _Run:
-    def __init__(self, job: Job, stop: Stop, watch: Callable[[Progress], None]) -> None:
+    """A part of the rows through the plan."""
+
+    def __init__(self, job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]) -> None:
         self.job = job
+        self.part = part
         self.stop = stop
         self.watch = watch
-        self.tally = Tally(job.data.rows)
+        self.tally = Tally(part.count)
         self.gates = Gates(job.concurrency)
         self.failed: Failed | None = None
         self.forget: Callable[[Request], None] = lambda _: None
-        self.reader: Iterator[tuple[int, Row]] = enumerate(told_apart(rows(job.dataset, job.data.selection)))
+        self.reader: Iterator[tuple[int, Row]] = enumerate(part.rows)
         self.window = asyncio.Semaphore(max(4 * job.concurrency, 1000))
         self.finished: list[tuple[int, Result]] = []
         self.news = asyncio.Event()
         self.waiting_rows: dict[int, Result] = {}
         self.next_row = 0
         self.trouble: VerdictError | None = None
+        self.pinned: dict[int, Output | None] = {}
 
-    async def go(self) -> RunFacts:
+    async def go(self) -> None:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
         providers = Providers(job.recording)
-        self.journal = Journal.open(job.directory.journal, job.start.nodes, fresh=job.fresh)
+        self.journal = Journal.open(self.part.folder.journal, job.start.nodes, fresh=job.fresh)
         self.halt = self.stop.bind()
         try:
-            self._claim()
+            self.claim()
             with ExitStack() as stack:
                 columns = result_columns(job.plan, job.data.columns)
-                self.results = stack.enter_context(ParquetTable(job.directory.results, columns))
-                self.calls = stack.enter_context(ParquetTable(job.directory.calls, CALL_COLUMNS))
+                self.results = stack.enter_context(ParquetTable(self.part.folder.results, columns))
+                self.calls = stack.enter_context(ParquetTable(self.part.folder.calls, CALL_COLUMNS))
                 await self._work(self._ring(providers))
                 self._write_rest()
-            facts = self.tally.facts(job.start, self._status(), floors=self._floors())
-            job.directory.write_facts(facts)
+            self.conclude()
         finally:
             self.stop.release()
             self.journal.close()
             await providers.close()
         if self.trouble is not None:
             raise self.trouble
-        return facts
 
-    def _claim(self) -> None:
-        """Puts the run's name on its directory, which the journal's lock has made this process's alone."""
-        directory, start = self.job.directory, self.job.start
-        if (
-            self.job.fresh
-            or directory.belongs_to(self.job.plan, start, update=self.job.update)[1] is not None
-        ):
-            directory.discard()
-        directory.write_facts(start)
-        directory.write_spec(self.job.plan)
+    def claim(self) -> None:
+        """Makes sure that the folder, which the journal's lock has made this process's alone, is this run's."""
+
+    def conclude(self) -> None:
+        """Says what came of the rows, whose tables are written."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether each row has a result, and nothing stopped the run."""
+        return self.tally.done == self.part.count and self.trouble is None
 
     def _ring(self, providers: Providers) -> Ask:
         spending = Spending(self.job.budget_usd)
@@ -135,7 +151,7 @@ class _Run:
                 return
             workers = {
                 asyncio.create_task(self._worker(context))
-                for _ in range(min(self.job.concurrency, self.job.data.rows))
+                for _ in range(min(self.job.concurrency, self.part.count))
             }
             await self._until_done(workers)
         finally:
@@ -174,9 +190,13 @@ class _Run:
         return self.job.recording is not None or went_on(self.journal, request)
 
     async def _pinned(self, context: Context) -> None:
+        if self.part.pinned is not None:
+            self.pinned = context.pinned = dict(self.part.pinned)
+            return
         try:
             chosen = context if self.failed is None else await self.failed.context(None, context)
             context.pinned, calls = await run_pinned(self.job.plan, chosen)
+            self.pinned = context.pinned
         except VerdictError as error:
             self._halt(error)
             return
@@ -249,16 +269,34 @@ class _Run:
         for call in result.calls:
             self.calls.write(call_row(call))
 
-    def _status(self) -> str:
-        return "finished" if self.tally.done == self.job.data.rows and self.trouble is None else "interrupted"
+    async def _tick(self) -> None:
+        while True:
+            self.watch(self.tally.progress(self.gates.waiting, self.gates.running))
+            await asyncio.sleep(TICK_S)
+
+
+class _Whole(_Run):
+    """All rows, in the run's own directory, which is told of the run."""
+
+    facts: RunFacts
+
+    def claim(self) -> None:
+        """Puts the run's name on its directory. JournalError when it is another run's."""
+        directory, plan, start = self.job.directory, self.job.plan, self.job.start
+        changed = None if self.job.fresh else directory.belongs_to(plan, start, update=self.job.update)[1]
+        if self.job.fresh or changed is not None:
+            directory.discard()
+        directory.write_facts(start)
+        directory.write_spec(plan)
+
+    def conclude(self) -> None:
+        """Writes `run.json`."""
+        status = "finished" if self.complete else "interrupted"
+        self.facts = self.tally.facts(self.job.start, status, floors=self._floors())
+        self.job.directory.write_facts(self.facts)
 
     def _floors(self) -> tuple[str, ...]:
         """The baselines that answered: none where a recording did."""
         if self.job.recording is not None:
             return ()
         return tuple(sorted(name for name in self.tally.models if name.startswith("baseline/")))
-
-    async def _tick(self) -> None:
-        while True:
-            self.watch(self.tally.progress(self.gates.waiting, self.gates.running))
-            await asyncio.sleep(TICK_S)

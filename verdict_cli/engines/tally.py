@@ -69,6 +69,17 @@ class Tally:
         else:
             self.cost_usd += reply.cost_usd
 
+    def include(self, other: Tally) -> None:
+        """Counts what another part of the run has counted."""
+        for name in ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.failures.update(other.failures)
+        self.models.update(other.models)
+        if self.cost_usd is None or other.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += other.cost_usd
+
     def progress(self, waiting: int, running: int) -> Progress:
         """The state of this moment."""
         elapsed = perf_counter() - self.started
