@@ -242,12 +242,14 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
     async def run() -> None:
         with Journal.open(path) as journal:
             monkeypatch.setattr(os, "write", full)
-            journal.append(entry(1))
+            with pytest.raises(OutputError, match="No space left"):
+                journal.append(entry(1))
             outcomes = await asyncio.gather(*(journal.settle() for _ in range(3)), return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [OutputError] * 3
             assert "journal.jsonl: the journal cannot be written: No space left" in str(outcomes[0])
             monkeypatch.undo()
-            journal.append(entry(2))
+            with pytest.raises(OutputError):
+                journal.append(entry(2))
             with pytest.raises(OutputError):
                 await journal.settle()
 

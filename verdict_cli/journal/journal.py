@@ -92,10 +92,10 @@ class Journal:
     def append(self, entry: Entry) -> None:
         """Hands an entry to the operating system, which keeps it whatever becomes of this process.
 
-        `settle` brings it to the disk, and says what the disk refused.
+        `settle` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on.
         """
         if self._broken:
-            return
+            raise self._broken
         entry = replace(entry, fingerprint=self._nodes.get(entry.node, ""))
         line = memoryview(encode(entry))
         size = len(line)
@@ -104,7 +104,7 @@ class Journal:
                 line = line[os.write(self._descriptor, line) :]
         except OSError as error:
             self._broken = _refused(self._path, error)
-            return
+            raise self._broken from error
         self._index.put(digest(entry.key), self._end)
         self._end += size
 

@@ -1,0 +1,65 @@
+"""A disk that takes no more: here a limit on the size of a process's files, which the system enforces as it does space."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from verdict_cli.data import read_table
+
+pytest.importorskip("resource", reason="this system limits no file sizes")
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 60
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
+from verdict_cli.cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize("limit", [6_000, 9_001])
+def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
+    limit: int, shell: Any, loopback: Any
+) -> None:
+    url = loopback.start("--latency-ms", "5")
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        f"model: {{name: openai/m, api_base: '{url}', cache: false}}",
+    )
+    words = ["run", str(config), str(shell.rows(ROWS)), "--out", "out", "--concurrency", "2", "--seed", "5"]
+    stopped = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(limit), *words],
+        cwd=shell.folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert stopped.returncode == 2, stopped.stderr
+    assert "journal.jsonl: the journal cannot be written: File too large" in stopped.stderr
+    assert "the same command goes on" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    journal = (shell.folder / "out" / "journal.jsonl").read_bytes()
+    whole = journal.count(b"\n")
+    assert 5 < whole < ROWS
+
+    assert shell(*words).code == 0
+    facts = json.loads((shell.folder / "out" / "run.json").read_text())
+    assert (facts["done"], facts["recalled"], facts["seed"]) == (ROWS, whole, 5)
+    assert [
+        row for batch in read_table(shell.folder / "out" / "results.parquet", ["row"]) for row in batch["row"]
+    ] == [*range(ROWS)]
+    with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        asked = json.load(answer)
+    assert asked["distinct_bodies"] == ROWS
+    assert asked["requests"] <= ROWS + 2 + 1, (
+        "more was asked twice than was in flight, and the one that found no room"
+    )
