@@ -42,6 +42,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
         capture_output=True,
         text=True,
         timeout=60,
+        check=False,
     )
     assert stopped.returncode == 2, stopped.stderr
     assert "journal.jsonl: the journal cannot be written: File too large" in stopped.stderr

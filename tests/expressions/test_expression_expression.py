@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -279,3 +280,35 @@ def test_the_shared_cases_of_maps_hold(value_cases: dict[str, list[dict[str, Any
                 expression({"outputs": outputs})
         else:
             assert expression({"outputs": outputs}) == case["expect"]["score"], case["name"]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "b", "items", "upper"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["source.a", "source['b'].a", "source.items", "source.a[0]", "source.a.upper", "source"]),
+    st.dictionaries(st.sampled_from(["a", "b", "items"]), VALUES),
+)
+def test_a_mere_path_gives_what_the_template_gives(text: str, source: dict[str, Any]) -> None:
+    def outcome(expression: Any) -> Any:
+        try:
+            return expression({"source": source})
+        except RowError as error:
+            return str(error), error.failure
+
+    expression = compile_expression(text, ("source",))
+    assert expression.way is not None
+    assert outcome(expression) == outcome(replace(expression, way=None))
+
+
+def test_what_is_more_than_a_path_has_no_way() -> None:
+    for text in ("a.b + 0", "a.b | length", "a[b]", "a.b()", "[a.b]", "none"):
+        assert compile_expression(text).way is None

@@ -16,7 +16,7 @@ from verdict_cli.expressions.infer import infer
 from verdict_cli.expressions.paths import ExpressionError, Path, Resolve, unresolved
 from verdict_cli.expressions.plain import plain
 from verdict_cli.expressions.sandbox import Sandbox, environment
-from verdict_cli.expressions.tree import check, rewrite
+from verdict_cli.expressions.tree import check, literal_path, rewrite
 from verdict_cli.fields import FieldType, Unknown
 
 FAULTS = (
@@ -35,16 +35,28 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Expression:
-    """A compiled expression. `paths` are the literal paths that it names, as written; `type` what it gives."""
+    """A compiled expression. `paths` are the literal paths that it names, as written; `type` what it gives.
+
+    `way` is the path that it is, where it is nothing more: followed without the template, which takes much longer.
+    """
 
     text: str
     paths: tuple[Path, ...]
     type: FieldType
     template: Template
+    way: Path | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
         try:
+            if self.way is not None:
+                here: Any = values
+                for part in self.way:
+                    if type(here) is not dict or part not in here:
+                        break
+                    here = here[part]
+                else:
+                    return plain(here)
             context = self.template.new_context(dict(values))
             for _ in self.template.root_render_func(context):
                 pass
@@ -92,7 +104,7 @@ def compile_expression(
         raise
     except (SyntaxError, ValueError) as error:
         raise ExpressionError(f"`{text:.200}` is no expression: {error}", _cure(text)) from None
-    return Expression(text, tuple(found), kind, template)
+    return Expression(text, tuple(found), kind, template, literal_path(meant))
 
 
 @cache
