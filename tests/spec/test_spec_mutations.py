@@ -11,19 +11,21 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from verdict_cli.errors import SpecError
 from verdict_cli.plan import build
 from verdict_cli.spec import PipelineFile
 from verdict_cli.spec.document import parse_document
-from verdict_cli.spec.json_schema import violations
+from verdict_cli.spec.json_schema import pipeline_schema, violations
 from verdict_cli.spec.load import validated
 from verdict_cli.units import TYPES
 
 FOLDER = Path(__file__).parent
 GOOD = (FOLDER / "rich.yaml").read_text(encoding="utf-8")
 COPIES = 300
+SCHEMA = Draft202012Validator(pipeline_schema())
 
 CHARACTERS = "{}[]:,-'\"#&*!|>%@`~ \t\n\x00\x1b\u2028éa0"
 WRONG = (
@@ -76,13 +78,15 @@ def copy_of_good(seed: int) -> bytes:
 
 
 def check_agreement(data: object) -> None:
-    """The classes and the JSON Schema accept the same documents."""
+    """The classes and the JSON Schema accept the same documents, by jsonschema also where keys are numbers."""
     try:
         PipelineFile.model_validate(data)
         said: object = None
     except ValidationError as error:
         said = [(each["loc"], each["type"]) for each in error.errors()]
     found = violations(data)
+    assert not (said is None and found), found[:3]
+    found = [error.message for error in SCHEMA.iter_errors(data)]
     assert (said is None) == (not found), (said, found[:3])
 
 

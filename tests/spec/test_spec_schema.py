@@ -53,15 +53,25 @@ def test_titles_that_tell_nothing_are_left_out():
     ("data", "path"),
     [
         ({"verdict": 1, "name": "a\n", "pipeline": [{"use": "x"}]}, ("name",)),
-        ({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "models": {1: "m"}}, ("models",)),
         ({"verdict": 1, "name": "a", "pipeline": []}, ("pipeline",)),
         ({"verdict": True, "name": "a", "pipeline": [{"use": "x"}]}, ("verdict",)),
         ({"verdict": 1, "name": "a", "pipeline": [{"use": "x", "repeat": 2}]}, ("pipeline", 0)),
-        ({"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}]}, ("pipeline", 0)),
     ],
 )
 def test_what_the_schema_forbids_is_found_at_its_path(data, path):
     assert {place for place, _ in violations(data)} == {path}
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "models": {1: "m"}}, ("models",)),
+        ({"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}]}, ("pipeline", 0)),
+    ],
+)
+def test_a_validator_that_reads_yaml_finds_keys_that_are_no_texts(data, path):
+    errors = Draft202012Validator(pipeline_schema()).iter_errors(data)
+    assert {tuple(error.absolute_path) for error in errors} == {path}
 
 
 def test_scores_may_have_keys_that_are_numbers():

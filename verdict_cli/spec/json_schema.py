@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,7 +15,7 @@ from verdict_cli.keys import Keys, described
 from verdict_cli.spec.pipeline import PipelineFile
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator
     from pydantic_core import core_schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -62,17 +63,27 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def violations(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
-    """(path, message) of everything in the data that the schema forbids."""
-    return [(tuple(error.absolute_path), error.message) for error in _validator().iter_errors(data)]
+    """(path, message) of everything in the data that the schema forbids. Keys that are numbers count as JSON would write
+    them: that a key must be a text is for the classes to say."""
+    found = _validator().iter_errors(_as_json(data))
+    return [(tuple(error.instance_path), error.message) for error in found]
 
 
 @cache
 def _validator() -> Draft202012Validator:
     """Of the published file, which a test keeps equal to `pipeline_schema`: reading it is quicker than making it."""
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator
 
     folder = next(each for each in _FOLDERS if (each / _NAME).is_file())
     return Draft202012Validator(orjson.loads((folder / _NAME).read_bytes()))
+
+
+def _as_json(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_as_json(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    return {key if isinstance(key, str) else json.dumps(key): _as_json(value) for key, value in data.items()}
 
 
 def _tidy(schema: Any) -> Any:
