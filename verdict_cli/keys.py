@@ -6,10 +6,12 @@ the JSON Schema made from it and the program itself say the same about every fil
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, Strict
+from pydantic_core import CoreSchema, core_schema
 
 
 class Keys(BaseModel):
@@ -21,6 +23,18 @@ class Keys(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         defer_build=True,
+    )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Stands as `met` in the fields of other classes, so that only the classes that a file uses are built."""
+        return handler(source) if handler.field_name is None else met(lambda: cls)
+
+
+def met(kind: Callable[[], type[Keys]]) -> CoreSchema:
+    """The schema of a class that is looked up, and built, when a value for it is met."""
+    return core_schema.no_info_plain_validator_function(
+        lambda value: kind().model_validate(value), metadata={"kind": kind}
     )
 
 

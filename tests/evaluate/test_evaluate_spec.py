@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from verdict_cli.spec import evaluate, gate
 from verdict_cli.spec.evaluate import Evaluation, Published
 from verdict_cli.spec.gate import Gate
+from verdict_cli.spec.json_schema import schema_of
 
 PAIR = {"prediction": "output.score", "target": "source.label"}
 
@@ -18,7 +19,7 @@ def agrees(model, value):
         taken = True
     except ValidationError:
         taken = False
-    schema = jsonschema.Draft202012Validator(model.model_json_schema())
+    schema = jsonschema.Draft202012Validator(schema_of(model))
     assert schema.is_valid(value) == taken, value
     return taken
 

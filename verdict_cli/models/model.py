@@ -36,7 +36,7 @@ class Model(Keys):
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-3-5-haiku-latest`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
-    timeout: Annotated[float, Field(gt=0)] = 60
+    timeout: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that one call may take."""
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment."""

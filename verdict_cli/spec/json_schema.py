@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import orjson
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.extractors import Extractor
 from verdict_cli.keys import Keys, described
@@ -30,6 +30,25 @@ _TEXT_KEYS = {"propertyNames": {"type": "string"}}
 
 class _Generator(GenerateJsonSchema):
     """Says what pydantic checks and leaves out of a schema."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.begun: set[type[Keys]] = set()
+
+    def generate_inner(self, schema: Any) -> dict[str, Any]:
+        """A class that stands within another one is a reference to its own schema, which is made the first time."""
+        met = schema.get("metadata", {})
+        if "kind" not in met:
+            return super().generate_inner(schema)
+        kind = met["kind"]()
+        ref = CoreRef(f"{kind.__module__}.{kind.__qualname__}:{id(kind)}")  # as pydantic names it
+        name, reference = self.get_cache_defs_ref_schema(ref)
+        if kind not in self.begun:
+            self.begun.add(kind)
+            made = super().generate_inner(kind.__pydantic_core_schema__)
+            if made != reference:
+                self.definitions[name] = made
+        return {**reference, **met.get("pydantic_js_extra", {})}
 
     def str_schema(self, schema: core_schema.StringSchema) -> dict[str, Any]:
         """In some dialects `$` also matches before a final line break."""
@@ -58,8 +77,14 @@ class _Generator(GenerateJsonSchema):
 @cache
 def pipeline_schema() -> dict[str, Any]:
     """The schema, Draft 2020-12, with a description on every property."""
-    made = PipelineFile.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
-    return {"$schema": DIALECT, **_tidy(made)}
+    return {"$schema": DIALECT, **schema_of(PipelineFile)}
+
+
+def schema_of(kind: type[Keys]) -> dict[str, Any]:
+    """The schema of one class, without a dialect."""
+    made = kind.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
+    tidied: dict[str, Any] = _tidy(made)
+    return tidied
 
 
 def violations(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
