@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from verdict_cli.fields import TEXT, Record, Transcript
-from verdict_cli.units import ConversationalUnit, DebateUnit
+from verdict_cli.units.conversational import ConversationalUnit, DebateUnit
 
 TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))
 

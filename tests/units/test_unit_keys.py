@@ -11,7 +11,13 @@ from verdict_cli.expressions.paths import unresolved
 from verdict_cli.fields import INTEGER, TEXT, OnScale
 from verdict_cli.scales import LIKERT, Boolean
 from verdict_cli.templates import JinjaPrompt, PromptFile, compile_jinja, compile_prompt
-from verdict_cli.units import TYPES, ArgumentUnit, CoTUnit, DebateUnit, JudgeUnit, RubricUnit, Unit, snake
+from verdict_cli.units import TYPES, snake
+from verdict_cli.units.argument import ArgumentUnit
+from verdict_cli.units.conversational import DebateUnit
+from verdict_cli.units.cot import CoTUnit
+from verdict_cli.units.generic import Unit
+from verdict_cli.units.judge import JudgeUnit
+from verdict_cli.units.rubric import RubricUnit
 from verdict_cli.values import Message
 
 TURNS = [{"role": "Opponent", "content": "{unit.stance}"}]

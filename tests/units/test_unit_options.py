@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from verdict_cli.errors import ReplyError
 from verdict_cli.fields import TEXT, TRUTH, OnScale, Record
 from verdict_cli.scales import Categories
-from verdict_cli.units import BestOfKJudgeUnit, CategoricalJudgeUnit, PairwiseJudgeUnit, RankerUnit, shown
+from verdict_cli.units import shown
+from verdict_cli.units.best_of_k import BestOfKJudgeUnit
+from verdict_cli.units.categorical import CategoricalJudgeUnit
+from verdict_cli.units.pairwise import PairwiseJudgeUnit
+from verdict_cli.units.ranker import RankerUnit
 
 GIVEN = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
 from verdict_cli.fields import INTEGER, NUMBER, TEXT, Record
-from verdict_cli.units import (
+from verdict_cli.units import Pool
+from verdict_cli.units.pools import (
     MaxPoolUnit,
     MeanPoolUnit,
     MeanVariancePoolUnit,
     MedianPoolUnit,
     MinPoolUnit,
     ModePoolUnit,
-    Pool,
 )
 
 POOLS: dict[str, Pool] = {

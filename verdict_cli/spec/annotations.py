@@ -8,6 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag
 from typing_extensions import TypeAliasType
 
+from verdict_cli.registry import OneOf
+
 Path = tuple[str | int, ...]
 
 
@@ -50,8 +52,18 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
 
 
+def _looked_up(annotation: Any, tag: str | int) -> Any:
+    """What the tag looks up where the annotation says so."""
+    if isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
+    marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((mark.member(tag) for mark in marks if isinstance(mark, OneOf)), None)
+
+
 def _member(annotation: Any, tag: str | int) -> Any:
     """The union member that the tag names, in an optional union also."""
+    if (found := _looked_up(annotation, tag)) is not None:
+        return found
     for member in _members(annotation):
         if get_origin(member) is Annotated and any(
             isinstance(mark, Tag) and mark.tag == tag for mark in get_args(member)[1:]

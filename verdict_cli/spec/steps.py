@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from verdict_cli.keys import Keys, Seq, Whole
 from verdict_cli.models import ModelKey
-from verdict_cli.units import TYPES, type_names
-from verdict_cli.units.argument import ArgumentUnit
-from verdict_cli.units.best_of_k import BestOfKJudgeUnit
-from verdict_cli.units.categorical import CategoricalJudgeUnit
-from verdict_cli.units.conversational import ConversationalUnit, DebateUnit
-from verdict_cli.units.cot import CoTUnit
-from verdict_cli.units.generic import Unit
-from verdict_cli.units.judge import JudgeUnit
-from verdict_cli.units.map import MapUnit
-from verdict_cli.units.pairwise import PairwiseJudgeUnit
-from verdict_cli.units.pools import (
-    MaxPoolUnit,
-    MeanPoolUnit,
-    MeanVariancePoolUnit,
-    MedianPoolUnit,
-    MinPoolUnit,
-    ModePoolUnit,
-)
-from verdict_cli.units.ranker import RankerUnit
-from verdict_cli.units.rubric import RubricUnit
+from verdict_cli.registry import OneOf
+from verdict_cli.units import TYPES, Common
 
 KINDS = ("unit", "layer", "block", "use")
 """The keys of which a step has exactly one."""
@@ -105,34 +87,18 @@ def spelling(value: Any) -> str | None:
     return f"<{kind}>"
 
 
-_TAGS = {name: f"<{type_names(kind)[0]}>" for name, kind in TYPES.items()}
+_TAGS = {name: f"<{TYPES.title(name)}>" for name in TYPES}
 
-StepKey = TypeAliasType(
-    "StepKey",
-    Annotated[
-        Annotated[JudgeUnit, Tag("<JudgeUnit>")]
-        | Annotated[CategoricalJudgeUnit, Tag("<CategoricalJudgeUnit>")]
-        | Annotated[PairwiseJudgeUnit, Tag("<PairwiseJudgeUnit>")]
-        | Annotated[BestOfKJudgeUnit, Tag("<BestOfKJudgeUnit>")]
-        | Annotated[RankerUnit, Tag("<RankerUnit>")]
-        | Annotated[CoTUnit, Tag("<CoTUnit>")]
-        | Annotated[ConversationalUnit, Tag("<ConversationalUnit>")]
-        | Annotated[DebateUnit, Tag("<DebateUnit>")]
-        | Annotated[ArgumentUnit, Tag("<ArgumentUnit>")]
-        | Annotated[RubricUnit, Tag("<RubricUnit>")]
-        | Annotated[Unit, Tag("<Unit>")]
-        | Annotated[MapUnit, Tag("<MapUnit>")]
-        | Annotated[MeanPoolUnit, Tag("<MeanPoolUnit>")]
-        | Annotated[MedianPoolUnit, Tag("<MedianPoolUnit>")]
-        | Annotated[MaxPoolUnit, Tag("<MaxPoolUnit>")]
-        | Annotated[MinPoolUnit, Tag("<MinPoolUnit>")]
-        | Annotated[ModePoolUnit, Tag("<ModePoolUnit>")]
-        | Annotated[MeanVariancePoolUnit, Tag("<MeanVariancePoolUnit>")]
-        | Annotated[CustomStep, Tag("<custom>")]
-        | Annotated[LayerStep, Tag("<layer>")]
-        | Annotated[BlockStep, Tag("<block>")]
-        | Annotated[UseStep, Tag("<use>")],
-        Discriminator(spelling),
-    ],
+_CHOICES = OneOf(
+    spelling,
+    {
+        **TYPES.choices(_TAGS.__getitem__),
+        "<custom>": lambda: CustomStep,
+        "<layer>": lambda: LayerStep,
+        "<block>": lambda: BlockStep,
+        "<use>": lambda: UseStep,
+    },
 )
+
+StepKey = TypeAliasType("StepKey", Annotated[Common | CustomStep | LayerStep | BlockStep | UseStep, _CHOICES])
 """A step of a pipeline, a block or a layer."""

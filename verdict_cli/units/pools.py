@@ -9,48 +9,8 @@ from pydantic import Field
 
 from verdict_cli.expressions import statistics
 from verdict_cli.fields import NUMBER, FieldType, Record
-from verdict_cli.keys import Seq, Whole
-from verdict_cli.units.keys import Common, Trouble
-
-
-class Pool(Common):
-    """What pools share: which fields, and how many units must be left."""
-
-    numbers: ClassVar[bool] = True
-    """Whether the pool needs values that have a number."""
-
-    field: str | None = None
-    """The field to pool."""
-    fields: Annotated[Seq[str], Field(min_length=1)] | None = None
-    """The fields to pool; all that can be pooled where neither is given."""
-    quorum: Annotated[int, Field(ge=1), Whole] = 1
-    """The least number of units that must be left when some were skipped."""
-
-    def problem(self) -> Trouble | None:
-        """`field` or `fields`, not both."""
-        if self.field is not None and self.fields is not None:
-            return ("fields", "both `field` and `fields` are given", "keep one of them")
-        return None
-
-    def named(self) -> tuple[str, ...] | None:
-        """The fields that were named, None for all that can be pooled."""
-        return self.fields if self.field is None else (self.field,)
-
-    def weighting(self) -> tuple[float, ...] | None:
-        """A weight for each dependency, None where all weigh the same."""
-        return None
-
-    def gives(self, pooled: Record) -> Record:
-        """The output's fields, from those that are pooled."""
-        return Record(dict.fromkeys(pooled.fields, NUMBER))
-
-    def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """One value from several. RowError when there is none, or one without a number."""
-        raise AssertionError(f"{self.type_name} pools nothing")
-
-    def settle(self, pooled: dict[str, Any]) -> dict[str, Any]:
-        """The output, from each field's pooled value."""
-        return pooled
+from verdict_cli.keys import Seq
+from verdict_cli.units.pool import Pool
 
 
 class MeanPoolUnit(Pool):
