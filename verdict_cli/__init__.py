@@ -67,7 +67,7 @@ _HOMES = {
         "UsageError",
         "VerdictError",
     ),
-    "extractors": ("build_rubric", "parse_verdict"),
+    "extractors.verdict": ("build_rubric", "parse_verdict"),
 }
 """The module in which each public name is defined."""
 

@@ -163,10 +163,10 @@ from verdict_cli.errors import (
 from verdict_cli.errors import (
     VerdictError as VerdictError,
 )
-from verdict_cli.extractors import (
+from verdict_cli.extractors.verdict import (
     build_rubric as build_rubric,
 )
-from verdict_cli.extractors import (
+from verdict_cli.extractors.verdict import (
     parse_verdict as parse_verdict,
 )
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.extractors import Regex
+from verdict_cli.extractors.regex import Regex
 from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, FieldType, OnScale, Record, TextList
 from verdict_cli.models import Model
 from verdict_cli.scales import LIKERT, Boolean, Continuous, Discrete, Scale

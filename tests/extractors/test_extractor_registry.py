@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from verdict_cli.extractors import (
-    NAMED,
-    ExtractKey,
-    PostHoc,
-    Raw,
-    Regex,
-    Structured,
-    TokenProbability,
-    WeightedSummedScore,
-    extractor,
-)
+from verdict_cli.extractors import EXTRACTORS, ExtractKey, Name, extractor
+from verdict_cli.extractors.post_hoc import PostHoc
+from verdict_cli.extractors.raw import Raw
+from verdict_cli.extractors.regex import Regex
+from verdict_cli.extractors.structured import Structured
+from verdict_cli.extractors.token_probability import TokenProbability, WeightedSummedScore
 from verdict_cli.fields import INTEGER, TEXT, OnScale, Record
 from verdict_cli.models import Model
 from verdict_cli.scales import LIKERT
@@ -53,7 +48,8 @@ def test_what_spells_no_extractor_is_refused(written: Any) -> None:
 
 
 def test_every_name_is_its_extractors_type() -> None:
-    assert all(made.type == name for name, made in NAMED.items())
+    assert [EXTRACTORS[name].model_fields["type"].default for name in EXTRACTORS] == [*EXTRACTORS]
+    assert {*get_args(Name), "regex"} == {*EXTRACTORS}
 
 
 @settings(deadline=None)

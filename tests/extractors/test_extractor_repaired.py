@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.extractors import Structured
-from verdict_cli.extractors.structured import json_object, repaired
+from verdict_cli.extractors.structured import Structured, json_object, repaired
 from verdict_cli.fields import INTEGER, Record
 
 PLAIN = ['{"score": 4}', ' {"score": 4}\n', '{\n  "score": 4\n}']

@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.extractors import Structured
-from verdict_cli.extractors.structured import json_object
+from verdict_cli.extractors.structured import Structured, json_object
 from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, OnScale, Record, TextList
 from verdict_cli.models import Model
 from verdict_cli.scales import LIKERT

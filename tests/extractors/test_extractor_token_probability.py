@@ -13,9 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.extractors import ArgmaxScore, SampleScore, TokenProbability, WeightedSummedScore
 from verdict_cli.extractors.distribution import distribution
 from verdict_cli.extractors.support import ambiguity
+from verdict_cli.extractors.token_probability import (
+    ArgmaxScore,
+    SampleScore,
+    TokenProbability,
+    WeightedSummedScore,
+)
 from verdict_cli.fields import NUMBER, TEXT, OnScale, Record
 from verdict_cli.models import Model
 from verdict_cli.scales import LIKERT, Boolean, Categories, Continuous, Discrete, Scale

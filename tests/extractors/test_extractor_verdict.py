@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.extractors import Verdict, build_rubric, parse_verdict
+from verdict_cli.extractors.verdict import Verdict, build_rubric, parse_verdict
 from verdict_cli.fields import INTEGER, TEXT, OnScale, Record
 from verdict_cli.models import Model
 from verdict_cli.scales import LIKERT

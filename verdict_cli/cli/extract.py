@@ -45,10 +45,10 @@ def extract(
 
 
 def _names(text: str) -> list[str]:
-    from verdict_cli.extractors import NAMED
+    from verdict_cli.extractors import EXTRACTORS
     from verdict_cli.spec.problems import nearest
 
-    known = ("regex", *(name for name in NAMED if name != "post_hoc"))
+    known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if name not in known:

@@ -12,7 +12,8 @@ from typing import Any
 
 from verdict_cli.data import read_table
 from verdict_cli.errors import ReplyError
-from verdict_cli.extractors import NAMED, Extractor, Reading, Regex
+from verdict_cli.extractors import Extractor, Reading, extractor
+from verdict_cli.extractors.regex import Regex
 from verdict_cli.fields import INTEGER, TEXT, FieldType, OnScale, Record
 from verdict_cli.models import Model
 from verdict_cli.plan import Asked, Node, Plan
@@ -98,9 +99,9 @@ def _readers(node: Node, extractors: Sequence[str]) -> dict[str, Reading | str]:
         OWN: work.reading if work.reading.then is None else "a second call reads its text"
     }
     for name in extractors:
-        extractor: Extractor = _regex(work.response) if name == "regex" else NAMED[name]
-        trouble = extractor.problem(work.response)
-        found[name] = trouble[1] if trouble else extractor.bind(work.response)
+        chosen: Extractor = _regex(work.response) if name == "regex" else extractor(name)
+        trouble = chosen.problem(work.response)
+        found[name] = trouble[1] if trouble else chosen.bind(work.response)
     return found
 
 

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Tag
-
-from verdict_cli.extractors.post_hoc import PostHoc
-from verdict_cli.extractors.raw import Raw
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import EXPLANATION, FollowUp, Reading, Trouble
-from verdict_cli.extractors.regex import Regex
-from verdict_cli.extractors.structured import Structured
-from verdict_cli.extractors.token_probability import (
-    ArgmaxScore,
-    SampleScore,
-    TokenProbability,
-    WeightedSummedScore,
-)
-from verdict_cli.extractors.verdict import Verdict, build_rubric, parse_verdict
+from verdict_cli.registry import OneOf, Registry
 
-Extractor = (
-    Structured
-    | Raw
-    | Regex
-    | PostHoc
-    | TokenProbability
-    | ArgmaxScore
-    | SampleScore
-    | WeightedSummedScore
-    | Verdict
+EXTRACTORS: Registry[Extractor] = Registry(
+    __name__,
+    {
+        "structured": "structured.Structured",
+        "raw": "raw.Raw",
+        "regex": "regex.Regex",
+        "post_hoc": "post_hoc.PostHoc",
+        "token_probability": "token_probability.TokenProbability",
+        "argmax_score": "token_probability.ArgmaxScore",
+        "sample_score": "token_probability.SampleScore",
+        "weighted_summed_score": "token_probability.WeightedSummedScore",
+        "verdict": "verdict.Verdict",
+    },
 )
-"""The registry: a new extractor is a file in this folder and a name in this line."""
-
-NAMED: dict[str, Extractor] = {
-    made.type: made
-    for made in (
-        Structured(),
-        Raw(),
-        PostHoc(),
-        TokenProbability(),
-        ArgmaxScore(),
-        SampleScore(),
-        WeightedSummedScore(),
-        Verdict(),
-    )
-}
-"""The extractors that can be spelled by their name alone: all but `regex`, which needs patterns."""
+"""Extractors by their `type`: a new extractor is a file in this folder and a line here."""
 
 Name = Literal[
     "structured",
@@ -57,54 +35,37 @@ Name = Literal[
     "weighted_summed_score",
     "verdict",
 ]
+"""The extractors that can be spelled by their name alone: all but `regex`, which needs patterns."""
 
 
 def _spelling(value: Any) -> str | None:
     if isinstance(value, str):
         return "<name>"
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if isinstance(kind, str) and (kind in NAMED or kind == "regex") else None
+    return kind if isinstance(kind, str) and kind in EXTRACTORS else None
 
 
-ExtractKey = Annotated[
-    Annotated[Name, Tag("<name>")]
-    | Annotated[Structured, Tag("structured")]
-    | Annotated[Raw, Tag("raw")]
-    | Annotated[Regex, Tag("regex")]
-    | Annotated[PostHoc, Tag("post_hoc")]
-    | Annotated[TokenProbability, Tag("token_probability")]
-    | Annotated[ArgmaxScore, Tag("argmax_score")]
-    | Annotated[SampleScore, Tag("sample_score")]
-    | Annotated[WeightedSummedScore, Tag("weighted_summed_score")]
-    | Annotated[Verdict, Tag("verdict")],
-    Discriminator(_spelling),
-]
+ExtractKey = Annotated[Name | Extractor, OneOf(_spelling, EXTRACTORS.choices(str), {"<name>": Name})]
 """How a pipeline spells an extractor: a name, or a mapping with a `type`."""
 
 
 def extractor(key: Any) -> Extractor:
     """The extractor that a spelling means."""
-    return NAMED[key] if isinstance(key, str) else key
+    return _named(key) if isinstance(key, str) else key
+
+
+@cache
+def _named(name: str) -> Extractor:
+    return EXTRACTORS[name].model_validate({})
 
 
 __all__ = [
     "EXPLANATION",
-    "NAMED",
-    "ArgmaxScore",
+    "EXTRACTORS",
     "ExtractKey",
     "Extractor",
     "FollowUp",
-    "PostHoc",
-    "Raw",
     "Reading",
-    "Regex",
-    "SampleScore",
-    "Structured",
-    "TokenProbability",
     "Trouble",
-    "Verdict",
-    "WeightedSummedScore",
-    "build_rubric",
     "extractor",
-    "parse_verdict",
 ]

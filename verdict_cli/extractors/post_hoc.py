@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import FollowUp, Reading, Trouble
 from verdict_cli.extractors.structured import Structured
 from verdict_cli.fields import Record
-from verdict_cli.keys import Keys
 from verdict_cli.models import ModelKey
 from verdict_cli.values import Message, Reply, Request
 
@@ -17,7 +17,7 @@ _TASK = (
 )
 
 
-class PostHoc(Keys):
+class PostHoc(Extractor):
     """A first free-text call, then a second call that structures it."""
 
     type: Literal["post_hoc"] = "post_hoc"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import Reading, Trouble
 from verdict_cli.fields import TEXT, Record
-from verdict_cli.keys import Keys
-from verdict_cli.values import Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Reply, Request
 
 
-class Raw(Keys):
+class Raw(Extractor):
     """The whole text into the unit's single string field."""
 
     type: Literal["raw"] = "raw"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.fields import Record
 from verdict_cli.models import ModelKey
-from verdict_cli.values import Message, Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Message, Reply, Request
 
 
 @dataclass(frozen=True)

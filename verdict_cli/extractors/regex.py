@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import EXPLANATION, Reading, Trouble
 from verdict_cli.fields import TEXT, TRUTH, FieldType, OnScale, Plain, Record
-from verdict_cli.keys import Keys
 from verdict_cli.scales import Boolean
-from verdict_cli.values import Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Reply, Request
 
 _NUMBER = r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
 CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "LAST_FLOAT": "last"}
@@ -22,7 +24,7 @@ TIMEOUT_S = 1.0
 """The longest that one pattern may search one reply."""
 
 
-class Regex(Keys):
+class Regex(Extractor):
     """One pattern a field; a capture group wins over the whole match."""
 
     type: Literal["regex"] = "regex"

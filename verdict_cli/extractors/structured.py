@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import Reading, Trouble
 from verdict_cli.fields import Record
-from verdict_cli.keys import Keys
-from verdict_cli.values import Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Reply, Request
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
@@ -23,7 +25,7 @@ _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
 
-class Structured(Keys):
+class Structured(Extractor):
     """The reply is a JSON object that satisfies the response schema."""
 
     type: Literal["structured"] = "structured"

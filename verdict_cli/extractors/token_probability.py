@@ -6,21 +6,23 @@ import hashlib
 import math
 import random
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.extractors.distribution import TOP, distribution
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import Reading, Trouble
 from verdict_cli.extractors.support import ambiguity
 from verdict_cli.fields import NUMBER, Distribution, FieldType, OnScale, Record
-from verdict_cli.keys import Keys
 from verdict_cli.scales import Boolean, Discrete
 from verdict_cli.scales.discrete import Value
-from verdict_cli.values import Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Reply, Request
 
 FIELD = "distribution"
 
 
-class _TokenExtractor(Keys):
+class _TokenExtractor(Extractor):
     def problem(self, response: Record) -> Trouble | None:
         """Needs one field on a discrete or boolean scale whose values start with tokens of their own."""
         kinds = list(response.fields.values())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import EXPLANATION, Reading, Trouble
 from verdict_cli.fields import INTEGER, TEXT, OnScale, Record
-from verdict_cli.keys import Keys
 from verdict_cli.scales import Categories
-from verdict_cli.values import Reply, Request
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
 _SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
@@ -46,7 +48,7 @@ def build_rubric(criteria: Sequence[str]) -> str:
     )
 
 
-class Verdict(Keys):
+class Verdict(Extractor):
     """Last `PASS`/`FAIL` and last `SCORE: n` of the text, any case; nothing found means FAIL and 0."""
 
     type: Literal["verdict"] = "verdict"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
@@ -69,7 +69,7 @@ class _Generator(GenerateJsonSchema):
                 key: {**value, "description": texts[key]} if key in texts else value
                 for key, value in made.get("properties", {}).items()
             }
-        if schema["cls"] in get_args(Extractor):
+        if issubclass(schema["cls"], Extractor):
             made = {**made, "required": ["type", *made.get("required", [])]}
         return {**made, **_TEXT_KEYS} if made.get("additionalProperties") is True else made
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.extractors import ExtractKey, build_rubric
-from verdict_cli.extractors.verdict import OUTPUT
+from verdict_cli.extractors import ExtractKey
+from verdict_cli.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.fields import FieldType, TextList
 from verdict_cli.keys import Seq, Whole
 from verdict_cli.scales import Scale
