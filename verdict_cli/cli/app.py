@@ -3,49 +3,66 @@
 from __future__ import annotations
 
 import sys
-import traceback
-from tempfile import NamedTemporaryFile
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from verdict_cli import __version__
-from verdict_cli.cli import (
-    cache,
-    compare,
-    datasets,
-    estimate,
-    extract,
-    gate,
-    graph,
-    report,
-    run,
-    schema,
-    units,
-    validate,
-)
 from verdict_cli.cli.streams import complain
 from verdict_cli.errors import VerdictError
+
+COMMANDS = (
+    "run",
+    "validate",
+    "graph",
+    "estimate",
+    "report",
+    "compare",
+    "gate",
+    "extract",
+    "schema",
+    "units",
+    "datasets",
+    "cache",
+)
+"""Each is a module of this folder with a function of its name, or with an `app` where it has commands of its own."""
+
+
+class Commands(TyperGroup):
+    """The commands; the module of each is imported when it is run or listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None where there is none, and then all are there to name the nearest."""
+        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(_command(name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _command(name: str) -> Any:
+    module = import_module(f"verdict_cli.cli.{name}")
+    own = getattr(module, "app", None)
+    if own is None:
+        own = typer.Typer(add_completion=False, rich_markup_mode=None)
+        own.command(name)(getattr(module, name))
+    return typer.main.get_command(own)
+
 
 app = typer.Typer(
     name="verdict",
     help="Judge LLM outputs with compound judges: small graphs of LLM calls described in a YAML file.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("validate")(validate.validate)
-app.command("graph")(graph.graph)
-app.command("estimate")(estimate.estimate)
-app.command("report")(report.report)
-app.command("compare")(compare.compare)
-app.command("gate")(gate.gate)
-app.command("extract")(extract.extract)
-app.command("schema")(schema.schema)
-app.command("units")(units.units)
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(cache.app, name="cache")
 
 
 @app.callback(invoke_without_command=True)
@@ -76,6 +93,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except Exception:
+        import traceback
+        from tempfile import NamedTemporaryFile
+
         with NamedTemporaryFile(
             "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
         ) as log:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from verdict_cli.calls import Store
     from verdict_cli.plan import Plan
 
-app = typer.Typer(help="The replies that runs share.", rich_markup_mode=None)
+app = typer.Typer(help="The replies that runs share.", rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)

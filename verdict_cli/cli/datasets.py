@@ -12,7 +12,12 @@ import typer
 from verdict_cli.cli.streams import say
 from verdict_cli.errors import UsageError
 
-app = typer.Typer(help="Benchmarks' own files as datasets.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Benchmarks' own files as datasets.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
 
 
 @app.callback()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +30,8 @@ def validate(
         built = planned(config, settings or [], model, allow_code=allow_code or (), warn=False)
         warnings = built.warnings
         if data is not None:
+            import tempfile
+
             from verdict_cli.cli.dataset import opened
             from verdict_cli.data import scan
 

@@ -19,7 +19,6 @@ from verdict_cli.fields import Image
 from verdict_cli.templates.insert import insert
 from verdict_cli.templates.prompt import Rendered, Tell
 from verdict_cli.templates.sections import MARKER, ROLES, dedented, trimmed
-from verdict_cli.values import Message
 
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
@@ -39,6 +38,8 @@ class JinjaTemplate:
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values. A marker in a loop starts a section at each turn."""
+        from verdict_cli.values import Message  # here, because no message is made before a run
+
         try:
             text = self.template.render(dict(values))
         except RowError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.expressions import Path, Resolve
 from verdict_cli.templates.placeholders import Slot, lookalikes, parse
 from verdict_cli.templates.sections import dedented, split
-from verdict_cli.values import Message
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class PlaceholderPrompt:
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values."""
+        from verdict_cli.values import Message  # here, because no message is made before a run
+
         inserted: list[str] = []
         messages = []
         for role, parts in self.sections:
