@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn")
+HEAVY = (
+    "litellm",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "numpy",
+    "aiohttp",
+    "jsonschema",
+    "regex",
+    "uvloop",
+)
 ENSEMBLE = """
 - {unit: CoTUnit, name: think, prompt: Think}
 - layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {previous.thinking}'}]
@@ -114,3 +125,24 @@ def test_starting_imports_nothing_heavy(arguments: list[str], root: Path) -> Non
     loaded = set(done.stderr.split())
     assert "typer" in loaded
     assert loaded.isdisjoint(HEAVY)
+
+
+def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(root: Path) -> None:
+    code = (
+        "import sys\nfrom verdict_cli.cli.app import main\n"
+        "sys.argv = ['verdict', 'validate', 'configs/xstest.yaml']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write('\\n'.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(done.stderr.split())
+    assert {"verdict_cli.units.judge", "verdict_cli.extractors.structured"} <= loaded
+    assert loaded.isdisjoint({"verdict_cli.units.ranker", "verdict_cli.units.conversational"})
+    assert loaded.isdisjoint({"verdict_cli.extractors.regex", "verdict_cli.extractors.token_probability"})
+    assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.values"})
+
+
+def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
+    assert "Did you mean 'validate'?" in shell("valdate").err

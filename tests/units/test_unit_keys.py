@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -191,3 +191,11 @@ def test_a_number_of_criteria_beside_given_ones_is_a_problem() -> None:
     assert trouble is not None
     assert trouble[0] == "n"
     assert RubricUnit(unit="RubricUnit", criteria=("a",)).problem() is None
+
+
+def test_every_name_looks_up_the_class_that_it_spells() -> None:
+    for name in TYPES:
+        assert TYPES[name].__name__ == TYPES.title(name)
+        assert name in get_args(TYPES[name].model_fields["unit"].annotation)
+    spelled = {name for name in TYPES for name in get_args(TYPES[name].model_fields["unit"].annotation)}
+    assert spelled == set(TYPES)

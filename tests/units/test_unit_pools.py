@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.fields import INTEGER, NUMBER, TEXT, Record
 from verdict_cli.units import Pool
+from verdict_cli.units.mean_pool import MeanPoolUnit
 from verdict_cli.units.pools import (
     MaxPoolUnit,
-    MeanPoolUnit,
     MeanVariancePoolUnit,
     MedianPoolUnit,
     MinPoolUnit,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from verdict_cli.cli.options import AllowCode, Config, Model, Settings
 from verdict_cli.cli.streams import document
+
+ANY = "baseline/lexical"
+"""A graph needs no model: where the file names none, any will do."""
 
 
 def graph(
@@ -26,17 +28,9 @@ def graph(
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
 
-    chosen = model if model is not None else _any_model(config)
-    plan = planned(config, settings or [], chosen, allow_code=allow_code or ()).plan
+    plan = planned(config, settings or [], model, allow_code=allow_code or (), else_model=ANY).plan
     if as_json or format_ == "json":
         document(as_mapping(plan))
     else:
         draw = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg}[format_]
         sys.stdout.write(draw(plan))
-
-
-def _any_model(config: Path) -> str | None:
-    """A graph needs no model: where the file names none, any will do."""
-    from verdict_cli.spec import load
-
-    return None if load(config).file.model is not None else "baseline/lexical"

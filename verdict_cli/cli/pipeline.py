@@ -22,13 +22,17 @@ def planned(
     *,
     allow_code: Sequence[Path] = (),
     warn: bool = True,
+    else_model: str | None = None,
 ) -> Built:
-    """The plan of the file with `--set` and `--model` applied. SpecError when it cannot be run.
+    """The plan of the file with `--set` and `--model` applied, and of `else_model` where it then names no model.
+    SpecError when it cannot be run.
 
     Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
     """
     chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
     document = overridden(read_document(config), chosen)
+    if else_model is not None and document.data.get("model") is None:
+        document = overridden(document, [f"model={_quoted(else_model)}"])
     code: Codes = {}
     if allow_code or not _types(document.data) <= TYPES.keys():
         from verdict_cli.api.foreign import expanded, foreign_types

@@ -21,7 +21,7 @@ TYPES: Registry[Common] = Registry(
         "RubricUnit": "rubric.RubricUnit",
         "Unit": "generic.Unit",
         "MapUnit": "map.MapUnit",
-        "MeanPoolUnit": "pools.MeanPoolUnit",
+        "MeanPoolUnit": "mean_pool.MeanPoolUnit",
         "MedianPoolUnit": "pools.MedianPoolUnit",
         "MedianFilterUnit": "pools.MedianPoolUnit",
         "MaxPoolUnit": "pools.MaxPoolUnit",

@@ -1,4 +1,4 @@
-"""What pools share (language.md, section 6)."""
+"""What pools share: one value from the same field of several units (paper, appendix A.1). No model call."""
 
 from __future__ import annotations
 
