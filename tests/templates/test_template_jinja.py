@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.expressions import ExpressionError, Resolved
 from verdict_cli.expressions.paths import unresolved
-from verdict_cli.templates import compile_jinja
+from verdict_cli.templates.jinja import compile_jinja
 from verdict_cli.values import Message
 
 ROOTS = ("source", "previous", "input", "unit")

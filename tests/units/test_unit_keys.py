@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from verdict_cli.expressions.paths import unresolved
 from verdict_cli.fields import INTEGER, TEXT, OnScale
 from verdict_cli.scales import LIKERT, Boolean
-from verdict_cli.templates import JinjaPrompt, PromptFile, compile_jinja, compile_prompt
+from verdict_cli.templates import JinjaPrompt, PromptFile, compile_prompt
+from verdict_cli.templates.jinja import compile_jinja
 from verdict_cli.units import TYPES, snake
 from verdict_cli.units.argument import ArgumentUnit
 from verdict_cli.units.conversational import DebateUnit

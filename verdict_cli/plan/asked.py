@@ -11,7 +11,7 @@ from verdict_cli.models import Model
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
 from verdict_cli.plan.node import Asked
 from verdict_cli.scales import Scale
-from verdict_cli.templates import Prompt, compile_jinja, compile_prompt
+from verdict_cli.templates import Prompt, compile_prompt
 from verdict_cli.units import Asking, Choosing
 
 
@@ -128,6 +128,8 @@ def _prompt(bench: Bench, unit: Asking) -> Prompt | None:
 
     resolve = bench.scope.resolve
     if jinja:
+        from verdict_cli.templates.jinja import compile_jinja  # here, because few prompts need it
+
         made: Prompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell)
     else:
         made = compile_prompt(framed, resolve, tell, warn)

@@ -1,7 +1,6 @@
 """Prompts and how they are filled (language.md, section 2)."""
 
 from verdict_cli.templates.insert import insert, is_conversation, transcript
-from verdict_cli.templates.jinja import compile_jinja
 from verdict_cli.templates.keys import JinjaPrompt, PromptFile, PromptKey
 from verdict_cli.templates.prompt import Prompt, Rendered, compile_prompt
 from verdict_cli.templates.sections import framed
@@ -12,7 +11,6 @@ __all__ = [
     "PromptFile",
     "PromptKey",
     "Rendered",
-    "compile_jinja",
     "compile_prompt",
     "framed",
     "insert",

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from verdict_cli.fields import TEXT, FieldType, OnScale, Record
 from verdict_cli.scales import Categories, Scale
-from verdict_cli.units.options import AmongK, shuffled
+from verdict_cli.units.among_k import AmongK
+from verdict_cli.units.options import shuffled
 
 
 class BestOfKJudgeUnit(AmongK):

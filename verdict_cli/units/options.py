@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from verdict_cli.extractors import extractor
 from verdict_cli.fields import TEXT, FieldType
-from verdict_cli.keys import Seq, Whole
+from verdict_cli.keys import Seq
 from verdict_cli.units.keys import Asking, Trouble
 
 LETTERS = string.ascii_uppercase
@@ -70,31 +68,6 @@ class Choosing(Asking):
         return "\n\n".join(
             f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters()
         )
-
-
-class AmongK(Choosing):
-    """What units share whose number of options is `k`, or that of `options`."""
-
-    k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
-    """How many options there are."""
-
-    def count(self) -> int:
-        """`k`, or as many as there are options."""
-        return self.k or super().count()
-
-    def problem(self) -> Trouble | None:
-        """`k` and `options` agree, and nothing is on a scale."""
-        if self.k is None and self.options is None:
-            return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
-        if self.k is not None and self.options is not None and len(self.options) != self.k:
-            return (
-                "options",
-                f"k is {self.k}, but there are {len(self.options)} options",
-                "give k expressions, or leave `k` out",
-            )
-        if self.scale is not None:
-            return ("scale", "the unit answers with the options' letters", "leave `scale` out")
-        return super().problem()
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from verdict_cli.fields import FieldType, Record, TextList
 from verdict_cli.scales import Scale
-from verdict_cli.units.options import AmongK
+from verdict_cli.units.among_k import AmongK
 
 
 class RankerUnit(AmongK):
