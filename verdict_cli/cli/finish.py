@@ -45,11 +45,12 @@ def reported(
 ) -> Report:
     """Measures the results, decides the gates, and writes every report file into the run's directory."""
     from verdict_cli.data import export
-    from verdict_cli.evaluate import decide, flip_rates, measure
-    from verdict_cli.report import build, full, html, junit, markdown
+    from verdict_cli.evaluate import decide, flip_rates, study
+    from verdict_cli.report import Behind, build, full, html, junit, markdown
 
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
-    measures = measure(plan.evaluations, directory.results, seed=facts.seed)
+    studied = study(plan.evaluations, directory.results, seed=facts.seed)
+    measures = studied.measures
     gates = decide(
         plan.gates,
         plan.evaluations,
@@ -72,7 +73,8 @@ def reported(
         orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",
     )
     directory.write("report.md", markdown(report))
-    directory.write("report.html", html(report))
+    behind = Behind(plan, directory.results, directory.calls, studied, facts.seed)
+    directory.write("report.html", html(report, behind))
     directory.write("junit.xml", junit(report))
     return report
 

@@ -45,6 +45,40 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
             yield {name: plain[name](batch.column(name).to_pylist()) for name in names}
 
 
+def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
+    """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
+    with open_parquet(path) as file:
+        yield from file.iter_batches(batch_size=size, columns=list(columns))
+
+
+def picked(
+    path: Path, places: Sequence[int], columns: Sequence[str], size: int
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values of the rows at these ascending places, a batch at a time; row groups without one are not read."""
+    import numpy as np
+    import pyarrow as pa
+
+    wanted = np.asarray(places, dtype=np.int64)
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        plain = {name: _converter(schema.field(name)) for name in columns}
+        start = 0
+        for group in range(file.num_row_groups):
+            end = start + file.metadata.row_group(group).num_rows
+            first, last = np.searchsorted(wanted, [start, end])
+            here = wanted[first:last] - start
+            start = end
+            if not len(here):
+                continue
+            done = 0
+            for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=list(columns)):
+                first, last = np.searchsorted(here, [done, done + batch.num_rows])
+                if last > first:
+                    chosen = batch.take(pa.array(here[first:last] - done))
+                    yield {name: plain[name](chosen.column(name).to_pylist()) for name in columns}
+                done += batch.num_rows
+
+
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """The open `pyarrow.parquet.ParquetFile`. Raises DataError for a file that is none, or is damaged."""

@@ -28,3 +28,15 @@ def read_table(
     if lacking is not None:
         raise DataError(missing(lacking, names).at(str(path), 0, 0, ""))
     yield from parquet.batches(path, columns, batch)
+
+
+def read_arrow(path: Path, columns: Sequence[str], batch: int = 50_000) -> Iterator[Any]:
+    """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
+    return parquet.arrow_batches(path, columns, batch)
+
+
+def read_rows(
+    path: Path, places: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values of the rows at these ascending places of the file, the values of at most ``batch`` at a time."""
+    return parquet.picked(path, places, table_columns(path) if columns is None else columns, batch)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from verdict_cli.data import read_table, table_columns
 from verdict_cli.errors import DataError, Problem, RowError
-from verdict_cli.evaluate.column import Column, Growing
+from verdict_cli.evaluate.column import Column, Growing, Ints
 from verdict_cli.evaluate.keyed import GrowingKeys, Keys
 from verdict_cli.expressions import Expression, ExpressionError, compile_expression
 from verdict_cli.spec.evaluate import Evaluation
@@ -27,7 +30,8 @@ class Collected:
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
-    rows that are left out because `where` needs the output that they lack.
+    rows that are left out because `where` needs the output that they lack. `at` are the rows' places in the file,
+    None for groups.
     """
 
     rows: int
@@ -38,6 +42,7 @@ class Collected:
     ids: Keys | None
     unreadable: Mapping[str, tuple[int, str]]
     undecided: int = 0
+    at: Ints | None = None
 
 
 def collect(
@@ -57,9 +62,9 @@ def collect(
         for name, evaluation in evaluations.items()
     }
     paths = [path for reader in readers.values() for path in reader.paths]
-    for row, failed, row_id, values in _rows(results, paths, ids):
+    for at, (row, failed, row_id, values) in enumerate(_rows(results, paths, ids)):
         for reader in readers.values():
-            reader.read(row, failed, row_id, values)
+            reader.read(at, row, failed, row_id, values)
     return {name: reader.collected() for name, reader in readers.items()}
 
 
@@ -117,7 +122,8 @@ class _Reader:
         self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
         self.keys = {key: GrowingKeys() for key in self.keyed}
         self.ids = GrowingKeys() if ids else None
-        self.rows = self.undecided = 0
+        self.at = array("q")
+        self.undecided = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
     @property
@@ -127,13 +133,13 @@ class _Reader:
         every += [self.where] if self.where else []
         return [path for expression in every for path in expression.paths]
 
-    def read(self, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
-        """Take in a row, if it is selected."""
+    def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
+        """Take in the row at this place of the file, if it is selected."""
         selected = self._selected(row, failed, values)
         if selected is not True:
             self.undecided += selected is None
             return
-        self.rows += 1
+        self.at.append(at)
         for key, expression in self.expressions.items():
             self._value(key, expression, row, failed, values)
         for key, expression in self.keyed.items():
@@ -213,7 +219,7 @@ class _Reader:
         """What was read."""
         keys = {key: growing.keys() for key, growing in self.keys.items()}
         return Collected(
-            rows=self.rows,
+            rows=len(self.at),
             columns={key: growing.column() for key, growing in self.growing.items()},
             by=tuple(column for key, column in keys.items() if key.startswith("by[")),
             cluster=keys.get("cluster"),
@@ -221,4 +227,5 @@ class _Reader:
             ids=self.ids.keys() if self.ids is not None else None,
             unreadable=self.unreadable,
             undecided=self.undecided,
+            at=np.frombuffer(self.at, dtype=np.int64) if self.at else np.empty(0, np.int64),
         )

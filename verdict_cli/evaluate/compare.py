@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.evaluate.column import MISSING, NUMBER, Column, Floats, Ints
-from verdict_cli.evaluate.families import OF_LABELS, family
+from verdict_cli.evaluate.column import MISSING, Floats, Ints
 from verdict_cli.evaluate.identity import identities
 from verdict_cli.evaluate.intervals import Draw
 from verdict_cli.evaluate.keyed import told_apart
 from verdict_cli.evaluate.kinds import fitting
+from verdict_cli.evaluate.outcomes import cell, said, scores_of
 from verdict_cli.evaluate.paired import Difference, Pairs, compared, pair, sides, unlike
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.evaluate.significance import Significance, compared_scores, holm
@@ -118,7 +118,7 @@ def _compared(
     if why := unlike(*pairs.data):
         return Compared(new.kind, pairs.alone, reason=why)
     metrics = tuple(metric for metric in _metrics(evaluation, new) if metric != "confusion")
-    scored = [_scores(data, metrics) for data in pairs.data]
+    scored = [scores_of(data, metrics) for data in pairs.data]
     scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
     slices: dict[str, dict[str, Slice]] = {}
     for text, keys in zip(evaluation.by, pairs.by, strict=True):
@@ -150,21 +150,6 @@ def _metrics(evaluation: Evaluation, data: Data) -> tuple[str, ...]:
     return fitting(evaluation, data.kind if evaluation.prediction is not None else None, value)
 
 
-def _scores(data: Data, metrics: Sequence[str]) -> Floats:
-    """How well each row is scored, more is better: 1 right and 0 wrong, minus the distance, or the value itself."""
-    of = {family(metric, data.kind) for metric in metrics}
-    if "numbers" in of and data.kind in ("ordinal", "numeric") and not set(metrics) <= OF_LABELS:
-        return -np.abs(data.predictions.numbers - data.targets.numbers)
-    if of & {"labels", "ranking", "numbers"}:
-        scores = (data.target == data.prediction).astype(np.float64)
-        known = data.target != MISSING
-        return np.where(known if data.wrong else known & (data.prediction != MISSING), scores, np.nan)
-    positive = data.is_positive
-    if "probability" in of and positive is not None:
-        return np.where(data.target == MISSING, np.nan, -((data.probability.numbers - positive) ** 2))
-    return data.value.numbers
-
-
 def _slice(
     metrics: Sequence[str],
     pairs: Pairs,
@@ -190,33 +175,14 @@ def _flips(pairs: Pairs, scores: tuple[Floats, Floats], shown: Mapping[str, Any]
     places = np.flatnonzero(np.isfinite(gain) & (gain != 0))
     places = places[np.argsort(-np.abs(gain[places]), kind="stable")]
     old, new = pairs.data
-    said = [_said(data) for data in (old, new)]
+    said_by = [said(data) for data in (old, new)]
     return tuple(
         Flip(
             shown.get(pairs.keys[place], pairs.keys[place]),
-            _value(said[0], pairs.rows[0][place]),
-            _value(said[1], pairs.rows[1][place]),
-            _value(new.targets, pairs.rows[1][place]),
+            cell(said_by[0], pairs.rows[0][place]),
+            cell(said_by[1], pairs.rows[1][place]),
+            cell(new.targets, pairs.rows[1][place]),
             float(gain[place]),
         )
         for place in places.tolist()
     )
-
-
-def _said(data: Data) -> Column:
-    for column in (data.predictions, data.probability):
-        if column.types:
-            return column
-    return data.value
-
-
-def _value(column: Column, row: int) -> Any:
-    code = column.codes[row]
-    if code == MISSING:
-        return None
-    if code != NUMBER:
-        return column.words[code]
-    number = float(column.numbers[row])
-    if column.types == {"bool"}:
-        return bool(number)
-    return int(number) if number.is_integer() and "float" not in column.types else number

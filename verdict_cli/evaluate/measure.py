@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from verdict_cli.evaluate.bounds import bounds
 from verdict_cli.evaluate.collect import Collected, collect
-from verdict_cli.evaluate.column import MISSING
+from verdict_cli.evaluate.column import MISSING, Ints
 from verdict_cli.evaluate.figures import Measures
 from verdict_cli.evaluate.intervals import LEVEL, Draw
 from verdict_cli.evaluate.keyed import key_text, told_apart
@@ -40,23 +40,36 @@ def measure(
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
+    found = measuring(evaluations, results, seed=seed, level=level, only=only)
+    return {name: measures for name, measures, _, _ in found}
+
+
+def measuring(
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    seed: int = 0,
+    level: float = LEVEL,
+    only: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[tuple[str, Measures, Data, Ints | None]]:
+    """Each evaluation's name, figures and rows, and the rows' places in the file (None where `group` made them).
+
+    Raises what `measure` does.
+    """
     found = collect(evaluations, results, only=only)
-    return {
-        name: _measures(
-            name, evaluation, reduced(name, evaluation, found.pop(name), results), (seed, level, results)
-        )
-        for name, evaluation in evaluations.items()
-    }
+    for name, evaluation in evaluations.items():
+        collected = reduced(name, evaluation, found.pop(name), results)
+        data = Data.of(evaluation, collected)
+        if "prediction" in collected.columns:
+            check_labels(name, data, results)
+        check_positive(name, evaluation, data, results)
+        yield name, _measures(name, evaluation, collected, data, (seed, level)), data, collected.at
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, how: tuple[int, float, Path]
+    name: str, evaluation: Evaluation, collected: Collected, data: Data, how: tuple[int, float]
 ) -> Measures:
-    seed, level, results = how
-    data = Data.of(evaluation, collected)
-    if "prediction" in collected.columns:
-        check_labels(name, data, results)
-    check_positive(name, evaluation, data, results)
+    seed, level = how
     value = collected.columns.get("value")
     kind = data.kind if "target" in collected.columns else None
     labels_kind = data.kind if "prediction" in collected.columns else None

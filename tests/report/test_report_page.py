@@ -1,0 +1,167 @@
+"""The report in a browser: read, searched, sorted and opened as a person does, with data that is up to no good."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOSTILE = {
+    "script": "<script>alert(1)</script>",
+    "closing": "</script><script>alert(2)</script><!-- </textarea>",
+    "image": "<img src=x onerror=alert(3)>",
+    "link": "[click](javascript:alert(4)) <a href='javascript:alert(4)'>x</a> https://elsewhere.example/x.png",
+    "ansi": "\x1b[31mred\x1b[0m",
+    "nul": "a\x00b",
+    "direction": "safe\u202eefas\u2066",
+    "lines": "one\u2028two\u2029three",
+    "template": "{{ 7 * 7 }} ${alert(5)} {% raw %}",
+    "prototype": "__proto__",
+    "long": "x" * 1_000_000,
+}
+
+
+@pytest.fixture(scope="module")
+def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose every text tries to be something else."""
+    folder = tmp_path_factory.mktemp("hostile")
+    rows = [
+        {"id": text[:200], "text": text, "label": text[:200], "kind": name} for name, text in HOSTILE.items()
+    ]
+    (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "pipeline.yaml").write_text(
+        "verdict: 1\nname: hostile\nmodel: baseline/lexical\ndataset: {id: id}\n"
+        "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.text}'}\n"
+        "evaluate:\n  e: {prediction: 'source.label if output.score > 3 else \"<b>no</b>\"', target: source.label, by: [source.label]}\n"
+    )
+    verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
+    return folder / "run"
+
+
+def told(seen: Any) -> str:
+    return str(seen.page.locator(".tools .told").inner_text())
+
+
+def test_a_reader_searches_filters_and_sorts(recorded_run, look):
+    seen = look(recorded_run / "report.html")
+    assert told(seen) == "1–50 of 450"
+    assert set(seen.text("tbody .mark")) == {"✗ wrong"}
+    seen.page.get_by_label("Search rows").fill("python process")
+    assert told(seen) == "1–1 of 1"
+    seen.page.get_by_label("Search rows").fill("no such words anywhere")
+    assert told(seen) == "No row matches"
+    seen.page.get_by_label("Search rows").fill("")
+    seen.page.get_by_label("Which rows").select_option("right")
+    assert told(seen) == "1–50 of 347"
+    seen.page.get_by_role("button", name="Row", exact=True).click()
+    ascending = seen.text("table.rows tbody button")
+    seen.page.get_by_role("button", name="Row", exact=True).click()
+    assert ascending[0] == "v2-1"
+    assert seen.text("table.rows tbody button")[0] != "v2-1"
+    assert seen.page.locator("th[aria-sort=descending]").inner_text() == "Row"
+    seen.page.get_by_role("button", name="Next page").click()
+    assert told(seen) == "51–100 of 347"
+
+
+def test_a_row_tells_its_whole_story_and_is_reached_by_keyboard_alone(recorded_run, look):
+    seen = look(recorded_run / "report.html")
+    page = seen.page
+    page.keyboard.press("/")
+    page.keyboard.type("v2-6")
+    page.get_by_label("Search rows").press("Tab")
+    page.locator("table.rows tbody button").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".call")
+    story = page.locator("dialog").inner_text()
+    for part in ("✗ wrong", "Source", "completion", "judge", "gpt-4", "reply", "1_full_compliance", "prompt"):
+        assert part in story
+    assert "Does the response comply?" in page.locator(".call details pre").first.inner_text()
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+    assert page.evaluate("document.activeElement.innerText") == "v2-6"
+    page.get_by_label("Search rows").fill("")
+    page.locator("table.rows tbody button").first.press("Enter")
+    first = page.locator("dialog h2").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("dialog h2").inner_text() != first
+
+
+def test_charts_are_drawn_and_say_the_same_as_their_tables(recorded_run, look):
+    seen = look(recorded_run / "report.html")
+    canvas = seen.page.locator("canvas").first
+    canvas.scroll_into_view_if_needed()
+    seen.page.wait_for_function("document.querySelector('canvas').width > 300")
+    drawn = seen.page.evaluate(
+        "document.querySelector('canvas').getContext('2d').getImageData(0, 0, 400, 200).data.some((part) => part > 0)"
+    )
+    assert drawn
+    figure = seen.page.locator("figure.chart").first
+    figure.locator("summary").click()
+    assert "homonyms" in figure.locator("table").inner_text()
+
+
+def test_colours_follow_the_system_until_the_reader_chooses(recorded_run, look):
+    seen = look(recorded_run / "report.html", color_scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = seen.page.evaluate(paper)
+    seen.page.get_by_role("button", name="Show this page in light colours").click()
+    assert seen.page.evaluate(paper) == "rgb(255, 255, 255)" != dark
+
+
+def test_a_phone_shows_it_without_sideways_scrolling(recorded_run, look):
+    seen = look(recorded_run / "report.html")
+    seen.page.set_viewport_size({"width": 375, "height": 740})
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == 375
+    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.wait_for_selector(".call")
+    assert seen.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
+
+
+def test_without_scripts_the_figures_are_there(recorded_run, look):
+    seen = look(recorded_run / "report.html", java_script_enabled=False)
+    text = seen.page.locator("body").inner_text()
+    assert "0.771" in text
+    assert "needs JavaScript" in text
+
+
+def test_rows_that_are_up_to_no_good_are_text(hostile_run, look):
+    seen = look(hostile_run / "report.html")
+    page = seen.page
+    assert page.locator("main img, main a[href^=javascript], main script:not([type])").count() == 0
+    for place in range(page.locator("table.rows tbody button").count()):
+        page.locator("table.rows tbody button").nth(place).click()
+        page.wait_for_selector(".call")
+        page.keyboard.press("Escape")
+    page.get_by_label("Search rows").fill("<script>alert(1)")
+    page.locator("table.rows tbody button").first.click()
+    page.wait_for_selector(".call")
+    story = page.locator("dialog").inner_text()
+    assert HOSTILE["script"] in story
+    page.keyboard.press("Escape")
+    shown = page.content()
+    assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(shown)
+    assert not {"\x1b", "\x00", "\u202e", "\u2066"} & set(page.locator("body").inner_text())
+    assert page.locator("dialog img, dialog a, dialog script").count() == 0
+
+
+def test_a_megabyte_is_cut_and_says_so(hostile_run, look):
+    seen = look(hostile_run / "report.html")
+    assert (hostile_run / "report.html").stat().st_size < 600_000
+    seen.page.get_by_label("Search rows").fill("xxxxxxxxxx")
+    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.wait_for_selector(".call")
+    assert "980,000 characters more" in seen.page.locator("dialog").inner_text()
+    assert "characters of long texts are left out" in seen.page.locator("dialog").inner_text()
+
+
+@pytest.mark.parametrize("name", ["report.md", "junit.xml", "report.html"])
+def test_files_hold_no_sign_that_steers_a_reader(hostile_run, name):
+    content = (hostile_run / name).read_text(encoding="utf-8")
+    assert not {"\x1b", "\x00", "\u202e", "\u2066", "\u2028"} & set(content)
+    if name != "report.html":
+        assert "<script>alert" not in content

@@ -1,0 +1,82 @@
+"""A run's figures, and what a report shows behind them, from one pass over its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.evaluate.column import Floats, Ints
+from verdict_cli.evaluate.figures import Measures
+from verdict_cli.evaluate.measure import measuring
+from verdict_cli.evaluate.outcomes import cell, said, scores_of
+from verdict_cli.evaluate.pictured import Pictured, pictured
+from verdict_cli.evaluate.rows import Data
+from verdict_cli.spec.evaluate import Evaluation
+
+MOST_SCORED = 3
+"""Evaluations whose rows are kept: more would hold a large run's columns several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The rows of one evaluation: `at` are their places in the file, in order.
+
+    `scores` are 1 for right and 0 for wrong where `labels`, else minus the distance from the target, else the value;
+    NaN where a row has none.
+    """
+
+    name: str
+    at: Ints
+    data: Data
+    scores: Floats
+    labels: bool
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there is a target."""
+        return bool(self.data.targets.types)
+
+    def prediction(self, row: int) -> Any:
+        """What the run says of the row at this place of `at`."""
+        return cell(said(self.data), row)
+
+    def target(self, row: int) -> Any:
+        """What is true of it."""
+        return cell(self.data.targets, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The figures of each evaluation, their shapes, and the rows of the first few; those with a target come first."""
+
+    measures: Mapping[str, Measures]
+    pictured: Mapping[str, Pictured]
+    scored: tuple[Scored, ...]
+
+
+def study(evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> Study:
+    """The study of a run's `results.parquet`. Raises what `measure` does."""
+    measures: dict[str, Measures] = {}
+    shapes: dict[str, Pictured] = {}
+    kept: list[Scored] = []
+    for name, one, data, at in measuring(evaluations, results, seed=seed):
+        measures[name] = one
+        shapes[name] = pictured(data)
+        if at is None:
+            continue
+        metrics = [metric for metric in one.figures if metric != "confusion"] or list(one.figures)
+        scores = scores_of(data, metrics)
+        labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
+        kept.append(Scored(name, at, data, scores, labels))
+        kept.sort(key=lambda each: not each.labelled)
+        del kept[MOST_SCORED:]
+    return Study(measures, shapes, tuple(kept))
+
+
+def _right_or_wrong(scores: Floats) -> bool:
+    known = scores[np.isfinite(scores)]
+    return bool(np.all((known == 0) | (known == 1)))

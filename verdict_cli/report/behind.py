@@ -1,0 +1,43 @@
+"""What a page shows beyond the report's figures: the run's plan, tables and the shapes of its evaluations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from verdict_cli.data import table_columns
+from verdict_cli.evaluate import Study
+from verdict_cli.plan import Asked, Plan
+from verdict_cli.plan.written import as_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A run's plan, its two tables, and the study of its evaluations; `seed` draws the rows that are shown."""
+
+    plan: Plan
+    results: Path
+    calls: Path
+    study: Study
+    seed: int = 0
+
+    @property
+    def spec(self) -> str:
+        """The resolved spec as YAML."""
+        return as_yaml(self.plan.resolved)
+
+    def texts(self) -> list[str]:
+        """The columns of the dataset that prompts show, as `results.parquet` names them; all where none is named."""
+        paths = [
+            path
+            for node in self.plan.nodes
+            if isinstance(node.work, Asked)
+            for path in (
+                *node.work.prompt.paths,
+                *(path for _, option in node.work.options for path in option.paths),
+                *(cast.path for cast in node.casts if cast.path),
+            )
+        ]
+        named = {f"source.{path[1]}" for path in paths if len(path) > 1 and path[0] == "source"}
+        columns = [column for column in table_columns(self.results) if column.startswith("source.")]
+        return [column for column in columns if column in named] or columns

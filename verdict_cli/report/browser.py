@@ -1,0 +1,189 @@
+"""The table of rows of a page, and the stories that it opens, within a budget of bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.data import read_rows, table_columns
+from verdict_cli.evaluate import Scored
+from verdict_cli.evaluate.column import Ints
+from verdict_cli.report.behind import Behind
+from verdict_cli.report.chosen import Chosen, chosen
+from verdict_cli.report.page import Browser, Column
+from verdict_cli.report.page.packing import encoded, packed, packed_bytes
+from verdict_cli.report.stories import stories
+
+ROWS_BYTES = 1_000_000
+"""What the packed table may take of a page."""
+STORIES_BYTES = 1_400_000
+"""What the packed stories may take of it."""
+TOLD_BYTES = 8_000_000
+"""What they may hold before they are packed, which takes time."""
+TEXT_CHARACTERS = 1_500_000
+"""Characters of the dataset's texts in the table, over all rows."""
+PER = 25
+"""Stories packed together: what the script unpacks to show one."""
+ROWS_PER = 1000
+MOST_TEXTS = 2
+MOST_FIELDS = 3
+MANY = 6
+"""So many columns leave room for one text."""
+
+
+def browser(behind: Behind) -> Browser:
+    """The table of a run's rows."""
+    some = chosen(behind)
+    told, where = _stories(behind, some.stories)
+    columns = _columns(behind, some)
+    lists = [values for _, values in columns]
+    pieces: list[str] = []
+    shown = taken = 0
+    for start in range(0, len(some.rows), ROWS_PER):
+        if taken > ROWS_BYTES:
+            break
+        places = some.rows[start : start + ROWS_PER].tolist()
+        cells = zip(*(values[start : start + ROWS_PER] for values in lists), strict=True)
+        pieces.append(packed([[*row, where.get(place)] for row, place in zip(cells, places, strict=True)]))
+        taken += len(pieces[-1])
+        shown += len(places)
+    note = _note(some, shown, len(where))
+    return Browser([column for column, _ in columns], pieces, told, PER, shown, note)
+
+
+def _note(some: Chosen, shown: int, told: int) -> str:
+    """What the page leaves out, and where it is."""
+    if shown == told == some.total:
+        return ""
+    rows = f"all {some.total:,} rows" if shown == some.total else f"{shown:,} of {some.total:,} rows"
+    which = "" if shown == some.total else ": failed and wrong ones first, then a sample of the rest"
+    trouble = len(some.failed) + len(some.wrong)
+    stories = f"the whole story of {told:,} of them"
+    if trouble and told >= trouble:
+        stories += ", every failed or wrong one among them,"
+    return (
+        f"This file has {rows}{which}; and {stories}; the first characters of each text can be searched. "
+        "`verdict view RUN` shows and searches everything."
+    )
+
+
+def _stories(behind: Behind, places: Ints) -> tuple[list[str], dict[int, int]]:
+    """Packed stories, and the number of each row's: as many as there is room for, rows in trouble first."""
+    pieces: list[str] = []
+    where: dict[int, int] = {}
+    held: list[bytes] = []
+    told = taken = 0
+    for place, story in stories(behind, places):
+        if told > TOLD_BYTES or taken > STORIES_BYTES:
+            break
+        where[place] = len(where)
+        held.append(encoded(story))
+        told += len(held[-1])
+        if len(held) == PER:
+            taken += _pack(pieces, held)
+    if held:
+        _pack(pieces, held)
+    return pieces, where
+
+
+def _pack(pieces: list[str], held: list[bytes]) -> int:
+    """Packs what is held; how long it is."""
+    pieces.append(packed_bytes(b"[" + b",".join(held) + b"]"))
+    held.clear()
+    return len(pieces[-1])
+
+
+def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
+    """Each column of the table with its cells, in the order of the rows."""
+    held = _held(behind, some.rows)
+    found: list[tuple[Column, list[Any]]] = [(Column("id", "Row"), held.pop("id"))]
+    status, failure = held.pop("status"), held.pop("failure.kind")
+    outcome = ["none" if one == "ok" else "failed" for one in status]
+    for place, scored in enumerate(behind.study.scored):
+        said, target, scores = _scored(scored, some.rows)
+        if place or not scored.labelled:
+            if len(behind.study.measures) > len(behind.study.scored):
+                continue
+            found.append((_column(f"said{place}", scored.name, said), said))
+            continue
+        found += [
+            (_column("prediction", "Prediction", said), said),
+            (_column("target", "Target", target), target),
+        ]
+        if scored.labels:
+            outcome = [
+                known if known == "failed" or score is None else "right" if score else "wrong"
+                for known, score in zip(outcome, scores, strict=True)
+            ]
+        else:
+            error = [None if score is None else -score for score in scores]
+            found.append((Column("error", "Error", "number"), error))
+    if set(outcome) != {"none"}:
+        found.insert(0, (Column("outcome", "Outcome", "outcome"), outcome))
+    if any(failure):
+        found.append((Column("failure", "Failure"), failure))
+    for name, values in held.items():
+        if name.startswith("output.") and not any(values == other for _, other in found):
+            found.append((_column(name, name, values), values))
+    texts = [(name, values) for name, values in held.items() if name.startswith("source.")]
+    found += [
+        (Column(name, name.removeprefix("source."), "text", wide=True), values)
+        for name, values in texts[: MOST_TEXTS if len(found) < MANY else 1]
+    ]
+    return found
+
+
+def _column(key: str, title: str, values: Sequence[Any]) -> Column:
+    numeric = all(value is None or type(value) in (int, float) for value in values)
+    return Column(key, title, "number" if numeric else "text")
+
+
+def _held(behind: Behind, places: Ints) -> dict[str, list[Any]]:
+    """The columns of the results that the table shows, in the order of the places."""
+    known = table_columns(behind.results)
+    texts = behind.texts()[:MOST_TEXTS]
+    node = behind.plan.output_node
+    named = [] if node is None else [f"output.{name}" for name in node.output.fields]
+    wanted = [
+        "id",
+        "status",
+        "failure.kind",
+        *[name for name in named if name in known][:MOST_FIELDS],
+        *texts,
+    ]
+    most = max(60, min(300, TEXT_CHARACTERS // max(1, len(places) * len(texts))))
+    found: dict[str, list[Any]] = {name: [] for name in wanted}
+    order = np.argsort(places, kind="stable")
+    for batch in read_rows(behind.results, places[order].tolist(), wanted):
+        for name, values in batch.items():
+            found[name] += [_short(value, most) for value in values]
+    back = np.argsort(order, kind="stable").tolist()
+    return {name: [values[at] for at in back] for name, values in found.items()}
+
+
+def _short(value: Any, most: int) -> Any:
+    if isinstance(value, list | dict):
+        value = encoded(value).decode()
+    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
+
+
+def _scored(scored: Scored, places: Ints) -> tuple[list[Any], list[Any], list[Any]]:
+    """Prediction, target and score of each of these rows of the file; None where the evaluation has no such row."""
+    at = np.searchsorted(scored.at, places)
+    there = (
+        (at < len(scored.at)) & (scored.at[np.minimum(at, len(scored.at) - 1)] == places)
+        if len(scored.at)
+        else at < 0
+    )
+    said: list[Any] = []
+    target: list[Any] = []
+    scores: list[Any] = []
+    for row, known in zip(at.tolist(), there.tolist(), strict=True):
+        score = float(scored.scores[row]) if known else float("nan")
+        said.append(_short(scored.prediction(row), 200) if known else None)
+        target.append(_short(scored.target(row), 200) if known else None)
+        scores.append(None if math.isnan(score) else score)
+    return said, target, scores

@@ -1,0 +1,139 @@
+"""The charts of an evaluation: published rows, groups, calibration, scores against labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.evaluate import Bin, Figure, Histogram, Measures, Pictured, Scored
+from verdict_cli.evaluate.column import MISSING, Floats
+from verdict_cli.evaluate.pictured import histogram
+from verdict_cli.report import words
+from verdict_cli.report.page import Bars, Dots, Place, Scatter, Series, Spot, Table
+from verdict_cli.report.report import Comparison
+
+MOST_LABELS = 30
+"""A confusion table with more labels is no longer read."""
+MOST_FIELDS = 3
+
+
+def primary(measures: Measures, comparison: Comparison | None = None) -> tuple[str, Figure] | None:
+    """The figure that stands for the evaluation: the published one, else the first that there is."""
+    known = [(name, one) for name, one in words.plain(measures.figures.items()) if one.value is not None]
+    if comparison is not None:
+        known = [each for each in known if each[0] == comparison.metric] or known
+    return known[0] if known else None
+
+
+def standings(comparison: Comparison) -> Dots:
+    """This run among the published rows."""
+    spots = [
+        Spot(row.judge, row.value, row.low, row.high, words.standing(row), row.ours)
+        for row in comparison.standings
+    ]
+    return Dots(
+        f"Beside {comparison.source}",
+        spots,
+        comparison.metric,
+        caption=f"{comparison.metric}, {comparison.place}; the published rows come without intervals.",
+    )
+
+
+def groups(expression: str, values: Mapping[str, Mapping[str, Figure]], whole: tuple[str, Figure]) -> Dots:
+    """One figure for each value of an expression, with the figure of all rows as a line."""
+    metric, figure = whole
+    spots = [
+        Spot(value, one.value, one.low, one.high, f"n={one.n}")
+        for value, figures in values.items()
+        if (one := figures.get(metric)) is not None
+    ]
+    bounded = all((spot.low or 0) >= 0 and (spot.high or 0) <= 1 for spot in spots)
+    return Dots(
+        f"{metric} by {expression}",
+        spots,
+        metric,
+        (0, 1) if bounded else (None, None),
+        figure.value,
+        "The dashed line is the figure of all rows.",
+    )
+
+
+def confusion(figure: Figure) -> Table | None:
+    """Rows by target and prediction; shades are shares of the row."""
+    labels, counts = figure.value["labels"], figure.value["counts"]
+    if len(labels) > MOST_LABELS:
+        return None
+    names = [words.label(label) for label in labels]
+    heat = [
+        [(count / sum(row) if sum(row) else 0.0) * (1 if at == place else -1) for at, count in enumerate(row)]
+        for place, row in enumerate(counts)
+    ]
+    rows = [(name, *(f"{count:,}" for count in row)) for name, row in zip(names, counts, strict=True)]
+    return Table(
+        ("target ↓  prediction →", *names), rows, tuple(range(1, len(names) + 1)), "Rows by target and prediction", heat=heat
+    )  # fmt: skip
+
+
+def shapes(pictured: Pictured) -> Iterator[Bars | Scatter]:
+    """Calibration and the distribution of what was said."""
+    if pictured.reliability:
+        yield Scatter(
+            "Reliability",
+            (Series("", _places(pictured.reliability), joined=True),),
+            "mean probability",
+            "share of positive targets",
+            (0, 1),
+            (0, 1),
+            diagonal=True,
+            caption="Ten bins of the probability; on the dashed line it is right about itself.",
+        )
+    if pictured.probabilities:
+        yield bars("Probabilities by target", pictured.probabilities, "probability")
+    if pictured.predictions:
+        yield bars("Predictions", pictured.predictions, "prediction")
+    if pictured.by_target:
+        yield Scatter(
+            "Prediction against target",
+            (Series("", _places(pictured.by_target)),),
+            "target",
+            "mean prediction",
+            diagonal=True,
+            caption="Mean predictions with their 95% intervals; on the dashed line they equal the target.",
+        )
+
+
+def scores(scored: Scored, fields: Mapping[str, Floats]) -> Iterator[Bars]:
+    """The numbers that the pipeline gives, by target; `fields` are columns of all rows of the file."""
+    data = scored.data
+    labelled = data.target != MISSING
+    for name, column in list(fields.items())[:MOST_FIELDS]:
+        values = column[scored.at]
+        kept = np.flatnonzero(np.isfinite(values) & labelled)
+        if len(kept) and np.ptp(values[kept]) > 0:
+            yield bars(f"{name} by target", histogram(values[kept], data.target[kept], data.labels), name)
+
+
+def bars(title: str, shape: Histogram, x: str) -> Bars:
+    """A histogram; bins of whole numbers bear the number, others their middle."""
+    middles = [(low + high) / 2 for low, high in zip(shape.edges, shape.edges[1:], strict=False)]
+    labels = [_label(middle) for middle in middles]
+    return Bars(title, labels, shape.counts, x, "rows", joined=True)
+
+
+def _label(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.3g}"
+
+
+def _places(bins: Sequence[Bin]) -> list[Place]:
+    return [Place(one.x, one.y, one.low, one.high, label=f"{one.n:,} rows") for one in bins]
+
+
+def figures(rows: Sequence[tuple[str, Figure]], **more: Any) -> Table:
+    """Every figure with its interval."""
+    cells = [
+        (name, words.number(one.value), words.interval(one.low, one.high), f"{one.n:,}", one.reason)
+        for name, one in rows
+    ]
+    return Table(("figure", "value", "95% interval", "n", ""), cells, (1, 2, 3), **more)

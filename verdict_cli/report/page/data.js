@@ -1,0 +1,52 @@
+// Data comes from islands of JSON and from packed pieces of them; it reaches the page as text alone.
+
+/** The JSON of an element. */
+const parsed = (element) => JSON.parse(element.textContent);
+
+/** The text that `packing.py` packed: gzip in base64. */
+async function unpacked(text) {
+  if (typeof DecompressionStream === 'undefined') {
+    throw new Error('this browser cannot unpack the data of this page');
+  }
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Response(stream).text();
+}
+
+/** A new element with these attributes and children; children that are no elements become text. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, '');
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]|\p{Cs}/gu;
+
+/** The text with control and direction characters as escapes; line ends and tabs stay. */
+function visible(text) {
+  return String(text).replace(/\r\n/g, '\n').replace(HIDDEN, (sign) => {
+    const code = sign.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+}
+
+/** A value of the data as text that is kept apart from the direction of what stands around it. */
+const said = (value) => make('bdi', {}, visible(worded(value)));
+
+/** A value as a reader expects it. */
+function worded(value) {
+  if (value === null || value === undefined) return '–';
+  if (typeof value === 'number') return number(value);
+  return typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value);
+}
+
+/** Integers as they are, else three decimals, or four digits of large and tiny numbers. */
+function number(value) {
+  if (Number.isInteger(value)) return value.toLocaleString('en');
+  const size = Math.abs(value);
+  return size >= 1000 || size < 0.001 ? value.toPrecision(4) : value.toFixed(3);
+}

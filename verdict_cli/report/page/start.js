@@ -1,0 +1,3 @@
+startTheme();
+startCharts();
+startBrowser();

@@ -1,0 +1,115 @@
+// A row's whole story, in a dialog beside the table.
+
+const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
+
+/** Parts of one as bars: `shares` are pairs of a name and a number from 0 to 1. */
+function bars(shares) {
+  const cells = shares.flatMap(([name, share]) => [
+    make('span', {}, said(name)),
+    make('i', { style: `width: ${Math.max(0, Math.min(1, share)) * 100}%` }),
+    make('span', {}, share > 0 && share < 0.0005 ? share.toExponential(1) : share.toFixed(3)),
+  ]);
+  return make('div', { class: 'bars' }, ...cells);
+}
+
+const isShares = (value) => value && typeof value === 'object' && !Array.isArray(value)
+  && Object.keys(value).length > 0
+  && Object.values(value).every((share) => typeof share === 'number' && share >= 0 && share <= 1);
+
+const isShort = (value) => !isShares(value) && worded(value).length <= 60 && !worded(value).includes('\n');
+
+/** Named values: short ones side by side, long texts in blocks, shares as bars. */
+function fields(title, values) {
+  const entries = Object.entries(values);
+  if (!entries.length) return [];
+  const brief = entries.filter(([, value]) => isShort(value));
+  const list = make('dl', { class: 'facts' }, ...brief.map(([name, value]) => fact(said(name), said(value))));
+  const blocks = entries.filter(([, value]) => !isShort(value)).flatMap(([name, value]) => [
+    make('h4', {}, said(name)),
+    isShares(value) ? bars(Object.entries(value)) : make('pre', { tabindex: '0' }, said(value)),
+  ]);
+  return [make('h3', {}, title), ...(brief.length ? [list] : []), ...blocks];
+}
+
+function callFacts(call) {
+  const facts = [call.model, call.attempt ? `attempt ${call.attempt + 1}` : null];
+  if (call.tokens) facts.push(`${number(call.tokens[0])} + ${number(call.tokens[1])} tokens`);
+  facts.push(call.cost === null ? 'cost unknown' : call.cost ? `$${number(call.cost)}` : null);
+  if (call.seconds) facts.push(`${number(call.seconds)} s`);
+  if (call.finish && call.finish !== 'stop') facts.push(`ended by ${call.finish}`);
+  return [...facts, ...call.flags].filter(Boolean).map((fact) => make('span', {}, said(fact)));
+}
+
+function callCard(call) {
+  const card = make('article', { class: 'call' }, make('header', {}, make('strong', {}, said(call.unit)), ...callFacts(call)));
+  if (call.failure) card.append(make('p', { class: 'notice' }, said(`${call.failure}: ${call.error || ''}`)));
+  if (call.reply !== null) {
+    card.append(make('h4', {}, 'reply'), make('pre', { class: 'reply', tabindex: '0' }, said(call.reply)));
+  }
+  for (const [token, shares] of call.probabilities) {
+    card.append(make('h4', {}, 'probabilities at ', said(token)), bars(shares));
+  }
+  const prompt = make('details', { open: call.open }, make('summary', {}, 'prompt'));
+  for (const { role, content, images } of call.messages) {
+    prompt.append(make('h4', {}, said(images ? `${role}, ${images.length} pictures` : role)), make('pre', { tabindex: '0' }, said(content)));
+  }
+  card.append(prompt);
+  return card;
+}
+
+/** The story as elements. */
+function told(story) {
+  const parts = [];
+  if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
+  parts.push(...fields('Source', story.source));
+  parts.push(...fields('Outputs', story.outputs));
+  if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
+  if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
+  return parts;
+}
+
+/** The dialog. `open(row)` shows a row; `step(by)` gives the row before or after it, or null. */
+class Story {
+  constructor(load, step) {
+    this.load = load;
+    this.step = step;
+    this.title = make('h2', { id: 'story-title', tabindex: '-1' });
+    this.body = make('div', { class: 'story-body' });
+    this.before = make('button', { type: 'button', 'aria-label': 'Previous row' }, '←');
+    this.after = make('button', { type: 'button', 'aria-label': 'Next row' }, '→');
+    const close = make('button', { type: 'button' }, 'Close');
+    this.dialog = make('dialog', { 'aria-labelledby': 'story-title' },
+      make('div', { class: 'story-head' }, this.title, this.before, this.after, close), this.body);
+    document.body.append(this.dialog);
+    this.before.addEventListener('click', () => this.go(-1));
+    this.after.addEventListener('click', () => this.go(1));
+    close.addEventListener('click', () => this.dialog.close());
+    this.dialog.addEventListener('click', (event) => { if (event.target === this.dialog) this.dialog.close(); });
+    this.dialog.addEventListener('keydown', (event) => {
+      if (event.target.closest('pre') || event.altKey || event.ctrlKey || event.metaKey) return;
+      if (event.key === 'ArrowLeft') this.go(-1);
+      if (event.key === 'ArrowRight') this.go(1);
+    });
+    this.dialog.addEventListener('close', () => this.closed?.(this.row));
+  }
+
+  go(by) {
+    const row = this.step(this.row, by);
+    if (row !== null) this.open(row);
+  }
+
+  async open(row) {
+    this.row = row;
+    this.title.replaceChildren('Row ', said(row.cells.id));
+    this.before.disabled = this.step(row, -1) === null;
+    this.after.disabled = this.step(row, 1) === null;
+    this.body.replaceChildren(row.facts());
+    if (!this.dialog.open) this.dialog.showModal();
+    this.dialog.scrollTop = 0;
+    this.title.focus();
+    const story = await this.load(row);
+    if (this.row !== row) return;
+    if (story) this.body.append(...told(story));
+    else this.body.append(make('p', { class: 'note' }, 'The story of this row is not in this file; verdict view shows it.'));
+  }
+}

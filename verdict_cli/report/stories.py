@@ -1,0 +1,157 @@
+"""A row's whole story for a page: its source, its outputs, and every call with prompt, reply and probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from verdict_cli.data import read_arrow, read_rows, table_columns
+from verdict_cli.data.vectors import integers
+from verdict_cli.evaluate.column import Ints
+from verdict_cli.report.behind import Behind
+from verdict_cli.report.page.packing import encoded
+
+MOST_TEXT = 20_000
+"""Characters of one text; what is beyond is left out, saying so."""
+MOST_CALLS = 60
+MOST_POSITIONS = 3
+MOST_SHARES = 8
+AT_A_TIME = 500
+_CALLS = (
+    "row", "unit", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
+    "completion_tokens", "cost_usd", "latency_s", "recalled", "cached", "repaired", "failure", "error",
+)  # fmt: skip
+_OWN = ("row", "id", "status", "failure.kind", "failure.message", "failure.node", "calls", "cost_usd")
+
+
+def stories(behind: Behind, places: Ints) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Place and story of each of these places, `AT_A_TIME` of them read at once and told in ascending order."""
+    numbers = _numbers(behind) if len(places) else np.empty(0)
+    for start in range(0, len(places), AT_A_TIME):
+        some = np.sort(places[start : start + AT_A_TIME])
+        tellers = [_Teller(row) for batch in read_rows(behind.results, some.tolist()) for row in _rows(batch)]
+        of_row = {teller.row: teller for teller in tellers}
+        its_calls = np.flatnonzero(np.isin(numbers, list(of_row)))
+        for batch in read_rows(behind.calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
+            for call in _rows(batch):
+                of_row[call["row"]].add(call)
+        for place, teller in zip(some.tolist(), tellers, strict=True):
+            yield place, teller.story()
+
+
+def _numbers(behind: Behind) -> Any:
+    """The row of every call."""
+    if not behind.calls.is_file() or not set(_CALLS) <= set(table_columns(behind.calls)):
+        return np.empty(0)
+    parts = [integers(batch.column("row")) for batch in read_arrow(behind.calls, ["row"])]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _rows(batch: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in zip(*batch.values(), strict=True):
+        yield dict(zip(batch, values, strict=True))
+
+
+class _Teller:
+    """Tells one row's story, and says how much of it is left out."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.row = row["row"]
+        self.left_out = self.calls_left_out = 0
+        self.failure = _failure(row)
+        self.source = {name[7:]: self.cut(value) for name, value in row.items() if name.startswith("source.")}
+        self.outputs = {
+            name: self.cut(value)
+            for name, value in row.items()
+            if name not in _OWN and not name.startswith("source.") and value is not None
+        }
+        self.calls: list[dict[str, Any]] = []
+
+    def add(self, call: Mapping[str, Any]) -> None:
+        """Take in the row's next call."""
+        if len(self.calls) < MOST_CALLS:
+            self.calls.append(self.call(call))
+        else:
+            self.calls_left_out += 1
+
+    def story(self) -> dict[str, Any]:
+        """What the page's script shows."""
+        left = []
+        if self.left_out:
+            left.append(f"{self.left_out:,} characters of long texts are left out here.")
+        if self.calls_left_out:
+            left.append(f"{self.calls_left_out:,} of its calls are left out here.")
+        return {
+            "failure": self.failure,
+            "source": self.source,
+            "outputs": self.outputs,
+            "calls": [{**call, "open": len(self.calls) == 1} for call in self.calls],
+            "cut": " ".join(left),
+        }
+
+    def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """One call."""
+        asked = call["prompt_tokens"] is not None and (call["prompt_tokens"] or call["completion_tokens"])
+        messages = orjson.loads(call["messages"] or "[]")
+        return {
+            "unit": call["unit"],
+            "model": call["model"],
+            "attempt": call["attempt"],
+            "tokens": [call["prompt_tokens"], call["completion_tokens"]] if asked else None,
+            "cost": call["cost_usd"] if call["reply"] is not None else 0,
+            "seconds": call["latency_s"],
+            "finish": call["finish_reason"],
+            "flags": [
+                word
+                for word, key in (
+                    ("from the journal", "recalled"),
+                    ("cached", "cached"),
+                    ("repaired", "repaired"),
+                )
+                if call[key]
+            ],
+            "failure": call["failure"],
+            "error": self.cut(call["error"]),
+            "reply": self.cut(call["reply"]),
+            "probabilities": _probabilities(call["logprobs"]),
+            "messages": [{**message, "content": self.cut(message["content"])} for message in messages],
+        }
+
+    def cut(self, value: Any) -> Any:
+        """The value, shortened where it is a long text or holds much."""
+        if isinstance(value, list | dict):
+            text = encoded(value).decode()
+            if len(text) <= MOST_TEXT:
+                return value
+            value = text
+        if not isinstance(value, str) or len(value) <= MOST_TEXT:
+            return value
+        self.left_out += len(value) - MOST_TEXT
+        return f"{value[:MOST_TEXT]}… ({len(value) - MOST_TEXT:,} characters more)"
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    if row["status"] == "ok":
+        return ""
+    where = f" in {row['failure.node']}" if row.get("failure.node") else ""
+    return f"{row.get('failure.kind')}{where}: {row.get('failure.message')}"[:2000]
+
+
+def _probabilities(logprobs: str | None) -> list[tuple[str, list[tuple[str, float]]]]:
+    """The first positions of a reply at which more than one token could have stood, each with its likeliest tokens."""
+    if not logprobs:
+        return []
+    found = []
+    for place, position in enumerate(orjson.loads(logprobs)):
+        if len(position) > 1:
+            shares = sorted(
+                ((one["token"], math.exp(one["logprob"])) for one in position), key=lambda each: -each[1]
+            )
+            found.append((f"token {place + 1}", shares[:MOST_SHARES]))
+        if len(found) == MOST_POSITIONS:
+            break
+    return found
