@@ -78,6 +78,18 @@ def recorded_run(
     return run
 
 
+@pytest.fixture(scope="session")
+def compared(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two runs over the sample, held against each other."""
+    folder = tmp_path_factory.mktemp("compared")
+    root = Path(__file__).resolve().parents[2]
+    config, data = root / "configs" / "xstest.yaml", root / "datasets" / "xstest_sample.jsonl"
+    for model in ("lexical", "random"):
+        verdict("run", config, data, "--model", f"baseline/{model}", "--out", folder / model, "--quiet")
+    verdict("compare", folder / "lexical", folder / "random", "--html", folder / "difference.html")
+    return folder / "difference.html"
+
+
 @dataclass
 class Seen:
     """A page in a browser, and what went wrong or left the machine while it was looked at."""
@@ -92,9 +104,9 @@ class Seen:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A headless browser."""
+    """A headless browser. While it is open Playwright's event loop runs in this thread, so that no other can."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="Playwright is not installed: pip install 'verdict-cli[dev]'"
     )
@@ -120,7 +132,7 @@ def look(chromium: Any) -> Iterator[Callable[..., Seen]]:
     opened: list[Seen] = []
 
     def open_(path: Path, **options: Any) -> Seen:
-        page = chromium.new_context(viewport={"width": 1200, "height": 900}, **options).new_page()
+        page = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options}).new_page()
         page.set_default_timeout(10_000)
         seen = Seen(page)
         page.on(

@@ -8,7 +8,7 @@ from verdict_cli.evaluate.compare import Compared, Comparison, Flip, Slice
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.paired import Difference
 from verdict_cli.evaluate.significance import Significance
-from verdict_cli.report import Beside, comparison_json, comparison_terminal
+from verdict_cli.report import Beside, comparison_html, comparison_json, comparison_terminal
 from verdict_cli.values import RunFacts
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
@@ -54,3 +54,13 @@ def test_the_document_has_every_flip():
     assert document["evaluations"]["e"]["test"]["effect"] == {"name": "cohen_g", "value": 0.25}
     assert document["evaluations"]["f"]["figures"] == {}
     assert document["a"]["latency_s"] is None
+
+
+def test_the_page_has_the_same_and_takes_nothing_for_markup():
+    page = comparison_html(SIDES, COMPARISON)
+    assert "9 rows paired by content; 1 only in a, 0 only in b" in page
+    assert "not compared: the runs have no row in common" in page
+    assert "12 rows are scored differently." in page
+    assert page.count("<canvas") == 2
+    assert "<i>" not in page.partition("<main")[2].partition("</main>")[0]
+    assert "\x1b" not in page

@@ -114,9 +114,8 @@ def test_colours_follow_the_system_until_the_reader_chooses(recorded_run, look):
 
 
 def test_a_phone_shows_it_without_sideways_scrolling(recorded_run, look):
-    seen = look(recorded_run / "report.html")
-    seen.page.set_viewport_size({"width": 375, "height": 740})
-    assert seen.page.evaluate("document.documentElement.scrollWidth") == 375
+    seen = look(recorded_run / "report.html", viewport={"width": 375, "height": 740})
+    seen.page.wait_for_function("document.documentElement.scrollWidth == 375")
     seen.page.locator("table.rows tbody button").first.click()
     seen.page.wait_for_selector(".call")
     assert seen.page.evaluate("document.querySelector('dialog').scrollWidth") <= 375
@@ -157,6 +156,15 @@ def test_a_megabyte_is_cut_and_says_so(hostile_run, look):
     seen.page.wait_for_selector(".call")
     assert "980,000 characters more" in seen.page.locator("dialog").inner_text()
     assert "characters of long texts are left out" in seen.page.locator("dialog").inner_text()
+
+
+def test_a_comparison_draws_differences_by_slice_and_lists_the_rows_that_flipped(compared, look):
+    seen = look(compared)
+    assert seen.text("figure.chart h3") == ["Differences", "accuracy by source.type"]
+    assert "homonyms" in seen.page.locator("figure.chart").nth(1).locator("table").text_content()
+    assert told(seen) == "1–50 of 75"
+    seen.page.get_by_role("button", name="Gain").click()
+    assert set(seen.text("table.rows tbody tr td:first-child")[:30]) == {"a better"}
 
 
 @pytest.mark.parametrize("name", ["report.md", "junit.xml", "report.html"])

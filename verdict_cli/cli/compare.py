@@ -19,18 +19,22 @@ def compare(
         list[str] | None,
         typer.Option("--by", metavar="EXPR", help="Also compare the rows of each value, e.g. source.type."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs row by row: differences with intervals and tests, and the rows that flipped.
 
     Rows are paired by their ids, and by their content where the dataset has none. Differences are B minus A.
 
-    Example: verdict compare runs/main runs/candidate --by source.type
+    Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
     from verdict_cli.cli.finish import saved_plan, to_terminal
     from verdict_cli.evaluate import compare as compare_runs
     from verdict_cli.evaluate import latency
-    from verdict_cli.report import Beside, comparison_json, comparison_terminal
+    from verdict_cli.report import Beside, comparison_html, comparison_json, comparison_terminal
 
     runs = [saved_plan(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
@@ -48,6 +52,11 @@ def compare(
     )
     sides = [Beside(str(run.path), facts, latency(run.calls)) for run, facts, _ in runs]
     beside = (sides[0], sides[1])
+    if html is not None:
+        from verdict_cli.engines.directory import refusing
+
+        with refusing(html):
+            html.write_text(comparison_html(beside, comparison), encoding="utf-8")
     if as_json:
         document(comparison_json(beside, comparison))
     else:

@@ -3,6 +3,7 @@
 from verdict_cli.report.as_json import full, summary
 from verdict_cli.report.behind import Behind
 from verdict_cli.report.comparison import Beside, comparison_json, comparison_terminal
+from verdict_cli.report.comparison_html import comparison_html
 from verdict_cli.report.html import html
 from verdict_cli.report.junit import junit
 from verdict_cli.report.markdown import markdown
@@ -16,6 +17,7 @@ __all__ = [
     "Report",
     "Standing",
     "build",
+    "comparison_html",
     "comparison_json",
     "comparison_terminal",
     "full",

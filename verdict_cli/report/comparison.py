@@ -127,14 +127,15 @@ def comparison_terminal(sides: tuple[Beside, Beside], comparison: Comparison) ->
 
 def _runs(sides: tuple[Beside, Beside]) -> RenderableType:
     grid = _grid("", "a", "b", right=(1, 2))
-    facts = [dict(words.facts(side.facts)) | _latency(side.latency) for side in sides]
+    facts = [dict(words.facts(side.facts)) | latency_facts(side.latency) for side in sides]
     grid.add_row(Text("run"), *(Text(words.visible(side.run, 60)) for side in sides))
     for key in dict.fromkeys((*facts[0], *facts[1])):
         grid.add_row(Text(key), *(Text(each.get(key, "–")) for each in facts))
     return grid
 
 
-def _latency(took: Latency | None) -> dict[str, str]:
+def latency_facts(took: Latency | None) -> dict[str, str]:
+    """How long the calls of a run took, as a fact of it."""
     if took is None:
         return {}
     return {"latency": f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"}
@@ -150,7 +151,7 @@ def _shown(name: str, one: Compared, by: str) -> list[RenderableType]:
         paired += f"; {one.alone[0]:,} only in a, {one.alone[1]:,} only in b"
     parts += [_line(paired), _figures(one.whole)]
     if one.whole.test is not None:
-        parts.append(_line(_said(one.whole.test)))
+        parts.append(_line(significance(one.whole.test)))
     for expression, slices in one.slices.items():
         parts += [_line(f"by {words.visible(expression, 60)}"), _slices(slices)]
     if one.flips:
@@ -193,17 +194,18 @@ def _flips(flips: tuple[Flip, ...]) -> RenderableType:
     for flip in flips[:MOST_FLIPS]:
         cells = (flip.id, flip.first, flip.second, flip.target)
         gain = "b better" if flip.gain > 0 else "a better"
-        grid.add_row(*(Text(_cell(cell)) for cell in cells), Text(gain))
+        grid.add_row(*(Text(cell(each)) for each in cells), Text(gain))
     if len(flips) > MOST_FLIPS:
         grid.add_row(Text(f"… {len(flips) - MOST_FLIPS:,} more with --json"))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """What a run says of a row."""
     return words.number(value) if isinstance(value, float) else words.label(value)
 
 
-def _said(test: Significance) -> str:
+def significance(test: Significance) -> str:
     """`mcnemar: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {words.number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"

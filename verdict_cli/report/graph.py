@@ -54,10 +54,17 @@ _WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
 def as_svg(plan: Plan) -> str:
     """A drawing in ranks from top to bottom, in the reader's own colours."""
     ranks: dict[int, list[Node]] = {}
+    level_of = {node.index: depth(plan, node) for node in plan.nodes}
     for node in plan.nodes:
-        ranks.setdefault(depth(plan, node), []).append(node)
+        ranks.setdefault(level_of[node.index], []).append(node)
     widest = max(len(rank) for rank in ranks.values())
-    width = widest * (_WIDTH + _ACROSS) + _ACROSS
+    gaps = {
+        (parent, node.index): level_of[node.index] - level_of[parent]
+        for node in plan.nodes
+        for parent in node.parents
+    }
+    farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
+    width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
     height = len(ranks) * (_HEIGHT + _DOWN) + _DOWN // 2
     place: dict[int, tuple[float, float]] = {}
     for level, rank in ranks.items():
@@ -74,21 +81,43 @@ def as_svg(plan: Plan) -> str:
         x, y = place[node.index]
         for parent in node.parents:
             px, py = place[parent]
-            middle = (py + _HEIGHT + y) / 2
+            gap = gaps[parent, node.index]
+            way = (
+                _down(px, py, x, y)
+                if gap == 1
+                else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
+            )
             parts.append(
-                f'<path d="M{px + _WIDTH / 2:g} {py + _HEIGHT:g} C{px + _WIDTH / 2:g} {middle:g} {x + _WIDTH / 2:g} {middle:g} '
-                f'{x + _WIDTH / 2:g} {y:g}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
+                f'<path d="{way}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
             )
     for node in plan.nodes:
         x, y = place[node.index]
         thick = 2.5 if node.index in plan.outputs else 1
         parts.append(
             f"<g><title>{escape(node.id)}: {escape(_what(node))}</title>"
-            f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" fill="none" stroke="currentColor" stroke-width="{thick}"/>'
+            f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" style="fill: var(--paper, Canvas)" stroke="currentColor" stroke-width="{thick}"/>'
             f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
-            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(node.unit.type_name))}</text></g>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(node)))}</text></g>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _down(px: float, py: float, x: float, y: float) -> str:
+    """A curve from the bottom of a box to the top of the next."""
+    start, end, middle = px + _WIDTH / 2, x + _WIDTH / 2, (py + _HEIGHT + y) / 2
+    return f"M{start:g} {py + _HEIGHT:g} C{start:g} {middle:g} {end:g} {middle:g} {end:g} {y:g}"
+
+
+def _around(px: float, py: float, x: float, y: float, reach: float, *, right: bool) -> str:
+    """A curve from side to side, around the boxes between."""
+    side, out = (_WIDTH, reach) if right else (0, -reach)
+    start, end, top, bottom = px + side, x + side, py + _HEIGHT / 2, y + _HEIGHT / 2
+    return f"M{start:g} {top:g} C{start + out:g} {top:g} {end + out:g} {bottom:g} {end:g} {bottom:g}"
+
+
+def _reach(gap: int) -> int:
+    """How far a curve over so many ranks stands off: the longer, the farther, so that none hides another."""
+    return 30 + 20 * gap
 
 
 def depth(plan: Plan, node: Node) -> int:
@@ -97,6 +126,12 @@ def depth(plan: Plan, node: Node) -> int:
     for each in plan.nodes[: node.index + 1]:
         ranks.append(1 + max((ranks[parent] for parent in each.parents), default=-1))
     return ranks[node.index]
+
+
+def _kind(node: Node) -> str:
+    """The unit's type, and the role that it speaks in."""
+    role = node.settings.get("role_name")
+    return f"{role} · {node.unit.type_name}" if role else node.unit.type_name
 
 
 def _what(node: Node) -> str:

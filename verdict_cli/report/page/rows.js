@@ -43,8 +43,10 @@ class Browser {
     this.sort = null;
     this.page = 0;
     this.build(place);
-    this.story = new Story((row) => this.load(row), (row, by) => this.beside(row, by));
-    this.story.closed = (row) => this.focus(this.found.indexOf(row));
+    if (this.packed.length) {
+      this.story = new Story((row) => this.load(row), (row, by) => this.beside(row, by));
+      this.story.closed = (row) => this.focus(this.found.indexOf(row));
+    }
     this.update();
   }
 
@@ -55,6 +57,7 @@ class Browser {
     this.outcome = outcome;
     const count = (kind) => this.rows.filter((row) => row.cells[outcome] === kind).length;
     this.only.append(make('option', { value: '' }, `All (${number(this.rows.length)})`));
+    this.only.hidden = !outcome;
     for (const kind of ORDER) {
       const n = outcome ? count(kind) : 0;
       if (n) this.only.append(make('option', { value: kind }, `${{ none: 'Not scored', wrong: 'Wrong', failed: 'Failed', right: 'Right' }[kind]} (${number(n)})`));
@@ -69,7 +72,7 @@ class Browser {
     })));
     place.append(
       make('div', { class: 'tools' }, this.search, this.only, this.status),
-      make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('caption', { class: 'small' }, 'Arrow keys move, Enter opens a row, / searches.'),
+      make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('caption', { class: 'small' }, this.packed.length ? 'Arrow keys move, Enter opens a row, / searches.' : 'Arrow keys move, / searches.'),
         widths, make('thead', {}, this.head), this.body)),
       make('div', { class: 'tools' }, this.earlier, this.later),
     );
@@ -80,7 +83,7 @@ class Browser {
     this.later.addEventListener('click', () => { this.page += 1; this.update(); });
     this.body.addEventListener('click', (event) => {
       const line = event.target.closest('tr');
-      if (line) this.story.open(this.found[Number(line.dataset.at)]);
+      if (line) this.story?.open(this.found[Number(line.dataset.at)]);
     });
     this.body.addEventListener('keydown', (event) => this.move(event));
     document.addEventListener('keydown', (event) => {
@@ -131,7 +134,7 @@ class Browser {
     const cells = this.columns.map(([key, , kind, wide]) => {
       const content = shown(row.cells[key], kind);
       return make('td', { class: `${kind === 'number' ? 'number' : ''} ${wide ? 'away' : ''}` },
-        key === 'id' ? make('button', { type: 'button', 'aria-haspopup': 'dialog' }, content) : content);
+        key === 'id' ? make('button', { type: 'button', 'aria-haspopup': this.packed.length ? 'dialog' : null }, content) : content);
     });
     return make('tr', { 'data-at': at }, ...cells);
   }
