@@ -3,12 +3,13 @@
 from verdict_cli.calls.backoff import delay_s
 from verdict_cli.calls.cache import cached
 from verdict_cli.calls.journalled import UnrecordedError, journalled, recorded
-from verdict_cli.calls.limit import Gates, limited
+from verdict_cli.calls.limit import Flow, Gates, limited
 from verdict_cli.calls.logprobs import proven
 from verdict_cli.calls.spans import Spans
 from verdict_cli.calls.store import Store
 
 __all__ = [
+    "Flow",
     "Gates",
     "Spans",
     "Store",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic
 
 from verdict_cli.calls.adaptive import Adaptive
 from verdict_cli.calls.allowed import Allowed, Passed
 from verdict_cli.calls.window import Sent, Window
-from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable
+from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.models import Model, RateLimit
 from verdict_cli.providers import address, is_local
 from verdict_cli.values import Ask, Reply, Request
@@ -22,11 +24,21 @@ UNBOUND = 4096
 """Calls at once that an endpoint is given at most where the run sets no limit, once it has refused some."""
 
 
+@dataclass(slots=True)
+class Flow:
+    """The calls of one unit that reached the limits: those that wait, that are with the model, and that came back."""
+
+    waiting: int = 0
+    running: int = 0
+    answered: int = 0
+    failed: int = 0
+
+
 class Gates:
     """The limits of one run: ``concurrent`` calls in flight (None: any number), each model's ``rate_limit``, what its
     provider's headers say, and how many calls at once an endpoint has shown to take.
 
-    ``waiting`` and ``running`` count calls, for progress. Calls of a model pass in the order in which they came.
+    ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model pass in the order in which they came.
     """
 
     def __init__(
@@ -36,8 +48,7 @@ class Gates:
         clock: Callable[[], float] = monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self.waiting = 0
-        self.running = 0
+        self.flows: defaultdict[str, Flow] = defaultdict(Flow)
         self.most = concurrent or UNBOUND
         self.places = None if concurrent is None else asyncio.Semaphore(concurrent)
         self.clock = clock
@@ -45,6 +56,16 @@ class Gates:
         self._models: dict[tuple[str, str | None, str | None, RateLimit | None], ModelGate | None] = {}
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelGate] = {}
         self._endpoints: dict[tuple[str, str], Adaptive] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a limit."""
+        return sum(flow.waiting for flow in self.flows.values())
+
+    @property
+    def running(self) -> int:
+        """Calls that are with a model."""
+        return sum(flow.running for flow in self.flows.values())
 
     def of(self, model: Model) -> ModelGate | None:
         """The model's gate, None for a built-in model or a recording. Presets of one model and limit share a gate,
@@ -98,8 +119,9 @@ def limited(ask: Ask, gates: Gates) -> Ask:
 
     async def ask_within(request: Request) -> Reply:
         gate = gates.of(request.model)
+        flow = gates.flows[request.node]
         if gate is None:
-            return await _in_place(ask, request, gates)
+            return await _in_place(ask, request, gates, flow)
         tokens = estimate(request)
         if gate.window.tokens is not None and tokens > gate.window.tokens:
             raise Rejected(
@@ -108,7 +130,7 @@ def limited(ask: Ask, gates: Gates) -> Ask:
                 hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
             )
         if gate.places is not None:
-            await _taken(gate.places, gates)
+            await _taken(gate.places, flow)
         try:
             return await _in_turn(ask, request, gates, gate, tokens)
         finally:
@@ -124,32 +146,32 @@ def estimate(request: Request) -> int:
     return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
-async def _in_place(ask: Ask, request: Request, gates: Gates) -> Reply:
+async def _in_place(ask: Ask, request: Request, gates: Gates, flow: Flow) -> Reply:
     """Asks with one of the run's places."""
     if gates.places is None:
-        return await _counted(ask, request, gates)
-    await _taken(gates.places, gates)
+        return await _counted(ask, request, flow)
+    await _taken(gates.places, flow)
     try:
-        return await _counted(ask, request, gates)
+        return await _counted(ask, request, flow)
     finally:
         gates.places.release()
 
 
 async def _in_turn(ask: Ask, request: Request, gates: Gates, gate: ModelGate, tokens: int) -> Reply:
     """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
-    sent = None
+    flow, sent = gates.flows[request.node], None
     if gate.open:
-        gates.waiting += 1
+        flow.waiting += 1
         try:
             await _placed(gates, gate)
         finally:
-            gates.waiting -= 1
+            flow.waiting -= 1
     else:
-        sent = await _entered(gates, gate, tokens)
+        sent = await _entered(gates, gate, tokens, flow)
     passed = gate.allowed.enter(tokens)
     gate.endpoint.flying += 1
     try:
-        reply = await _counted(ask, request, gates)
+        reply = await _counted(ask, request, flow)
     except (ProviderError, ReplyError) as problem:
         _learn(gates, gate, sent, passed, problem.reply)
         if isinstance(problem, ProviderError) and problem.allowance is not None:
@@ -176,9 +198,9 @@ def _learn(gates: Gates, gate: ModelGate, sent: Sent | None, passed: Passed, rep
         gate.allowed.learn(reply.allowance, passed, gates.clock())
 
 
-async def _entered(gates: Gates, gate: ModelGate, tokens: int) -> Sent:
+async def _entered(gates: Gates, gate: ModelGate, tokens: int, flow: Flow) -> Sent:
     """Returns with one of the run's places and one of the endpoint's taken."""
-    gates.waiting += 1
+    flow.waiting += 1
     try:
         async with gate.turn:
             while True:
@@ -190,7 +212,7 @@ async def _entered(gates: Gates, gate: ModelGate, tokens: int) -> Sent:
                 _given_back(gates, gate)
                 await gates.sleep(wait_s)
     finally:
-        gates.waiting -= 1
+        flow.waiting -= 1
 
 
 async def _placed(gates: Gates, gate: ModelGate) -> None:
@@ -218,17 +240,22 @@ def _given_back(gates: Gates, gate: ModelGate) -> None:
         gates.places.release()
 
 
-async def _taken(places: asyncio.Semaphore, gates: Gates) -> None:
-    gates.waiting += 1
+async def _taken(places: asyncio.Semaphore, flow: Flow) -> None:
+    flow.waiting += 1
     try:
         await places.acquire()
     finally:
-        gates.waiting -= 1
+        flow.waiting -= 1
 
 
-async def _counted(ask: Ask, request: Request, gates: Gates) -> Reply:
-    gates.running += 1
+async def _counted(ask: Ask, request: Request, flow: Flow) -> Reply:
+    flow.running += 1
     try:
-        return await ask(request)
+        reply = await ask(request)
+    except VerdictError:
+        flow.failed += 1
+        raise
     finally:
-        gates.running -= 1
+        flow.running -= 1
+    flow.answered += 1
+    return reply

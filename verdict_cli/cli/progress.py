@@ -1,4 +1,4 @@
-"""The live display of a run on standard error: one line that moves on a terminal, a line now and then elsewhere."""
+"""The live display of a run on standard error: lines that move on a terminal, lines now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
+from verdict_cli.cli.streams import visible
 from verdict_cli.engines import Progress
 
 EVERY_S = 5.0
 """Seconds between two lines where standard error is no terminal."""
+MOST_UNITS = 8
+"""Units shown at once."""
 
 
 @contextmanager
@@ -27,20 +30,21 @@ def showing(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def _live() -> Iterator[Callable[[Progress], None]]:
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
+    from rich.text import Text
 
-    with Bar(
-        TextColumn("{task.fields[words]}"),
-        BarColumn(bar_width=None),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("", total=None, words="starting")
+    bar = Bar(TextColumn("{task.fields[words]}", markup=False), BarColumn(bar_width=None))
+    task = bar.add_task("", total=None, words="starting")
+    with Live(bar, console=Console(stderr=True), transient=True) as live:
 
         def show(progress: Progress) -> None:
             bar.update(task, total=progress.rows, completed=progress.done, words=words(progress))
+            live.update(
+                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in units(progress)))
+            )
 
         yield show
 
@@ -60,7 +64,7 @@ class _Lines:
         self.last = monotonic()
         self.finished = over
         with suppress(OSError):  # nobody reads standard error any more: the run itself goes on
-            sys.stderr.write(f"{words(progress)}\n")
+            sys.stderr.writelines(f"{line}\n" for line in (words(progress), *units(progress)))
             sys.stderr.flush()
 
 
@@ -81,6 +85,27 @@ def words(progress: Progress) -> str:
     else:
         parts.append(duration(progress.elapsed_s))
     return " · ".join(parts)
+
+
+def units(progress: Progress) -> list[str]:
+    """A line for each unit: `  judge[0]  answered 118 · failed 1 · running 3 · waiting for a limit 5`.
+
+    Of many units those with the most calls waiting, then running, are shown.
+    """
+    flows = list(progress.units.items())
+    shown = sorted(flows, key=lambda each: (-each[1].waiting, -each[1].running))[:MOST_UNITS]
+    kept = [each for each in flows if each in shown]
+    width = max((len(visible(name)) for name, _ in kept), default=0)
+    lines = []
+    for name, flow in kept:
+        parts = [f"answered {flow.answered:,}"]
+        parts += [f"failed {flow.failed:,}"] if flow.failed else []
+        parts += [f"running {flow.running:,}"] if flow.running else []
+        parts += [f"waiting for a limit {flow.waiting:,}"] if flow.waiting else []
+        lines.append(f"  {visible(name):{width}}  {' · '.join(parts)}")
+    if len(flows) > len(kept):
+        lines.append(f"  … {len(flows) - len(kept)} more units")
+    return lines
 
 
 def duration(seconds: float) -> str:

@@ -160,7 +160,7 @@ class _Run:
                 with suppress(asyncio.CancelledError):
                     await task
             await self._settle()
-            self.watch(self.tally.progress(self.gates.waiting, self.gates.running))
+            self.watch(self.tally.progress(self.gates))
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
         """Waits for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
@@ -271,7 +271,7 @@ class _Run:
 
     async def _tick(self) -> None:
         while True:
-            self.watch(self.tally.progress(self.gates.waiting, self.gates.running))
+            self.watch(self.tally.progress(self.gates))
             await asyncio.sleep(TICK_S)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from verdict_cli.calls import Flow, Gates
 from verdict_cli.values import Call, Result, RunFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. ``rate`` is rows a second, ``left_s`` None while it cannot be told."""
+    """How far a run is. ``rate`` is rows a second, ``left_s`` None while it cannot be told; ``units`` counts, by unit,
+    the calls that neither the journal nor the cache answered."""
 
     rows: int
     done: int
@@ -25,6 +28,7 @@ class Progress:
     rate: float
     left_s: float | None
     cached: int = 0
+    units: Mapping[str, Flow] = field(default_factory=dict)
 
 
 @dataclass
@@ -80,7 +84,7 @@ class Tally:
         else:
             self.cost_usd += other.cost_usd
 
-    def progress(self, waiting: int, running: int) -> Progress:
+    def progress(self, gates: Gates) -> Progress:
         """The state of this moment."""
         elapsed = perf_counter() - self.started
         rate = self.done / elapsed if elapsed > 0 else 0.0
@@ -91,13 +95,14 @@ class Tally:
             self.failed,
             self.calls,
             self.recalled,
-            waiting,
-            running,
+            gates.waiting,
+            gates.running,
             self.cost_usd,
             elapsed,
             rate,
             left,
             self.cached,
+            gates.flows,
         )
 
     def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.report import words
 from verdict_cli.report.page import library
 from verdict_cli.report.page.charts import Bars, Dots, Scatter
 from verdict_cli.report.page.packing import island, packed_bytes
 from verdict_cli.report.page.parts import Group, Part, Section
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 HERE = Path(__file__).parent
 SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "story.js", "rows.js", "start.js")
@@ -24,22 +28,12 @@ def page(title: str, sections: Sequence[Section], *, kicker: str = "Verdict repo
 
     It opens from anywhere, asks nothing of any network, and shows its tables where scripts are off.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_visible,
-    )
     parts = list(_parts(sections))
     charts = [part for part in parts if isinstance(part, Dots | Scatter | Bars)]
     own = script()
     drawing = library.script() if charts else ""
     hashes = " ".join(_hash(text) for text in (own, drawing) if text)
-    return environment.get_template("page.html").render(
+    return template().render(
         title=title,
         kicker=kicker,
         lead=lead,
@@ -59,6 +53,17 @@ def page(title: str, sections: Sequence[Section], *, kicker: str = "Verdict repo
         breakable=_breakable,
         svg=_markup,
     )
+
+
+@cache
+def template() -> Template:
+    """The page's template, which takes longer to compile than to fill."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
+    return environment.from_string((HERE / "page.html").read_text("utf-8"))
 
 
 def script() -> str:
