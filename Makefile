@@ -25,6 +25,13 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core ## Judge the sample with the embedded model: no key, no network
 	$(BIN)/verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical --out runs/demo --fresh
 
+.PHONY: browser
+browser: ## Install the Chromium that looks at reports, where it is missing and apt and root are there
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 && exit 0; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	fi || echo "Chromium cannot be installed here: its tests skip"
+
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
 	$(BIN)/python -m pytest -q -n 2

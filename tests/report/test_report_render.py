@@ -14,7 +14,7 @@ from rich.console import Console
 from verdict_cli.evaluate import Figure, GateOutcome, Measures
 from verdict_cli.report import build, full, junit, markdown, summary, terminal, words
 from verdict_cli.report import html as as_html
-from verdict_cli.report.markdown import MOST_CHARACTERS
+from verdict_cli.report.markdown import MOST_BYTES
 from verdict_cli.spec.evaluate import Published
 from verdict_cli.values import RunFacts
 
@@ -271,9 +271,34 @@ def test_a_large_report_fits_a_pull_request_comment():
     groups = {f"value {index}": MEASURES.figures for index in range(50)}
     measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
     text = markdown(build("r", FACTS, measures, GATES))
-    assert len(text) <= MOST_CHARACTERS
+    assert len(text.encode()) <= MOST_BYTES
     assert "The rest stands in `report.html`" in text
     assert "timeout" in text
+
+
+def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
+    long = "語[" * 500
+    report = hostile(long)
+    gates = GATES * 40
+    facts = replace(report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50)
+    text = markdown(replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
+    assert len(text.encode()) <= MOST_BYTES
+    assert "more in `report.html`" in text
+    assert "190 more kinds" in text
+
+
+def test_junit_counts_what_its_suites_hold():
+    root = ElementTree.fromstring(junit(REPORT))
+    assert root.tag == "testsuites"
+    for suite in root:
+        assert suite.tag == "testsuite"
+        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+        assert int(suite.get("failures")) == len(suite.findall("testcase/failure"))
+        assert int(suite.get("skipped")) == len(suite.findall("testcase/skipped"))
+        assert all(case.get("classname") and case.get("name") for case in suite)
+        assert all({"message", "type"} <= set(one.keys()) for one in suite.findall("testcase/failure"))
+    for total in ("tests", "failures", "skipped", "errors"):
+        assert int(root.get(total)) == sum(int(suite.get(total)) for suite in root)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from verdict_cli.cli import step_summary
 from verdict_cli.cli.streams import document
 from verdict_cli.engines import RunDirectory
 from verdict_cli.plan import Plan
@@ -72,7 +73,9 @@ def reported(
         "report.json",
         orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",
     )
-    directory.write("report.md", markdown(report))
+    comment = markdown(report)
+    directory.write("report.md", comment)
+    step_summary.append(comment)
     behind = Behind(plan, directory.results, directory.calls, studied, facts.seed)
     directory.write("report.html", html(report, behind))
     directory.write("junit.xml", junit(report))

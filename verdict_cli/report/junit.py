@@ -24,7 +24,8 @@ def junit(report: Report) -> str:
             _add(case, "failure", text, gate.verdict)
     tolerated = any(gate.metric == "run.coverage" and gate.passed for gate in report.gates)
     kinds = words.failures(report.facts)
-    rows = _suite(root, "rows", max(1, len(kinds)), 0 if tolerated else len(kinds))
+    failures, skipped = (0, len(kinds)) if tolerated else (len(kinds), 0)
+    rows = _suite(root, "rows", max(1, len(kinds)), failures, skipped)
     for kind, count in kinds:
         case = ElementTree.SubElement(
             rows, "testcase", classname="rows", name=_valid(f"no row fails: {kind}")
@@ -37,12 +38,18 @@ def junit(report: Report) -> str:
         )
     if not kinds:
         ElementTree.SubElement(rows, "testcase", classname="rows", name="no row fails")
+    for total in ("tests", "failures", "skipped"):
+        root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
+    root.set("errors", "0")
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _suite(root: ElementTree.Element, name: str, tests: int, failures: int) -> ElementTree.Element:
-    return ElementTree.SubElement(root, "testsuite", name=name, tests=str(tests), failures=str(failures))
+def _suite(
+    root: ElementTree.Element, name: str, tests: int, failures: int, skipped: int = 0
+) -> ElementTree.Element:
+    counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+    return ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
 
 
 def _add(case: ElementTree.Element, tag: str, message: str, kind: str) -> None:

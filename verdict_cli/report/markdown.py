@@ -1,4 +1,4 @@
-"""The report as Markdown that fits a comment on a pull request (GitHub takes 65,536 characters)."""
+"""The report as Markdown that fits a comment on a pull request (GitHub takes 65,536 characters; bytes are counted here)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.report import words
 from verdict_cli.report.report import Comparison, Report
 
-MOST_CHARACTERS = 60_000
+MOST_BYTES = 60_000
+MOST_OF_GATES = 20_000
+"""Bytes of the table of gates."""
+MOST_KINDS = 10
+MOST_NOTICES = 5
 MOST_LABELS = 12
 MOST_GROUPS = 20
 
@@ -36,15 +40,19 @@ def markdown(report: Report) -> str:
         for part in _evaluation(name, measures, report.comparisons.get(name))
     ]
     tail = [*_failures(report), *_files(report)]
-    room = MOST_CHARACTERS - sum(len(part) + 2 for part in (*head, *tail))
+    room = MOST_BYTES - sum(_size(part) for part in (*head, *tail))
     kept: list[str] = []
     for part in parts:
-        room -= len(part) + 2
+        room -= _size(part)
         if room < 200:
             kept.append("The rest stands in `report.html`.")
             break
         kept.append(part)
     return "\n\n".join((*head, *kept, *tail)) + "\n"
+
+
+def _size(part: str) -> int:
+    return len(part.encode()) + 2
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -54,7 +62,7 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
 
 def _head(report: Report) -> list[str]:
     parts = [f"## {safe(report.facts.name)}"]
-    parts += [f"> **{safe(notice)}**" for notice in words.notices(report)]
+    parts += [f"> **{safe(notice)}**" for notice in words.notices(report)[:MOST_NOTICES]]
     parts.append(" · ".join(f"{name} {safe(text)}" for name, text in words.summary(report)))
     return parts
 
@@ -70,9 +78,16 @@ def _gates(report: Report) -> list[str]:
             safe(gate.rule),
             safe(words.why(gate)),
         )
-        for gate in report.gates[:50]
+        for gate in report.gates
     ]
-    return ["### Gates", _table(("", "figure", "value", "limit", "why"), rows, (2,))]
+    shown, room = [], MOST_OF_GATES
+    for row in rows:
+        room -= sum(map(_size, row))
+        if room < 0:
+            break
+        shown.append(row)
+    parts = ["### Gates", _table(("", "figure", "value", "limit", "why"), shown, (2,))]
+    return parts if len(shown) == len(rows) else [*parts, f"{len(rows) - len(shown)} more in `report.html`."]
 
 
 def _evaluation(name: str, measures: Measures, comparison: Comparison | None) -> list[str]:
@@ -131,7 +146,12 @@ def _confusion(figure: Figure) -> str:
 
 
 def _failures(report: Report) -> list[str]:
-    rows = [(code(kind), str(count)) for kind, count in words.failures(report.facts)]
+    kinds = words.failures(report.facts)
+    rows = [(code(kind), str(count)) for kind, count in kinds[:MOST_KINDS]]
+    if len(kinds) > MOST_KINDS:
+        rows.append(
+            (f"{len(kinds) - MOST_KINDS} more kinds", str(sum(count for _, count in kinds[MOST_KINDS:])))
+        )
     return ["### Failed rows", _table(("kind", "rows"), rows, (1,))] if rows else []
 
 

@@ -1,0 +1,37 @@
+"""The summary of a GitHub Actions step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.cli.step_summary import MOST_BYTES, append
+
+ONE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+
+
+def test_a_run_adds_its_report_to_what_the_step_has(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = shell.write("summary.md", "before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert shell("run", shell.config(ONE), shell.rows(3), "--out", "out", "-q").code == 0
+    report = (shell.folder / "out" / "report.md").read_text(encoding="utf-8")
+    assert summary.read_text(encoding="utf-8") == f"before\n{report}\n"
+
+
+def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "summary.md"
+    path.write_bytes(b"x" * (MOST_BYTES - 10))
+    append("a report that is longer than that", {"GITHUB_STEP_SUMMARY": str(path)})
+    assert path.stat().st_size == MOST_BYTES - 10
+    assert "no room" in capsys.readouterr().err
+
+
+def test_a_summary_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append("text", {"GITHUB_STEP_SUMMARY": str(tmp_path)})
+    assert "cannot be written" in capsys.readouterr().err
+    append("text", {})
+    assert capsys.readouterr().err == ""
