@@ -126,7 +126,11 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
     if any(failure):
         found.append((Column("failure", "Failure"), failure))
     for name, values in held.items():
-        if name.startswith("output.") and not any(values == other for _, other in found):
+        if (
+            name.startswith("output.")
+            and len(found) < MANY
+            and not any(values == other for _, other in found)
+        ):
             found.append((_column(name, name, values), values))
     texts = [(name, values) for name, values in held.items() if name.startswith("source.")]
     found += [

@@ -72,8 +72,11 @@ def _opening(report: Report) -> Iterator[Part]:
         for name, measures in report.measures.items()
         for metric, figure in _headline(measures, report.comparisons.get(name), len(report.measures))
     ]
+    shown = [figure for measures in report.measures.values() for figure in measures.figures.values()]
     tiles += [
-        _tile(node, "flips", figure) for node, figure in report.flips.items() if figure.value is not None
+        _tile(node, "flips", figure)
+        for node, figure in report.flips.items()
+        if figure.value is not None and figure not in shown
     ]
     if tiles:
         yield Tiles(tiles[:MOST_TILES])

@@ -67,8 +67,8 @@ class Browser {
     this.body = make('tbody');
     this.earlier = make('button', { type: 'button' }, 'Previous page');
     this.later = make('button', { type: 'button' }, 'Next page');
-    const widths = make('colgroup', {}, ...this.columns.map(([, , kind, wide]) => make('col', {
-      class: wide ? 'away' : '', style: wide ? '' : `width: ${{ outcome: 6.2, number: 6.5, text: 9.5 }[kind]}rem`,
+    const widths = make('colgroup', {}, ...this.columns.map(([key, title, kind, wide]) => make('col', {
+      class: wide ? 'away' : '', style: wide ? '' : `width: ${kind === 'outcome' ? 6.2 : this.width(key, title)}rem`,
     })));
     place.append(
       make('div', { class: 'tools' }, this.search, this.only, this.status),
@@ -92,6 +92,12 @@ class Browser {
         this.search.focus();
       }
     });
+  }
+
+  /** Room for a column's title and most of its values, in rem. */
+  width(key, title) {
+    const longest = Math.max(title.length, ...this.rows.slice(0, 200).map((row) => worded(row.cells[key]).length));
+    return Math.min(Math.max(4, 1.9 + longest * 0.52), 9.5);
   }
 
   heading([key, title, kind, wide]) {
