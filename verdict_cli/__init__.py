@@ -23,6 +23,7 @@ _HOMES = {
         "VerdictExtractor",
         "WeightedSummedScoreExtractor",
     ),
+    "api.judge": ("Judge",),
     "api.judged": ("Judged",),
     "api.pipeline": ("Pipeline",),
     "api.prompts": ("Prompt",),

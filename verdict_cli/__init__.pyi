@@ -28,6 +28,9 @@ from verdict_cli.api.extractors import (
 from verdict_cli.api.extractors import (
     WeightedSummedScoreExtractor as WeightedSummedScoreExtractor,
 )
+from verdict_cli.api.judge import (
+    Judge as Judge,
+)
 from verdict_cli.api.judged import (
     Judged as Judged,
 )

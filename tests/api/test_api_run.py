@@ -15,6 +15,7 @@ from verdict_cli import (
     BooleanScale,
     DataError,
     JournalError,
+    Judge,
     JudgeUnit,
     Layer,
     MapUnit,
@@ -192,3 +193,36 @@ def test_a_list_of_something_else_is_refused() -> None:
         jury().run_dataset([{"a": object(), "b": 1}])
     with pytest.raises(UsageError, match="concurrency is 0"):
         jury().run_dataset(ROWS, concurrency=0)
+
+
+def test_a_kept_run_is_asked_again_for_what_failed(
+    tmp_path: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    pipeline = Pipeline("p") >> JudgeUnit(BooleanScale()).prompt("Is {source.a} about {source.b}?")
+    broken = {"name": "openai/m", "api_base": "http://127.0.0.1:9/v1", "retries": 0}
+    first = pipeline.run_dataset(ROWS, tmp_path / "run", model=broken)
+    assert list(first["status"]) == ["failed", "failed"]
+    works = {**broken, "api_base": loopback.url}
+    assert list(pipeline.run_dataset(ROWS, tmp_path / "run", model=works)["status"]) == ["failed", "failed"]
+    again = pipeline.run_dataset(ROWS, tmp_path / "run", model=works, retry_failed=True)
+    assert list(again["status"]) == ["ok", "ok"]
+    with pytest.raises(UsageError, match="give its `out`"):
+        pipeline.run_dataset(ROWS, model=works, retry_failed=True)
+
+
+def test_replies_are_shared_between_runs_where_that_is_asked_for(
+    loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    model = {"name": "openai/m", "api_base": loopback.url}
+    pipeline = Pipeline("p", model=model) >> JudgeUnit(BooleanScale()).prompt("Is {source.a} right?")
+
+    async def within() -> Any:
+        return pipeline.run_dataset(ROWS, cache=True)
+
+    pipeline.run_dataset(ROWS, cache=True)
+    assert list(asyncio.run(within())["cost_usd"]) == [0.0, 0.0]
+    with Judge(pipeline, cache=True) as judge, Judge(pipeline) as fresh:
+        assert judge(ROWS[0]).calls[0].reply.cached
+        assert not fresh(ROWS[0]).calls[0].reply.cached

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from verdict_cli.data import locate, read_table, scan
 from verdict_cli.engines import Job, RunDirectory, Stop, run
 from verdict_cli.engines.changed import Changed
 from verdict_cli.engines.identity import fingerprint, nodes, starting
-from verdict_cli.engines.ready import check_models, recording
+from verdict_cli.engines.ready import check_models, recording, store
 from verdict_cli.engines.ready import dataset as ready
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
 from verdict_cli.plan import Plan
@@ -34,6 +34,8 @@ class Wanted:
     limit: int | None
     seed: int
     update: bool = False
+    retry_failed: bool = False
+    cache: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("concurrency", self.concurrency), ("limit", self.limit)):
@@ -65,7 +67,10 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
             nodes=nodes(plan, wanted.seed),
         )
         earlier, changed = _earlier(plan, directory, start, update=wanted.update)
-        if earlier is None or changed is not None or earlier.status != "finished":
+        if wanted.retry_failed and wanted.out is None:
+            raise UsageError("`retry_failed` asks again in a run that is kept", hint="give its `out`")
+        over = earlier is not None and changed is None and earlier.status == "finished"
+        if not over or (wanted.retry_failed and earlier is not None and earlier.failed):
             directory.prepare()
             job = Job(
                 plan,
@@ -76,9 +81,20 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
                 concurrency=wanted.concurrency,
                 recording=recorded,
                 update=wanted.update,
+                retry_failed=wanted.retry_failed,
             )
-            aside(lambda: run(job, Stop(), lambda progress: None))
+            aside(lambda: _carried_out(job, cache=wanted.cache and recorded is None))
         return _table(directory.results)
+
+
+def _carried_out(job: Job, *, cache: bool) -> None:
+    """Runs the job, in the thread in which the cache is opened."""
+    kept = store(job.plan) if cache else None
+    try:
+        run(replace(job, store=kept), Stop(), lambda progress: None)
+    finally:
+        if kept is not None:
+            kept.close()
 
 
 def _spooled(data: Any, spare: Path) -> Path:

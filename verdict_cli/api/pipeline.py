@@ -183,10 +183,10 @@ class Pipeline:
 
         Raises the failure of the row: ReplyError, Retryable, Rejected, Refused, PinnedError or RowError.
         """
-        from verdict_cli.api.running import judged
+        from verdict_cli.api.running import judged_once
         from verdict_cli.api.threads import waited
 
-        return waited(lambda: judged(self.plan(model), row, _path(replay), seed))
+        return waited(lambda: judged_once(self.plan(model), row, _path(replay), seed))
 
     async def arun(
         self,
@@ -197,9 +197,9 @@ class Pipeline:
         seed: int = 0,
     ) -> Judged:
         """The same, awaited in the running event loop."""
-        from verdict_cli.api.running import judged
+        from verdict_cli.api.running import judged_once
 
-        return await judged(self.plan(model), row, _path(replay), seed)
+        return await judged_once(self.plan(model), row, _path(replay), seed)
 
     def run_dataset(
         self,
@@ -212,16 +212,20 @@ class Pipeline:
         limit: int | None = None,
         seed: int = 0,
         update: bool = False,
+        retry_failed: bool = False,
+        cache: bool = False,
     ) -> pandas.DataFrame:
         """The scored table, one row a row of the data, with the columns of `results.parquet`.
 
         `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
         and goes on with an unfinished one; with `update` also when the pipeline or the data have changed since: units
-        that ask otherwise than they did, and rows that are new, are asked. A failed row has `status` "failed" and its failure in columns of its own.
+        that ask otherwise than they did, and rows that are new, are asked. `retry_failed` asks again there what failed in
+        rows that failed; `cache` shares replies with other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
         """
         from verdict_cli.api.dataset import Wanted, judged_table
 
-        wanted = Wanted(None if out is None else Path(out), _path(replay), concurrency, limit, seed, update)
+        place = None if out is None else Path(out)
+        wanted = Wanted(place, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
         return judged_table(self.plan(model), data, wanted)
 
     def _plan(self, model: ModelLike | None) -> Built:

@@ -96,16 +96,12 @@ def opened_store(plan: Plan, *, wanted: bool) -> Store | None:
 
     A cache that cannot be opened costs money, not results: it is complained of, and the run goes on without.
     """
-    from verdict_cli.calls import Store
-    from verdict_cli.plan import Asked
-    from verdict_cli.providers import is_local
+    from verdict_cli.engines.ready import store
 
-    asked = [node.work for node in plan.nodes if isinstance(node.work, Asked)]
-    models = [model for work in asked for model in (*work.models, *work.follow_up)]
-    if not wanted or not any(model.cache and not is_local(model.name) for model in models):
+    if not wanted:
         return None
     try:
-        return Store.open()
+        return store(plan)
     except OutputError as error:
         complain(f"warning: {error}")
         return None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
+from typing import Any, TypeVar
 
-from verdict_cli.calls import Gates, cached, journalled, limited, proven
+from verdict_cli.calls import Gates, journalled
 from verdict_cli.data import ParquetTable, rows
+from verdict_cli.engines.access import Access
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
 from verdict_cli.engines.failed import Failed, went_on
-from verdict_cli.engines.guard import HaltedError, Spending, guarded, remembered
+from verdict_cli.engines.guard import HaltedError, Spending, remembered
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.part import Part, PartDone
 from verdict_cli.engines.tally import Progress, Tally
@@ -25,6 +27,8 @@ GRACE_S = 5.0
 TICK_S = 0.25
 """Seconds between two looks at the progress."""
 
+T = TypeVar("T")
+
 
 def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
     """Runs the job and returns its facts; `status` is `finished` or `interrupted`.
@@ -32,12 +36,18 @@ def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
     The tables hold what is done whatever stopped the run, unless the disk refuses. Raises what stops a run: Refused,
     BudgetError, PinnedError, OutputError, DataError, JournalError.
     """
+    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        facts = runner.run(_alone(job, lambda access: run_within(job, stop, watch, access)))
+        ended(facts)
+        return facts
+
+
+async def run_within(job: Job, stop: Stop, watch: Callable[[Progress], None], access: Access) -> RunFacts:
+    """As `run`, in the running event loop and with calls that share their limits and spending with others."""
     everything = told_apart(rows(job.dataset, job.data.selection))
-    with job.spans.run(job.start.name) as ended, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        whole = _Whole(job, Part(everything, job.data.rows, job.directory), stop, watch)
-        runner.run(whole.go())
-        ended(whole.facts)
-        return whole.facts
+    whole = _Whole(job, Part(everything, job.data.rows, job.directory), stop, watch, access)
+    await whole.go()
+    return whole.facts
 
 
 def run_part(job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]) -> PartDone:
@@ -45,13 +55,32 @@ def run_part(job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]
 
     Whoever runs the job has put its name on the run's directory. Raises what `run` raises.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        one = _Run(job, part, stop, watch)
-        runner.run(one.go())
+
+    async def work(access: Access) -> PartDone:
+        one = _Run(job, part, stop, watch, access)
+        await one.go()
         return PartDone(one.tally, one.pinned, one.complete)
 
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_alone(job, work))
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+
+async def _alone(job: Job, work: Callable[[Access], Coroutine[Any, Any, T]]) -> T:
+    """The work's result, with a way to the models of the job's own."""
+    access = Access(
+        Providers(job.recording),
+        Gates(job.concurrency),
+        Spending(job.budget_usd),
+        job.store,
+        job.recording is not None,
+    )
+    try:
+        return await work(access)
+    finally:
+        await access.close()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop, which does the same in less time; asyncio's own where uvloop does not run (Windows)."""
     try:
         import uvloop
@@ -63,13 +92,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 class _Run:
     """A part of the rows through the plan."""
 
-    def __init__(self, job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None], access: Access
+    ) -> None:
         self.job = job
         self.part = part
         self.stop = stop
         self.watch = watch
         self.tally = Tally(part.count)
-        self.gates = Gates(job.concurrency)
+        self.access = access
         self.failed: Failed | None = None
         self.forget: Callable[[Request], None] = lambda _: None
         self.reader: Iterator[tuple[int, Row]] = enumerate(part.rows)
@@ -84,7 +115,6 @@ class _Run:
     async def go(self) -> None:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
-        providers = Providers(job.recording)
         self.journal = Journal.open(self.part.folder.journal, job.start.nodes, fresh=job.fresh)
         self.halt = self.stop.bind()
         try:
@@ -93,13 +123,12 @@ class _Run:
                 columns = result_columns(job.plan, job.data.columns)
                 self.results = stack.enter_context(ParquetTable(self.part.folder.results, columns))
                 self.calls = stack.enter_context(ParquetTable(self.part.folder.calls, CALL_COLUMNS))
-                await self._work(self._ring(providers))
+                await self._work(self._ring())
                 self._write_rest()
             self.conclude()
         finally:
             self.stop.release()
             self.journal.close()
-            await providers.close()
         if self.trouble is not None:
             raise self.trouble
 
@@ -114,19 +143,14 @@ class _Run:
         """Whether each row has a result, and nothing stopped the run."""
         return self.tally.done == self.part.count and self.trouble is None
 
-    def _ring(self, providers: Providers) -> Ask:
-        spending = Spending(self.job.budget_usd)
-        ask = guarded(self.job.spans.calls(providers.ask), spending, self.halt.is_set, self._halt)
-        ask = limited(ask, self.gates)
-        if self.job.recording is not None:
+    def _ring(self) -> Ask:
+        ask, self.forget = self.access.ring(self.job.spans, self.halt.is_set, self._halt)
+        if self.access.recorded:
             return ask
-        ask = proven(ask)
-        if self.job.store is not None:
-            ask, self.forget = cached(ask, self.job.store)
         if self.job.retry_failed:
             self.failed = Failed(self.job.plan, ask, self.journal)
         ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed)
-        return self._kept(remembered(ask, spending))
+        return self._kept(remembered(ask, self.access.spending))
 
     def _kept(self, ask: Ask) -> Ask:
         """``ask``, whose outcome goes to the disk at once: whatever ends the process, it is not paid for twice."""
@@ -160,7 +184,7 @@ class _Run:
                 with suppress(asyncio.CancelledError):
                     await task
             await self._settle()
-            self.watch(self.tally.progress(self.gates))
+            self.watch(self.tally.progress(self.access.gates))
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
         """Waits for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
@@ -187,7 +211,7 @@ class _Run:
 
         A recording is asked for more until it has none.
         """
-        return self.job.recording is not None or went_on(self.journal, request)
+        return self.access.recorded or went_on(self.journal, request)
 
     async def _pinned(self, context: Context) -> None:
         if self.part.pinned is not None:
@@ -271,7 +295,7 @@ class _Run:
 
     async def _tick(self) -> None:
         while True:
-            self.watch(self.tally.progress(self.gates))
+            self.watch(self.tally.progress(self.access.gates))
             await asyncio.sleep(TICK_S)
 
 
@@ -297,6 +321,6 @@ class _Whole(_Run):
 
     def _floors(self) -> tuple[str, ...]:
         """The baselines that answered: none where a recording did."""
-        if self.job.recording is not None:
+        if self.access.recorded:
             return ()
         return tuple(sorted(name for name in self.tally.models if name.startswith("baseline/")))

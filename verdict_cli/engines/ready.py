@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.calls import Store
 from verdict_cli.data import Dataset
 from verdict_cli.errors import Refused, UsageError
 from verdict_cli.expressions import Expression
@@ -55,6 +56,15 @@ def recording(path: Path, plan: Plan) -> Recording:
             hint=f"the pipeline's units are {', '.join(asking[:6])}",
         )
     return loaded
+
+
+def store(plan: Plan) -> Store | None:
+    """The replies that runs share, None where no model of the plan may use them. OutputError when they cannot be opened."""
+    asked = [node.work for node in plan.nodes if isinstance(node.work, Asked)]
+    models = [model for work in asked for model in (*work.models, *work.follow_up)]
+    if not any(model.cache and not is_local(model.name) for model in models):
+        return None
+    return Store.open()
 
 
 def dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:

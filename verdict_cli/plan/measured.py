@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from verdict_cli.expressions import ExpressionError, Path, Resolved
+from verdict_cli.expressions import Path, Resolved
 from verdict_cli.plan.bench import compiled
+from verdict_cli.plan.given import ROOTS, Given
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.within import inside
 from verdict_cli.spec import Namespace
 from verdict_cli.spec import evaluate as evaluations
 from verdict_cli.spec import gate as gates
-from verdict_cli.spec.problems import nearest
 
-ROOTS = ("source", "output", "nodes")
 _EXPRESSIONS = ("prediction", "target", "value", "probability", "cluster", "group", "where")
 
 
@@ -25,30 +23,7 @@ def check_evaluations(
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
 ) -> set[int]:
     """The units that evaluations name; tells of every expression that nothing can fill."""
-    used: set[int] = set()
-
-    def resolve(path: Path) -> Resolved:
-        root, rest = path[0], path[1:]
-        if root == "output":
-            if len(outputs) != 1:
-                said = ", ".join(nodes[index].id for index in outputs)
-                raise ExpressionError(
-                    f"the pipeline gives on {len(outputs)} units: {said}",
-                    f"write `nodes['{nodes[outputs[0]].id}']`, or pool them",
-                )
-            followed, kind = inside(nodes[outputs[0]].output, rest, "output")
-            return Resolved(((root, *followed),), kind)
-        if root == "nodes" and rest:
-            node = next((node for node in nodes if node.id == rest[0]), None)
-            if node is None:
-                raise ExpressionError(
-                    f"there is no unit {rest[0]!r}", nearest(str(rest[0]), [one.id for one in nodes])
-                )
-            used.add(node.index)
-            followed, kind = inside(node.output, rest[1:], node.id)
-            return Resolved(((root, node.id, *followed),), kind)
-        return Resolved((path,))
-
+    given = Given(nodes, outputs)
     for name, evaluation in names.spec.file.evaluate.items():
         base: tuple[str | int, ...] = ("evaluate", name)
         for where, message, hint in evaluations.problems(name, evaluation):
@@ -57,13 +32,13 @@ def check_evaluations(
         texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
         for key, text in texts:
             if text is not None:
-                _check(names, text, (*base, *key), resolve, use_column)
+                _check(names, text, (*base, *key), given.resolve, use_column)
     for place, gate in enumerate(names.spec.file.gates):
         for where, message, hint in gates.problems(place, gate, names.spec.file.evaluate):
             names.problem("bad-gate", message, hint, _below(("gates", place), where))
         for text in gate.where or {}:
-            _check(names, text, ("gates", place, "where", text), resolve, use_column)
-    return used
+            _check(names, text, ("gates", place, "where", text), given.resolve, use_column)
+    return given.used
 
 
 def _check(

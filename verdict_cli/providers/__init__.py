@@ -10,12 +10,13 @@ from verdict_cli.providers.baseline import BaselineProvider
 from verdict_cli.providers.checks import check, is_local, sees_images
 from verdict_cli.providers.endpoint import family
 from verdict_cli.providers.failures import failure_again
-from verdict_cli.providers.provider import Provider
+from verdict_cli.providers.provider import Heard, Provider
 from verdict_cli.providers.recording import Recording
 from verdict_cli.providers.replay import PREFIX, ReplayProvider
 from verdict_cli.values import Reply, Request
 
 __all__ = [
+    "Heard",
     "Provider",
     "Providers",
     "Recording",
@@ -30,10 +31,12 @@ __all__ = [
 class Providers:
     """Every provider of one run, opened on first use and closed together.
 
-    With a recording, all calls are answered from it and nothing is sent to any model.
+    With a recording, all calls are answered from it and nothing is sent to any model. ``heard`` is told each piece of
+    a reply that is streamed.
     """
 
-    def __init__(self, recording: Recording | None = None) -> None:
+    def __init__(self, recording: Recording | None = None, heard: Heard | None = None) -> None:
+        self._heard = heard
         self._all = None if recording is None else ReplayProvider(recording)
         self._open: dict[str, Provider] = {}
         self._named: dict[tuple[str | None, ...], Provider] = {}
@@ -56,7 +59,7 @@ class Providers:
             kind = _kind(model)
             provider = self._open.get(kind)
             if provider is None:
-                provider = self._open[kind] = _make(kind)
+                provider = self._open[kind] = _make(kind, self._heard)
             self._named[named] = provider
         return provider
 
@@ -69,17 +72,17 @@ def _kind(model: Model) -> str:
     return "litellm" if family(model) is None else "native"
 
 
-def _make(kind: str) -> Provider:
+def _make(kind: str, heard: Heard | None) -> Provider:
     match kind:
         case "baseline":
             return BaselineProvider()
         case "native":
             from verdict_cli.providers.native import NativeProvider
 
-            return NativeProvider()
+            return NativeProvider(heard)
         case "litellm":
             from verdict_cli.providers.litellm import LitellmProvider
 
-            return LitellmProvider()
+            return LitellmProvider(heard)
         case _:
             return ReplayProvider(Recording.load(Path(kind.removeprefix(PREFIX))))

@@ -16,12 +16,9 @@ def assembled(content: bytes) -> dict[str, Any]:
     positions: list[Any] = []
     finish = None
     for line in content.splitlines():
-        data = line.removeprefix(b"data:").strip()
-        if not line.startswith(b"data:") or not data or data == b"[DONE]":
+        event = _event(line)
+        if event is None:
             continue
-        event = loads(data)
-        if not isinstance(event, dict):
-            raise ValueError("an event is no JSON object")
         if event.get("error"):
             return event
         whole |= {key: event[key] for key in ("model", "usage") if event.get(key)}
@@ -52,3 +49,40 @@ def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
         function = part.get("function") or {}
         for key in ("name", "arguments"):
             calls[place]["function"][key] += function.get(key) or ""
+
+
+class Pieces:
+    """The text of a stream's events as their bytes come in, for people to watch; what is broken is left to `assembled`."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, content: bytes) -> str:
+        """The text of the events that these bytes end."""
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        said = []
+        for line in lines:
+            try:
+                event = _event(line.rstrip(b"\r")) or {}
+                said += [_said(choice.get("delta") or {}) for choice in event.get("choices") or ()]
+            except (ValueError, AttributeError, TypeError):
+                continue
+        return "".join(said)
+
+
+def _said(delta: dict[str, Any]) -> str:
+    """What an event's part adds to the reply: text, or the arguments of the tool that stands for it."""
+    parts = [delta.get("content")]
+    parts += [(part.get("function") or {}).get("arguments") for part in delta.get("tool_calls") or ()]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event that a line of the stream spells, None for a line that has none. ValueError for one that is broken."""
+    data = line.removeprefix(b"data:").strip()
+    if not line.startswith(b"data:") or not data or data == b"[DONE]":
+        return None
+    event = loads(data)
+    if not isinstance(event, dict):
+        raise ValueError("an event is no JSON object")
+    return event

@@ -17,6 +17,7 @@ from verdict_cli.models import Model
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.providers.litellm_errors import translate
+from verdict_cli.providers.provider import Heard
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Allowance, Reply, Request
@@ -31,7 +32,8 @@ class LitellmProvider:
     litellm is imported at the first call, in a thread: it takes seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Heard | None = None) -> None:
+        self._heard = heard
         self._opening = asyncio.Lock()
         self._litellm: Any = None
         self._raised: tuple[type[BaseException], ...] = ()
@@ -61,7 +63,7 @@ class LitellmProvider:
                     **(_WITHOUT_MCP if "tools" in asked and _knows_mcp() else {}),
                     **{name: value for name, value in asked.items() if value is not None},
                 )
-                response = await self._whole(answer) if request.stream else answer
+                response = await self._whole(answer, request) if request.stream else answer
         except TimeoutError:
             message = f"model {model.name}: no reply within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
@@ -76,9 +78,14 @@ class LitellmProvider:
             raise
         return self._priced(reply, model, response)
 
-    async def _whole(self, events: Any) -> Any:
+    async def _whole(self, events: Any, request: Request) -> Any:
         """The completion that a stream's events make."""
-        return self._litellm.stream_chunk_builder([event async for event in events])
+        gathered = []
+        async for event in events:
+            gathered.append(event)
+            if self._heard is not None and event.choices and (said := event.choices[0].delta.content):
+                self._heard(request, said)
+        return self._litellm.stream_chunk_builder(gathered)
 
     async def close(self) -> None:
         if self._litellm is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from time import perf_counter
@@ -17,6 +17,8 @@ from verdict_cli.models import Model
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import body, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
+from verdict_cli.providers.events import Pieces
+from verdict_cli.providers.provider import Heard
 from verdict_cli.providers.statuses import detail_of, error_of, retry_after
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Reply, Request
@@ -47,7 +49,8 @@ class _Answer:
 class NativeProvider:
     """Answers models of the OpenAI families. The session is opened at the first call, in its loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Heard | None = None) -> None:
+        self._heard = heard
         self._session: aiohttp.ClientSession | None = None
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
         self._ways = Ways()
@@ -67,7 +70,7 @@ class NativeProvider:
             payload, sent = body(request, target.endpoint.name, way)
         except TypeError as problem:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
-        answer = await self._send(target, payload, model)
+        answer = await self._send(target, payload, request)
         allowance = allowance_of(answer.headers)
         if 200 <= answer.status < 300:
             reply = read(answer.content, request, answer.latency_s, sent)
@@ -89,7 +92,8 @@ class NativeProvider:
             await self._session.close()
             self._session = None
 
-    async def _send(self, target: _Target, payload: bytes, model: Model) -> _Answer:
+    async def _send(self, target: _Target, payload: bytes, request: Request) -> _Answer:
+        model = request.model
         extra = model.params.get("extra_headers")
         start = perf_counter()
         try:
@@ -103,7 +107,7 @@ class NativeProvider:
                 timeout=aiohttp.ClientTimeout(total=model.timeout),
                 allow_redirects=False,
             ) as response:
-                content = await _read(response, model.name)
+                content = await _read(response, model.name, self._listener(request, response.status))
                 return _Answer(response.status, response.headers, content, perf_counter() - start)
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
@@ -112,6 +116,19 @@ class NativeProvider:
             why = str(getattr(problem, "os_error", problem)) or type(problem).__name__
             message = f"model {model.name}: no reply from {target.endpoint.host}: {why}"
             raise Retryable(message, kind="unavailable") from None
+
+    def _listener(self, request: Request, status: int) -> Callable[[bytes], None] | None:
+        """What is told the bytes of a streamed reply; None where nobody listens."""
+        heard = self._heard
+        if heard is None or not request.stream or status != 200:
+            return None
+        pieces = Pieces()
+
+        def listen(part: bytes) -> None:
+            if said := pieces.feed(part):
+                heard(request, said)
+
+        return listen
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -159,12 +176,14 @@ def _proxy(url: URL) -> str | None:
     return getproxies().get(url.scheme)
 
 
-async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
-    """The body, as long as it is no longer than ``LARGEST_BODY``."""
+async def _read(response: aiohttp.ClientResponse, name: str, listen: Callable[[bytes], None] | None) -> bytes:
+    """The body, as long as it is no longer than ``LARGEST_BODY``; ``listen`` is told its parts."""
     parts = []
     size = 0
     while part := await response.content.readany():
         parts.append(part)
+        if listen is not None:
+            listen(part)
         size += len(part)
         if size > LARGEST_BODY:
             message = f"model {name}: the server's reply is larger than {LARGEST_BODY >> 20} MiB"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from verdict_cli.values import Reply, Request
+
+Heard = Callable[[Request, str], None]
+"""Is told each piece of a streamed reply's text as it comes."""
 
 
 class Provider(Protocol):
