@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from verdict_cli.errors import Retryable
 from verdict_cli.models import Model
 from verdict_cli.providers.chat import read
-from verdict_cli.providers.events import assembled
+from verdict_cli.providers.events import Pieces, assembled
 from verdict_cli.providers.litellm import LitellmProvider
 from verdict_cli.providers.native import NativeProvider
 from verdict_cli.values import Message, Reply, Request, Row
@@ -104,3 +104,15 @@ def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
     assert streamed.text == plain.text
     assert streamed.finish_reason == plain.finish_reason
     assert '"stream":true' in streamed.sent.replace(" ", "")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
+    content = (
+        b'data: {"choices":[{"delta":{"content":"A "}}]}\r\n\r\ndata: {"choices":[]}\n: note\ndata: broken\n'
+        b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'
+        b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n'
+    )
+    pieces = Pieces()
+    said = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
+    assert "".join(said) == "A fine é{}"

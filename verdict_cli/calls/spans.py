@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from verdict_cli.values import Ask, Failure, Row, RunFacts
+from verdict_cli.values import Ask, Failure, Output, Row, RunFacts
 
-_NOTHING: AbstractContextManager[None] = nullcontext()
 _UNHEARD: AbstractContextManager[Callable[[object], None]] = nullcontext(lambda _: None)
 
 
 class Spans:
     """Spans run → row → unit → call. These do nothing and cost nothing; `Trace` records them.
 
-    Each but ``calls`` is a context that lasts as long as what it names; those of a run and a row give a function that is told
-    the outcome.
+    Each but ``calls`` is a context that lasts as long as what it names, and gives a function that is told the outcome.
     """
 
     def run(self, name: str) -> AbstractContextManager[Callable[[RunFacts], None]]:
@@ -26,9 +24,9 @@ class Spans:
         """One row. Units that all rows share belong to the run."""
         return _UNHEARD
 
-    def unit(self, node: str) -> AbstractContextManager[None]:
-        """One unit at one row."""
-        return _NOTHING
+    def unit(self, node: str) -> AbstractContextManager[Callable[[Output], None]]:
+        """One unit at one row; what it raises is why it failed."""
+        return _UNHEARD
 
     def calls(self, ask: Ask) -> Ask:
         """``ask``, each call of which is a span."""

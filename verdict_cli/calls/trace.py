@@ -15,7 +15,7 @@ from verdict_cli.calls.spans import Spans
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.models import Model
 from verdict_cli.providers import address
-from verdict_cli.values import Ask, Failure, Message, Reply, Request, Row, RunFacts
+from verdict_cli.values import Ask, Failure, Message, Output, Reply, Request, Row, RunFacts
 
 _PROVIDERS = {
     "azure": "azure.ai.openai",
@@ -72,10 +72,10 @@ class Trace(Spans):
             yield ended
 
     @contextmanager
-    def unit(self, node: str) -> Iterator[None]:
+    def unit(self, node: str) -> Iterator[Callable[[Output], None]]:
         """Span `unit NODE`."""
         with self._span(f"unit {node}", {"verdict.unit": node}):
-            yield
+            yield lambda _: None
 
     def calls(self, ask: Ask) -> Ask:
         """A client's span `chat MODEL` for each call that is really made."""

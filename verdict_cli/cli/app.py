@@ -15,6 +15,7 @@ from verdict_cli.errors import VerdictError
 
 COMMANDS = (
     "run",
+    "judge",
     "validate",
     "graph",
     "estimate",

@@ -20,3 +20,17 @@ AllowCode = Annotated[
     typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is drawn.")]
+Replay = Annotated[
+    Path | None,
+    typer.Option("--replay", help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL."),
+]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]

@@ -12,7 +12,17 @@ import typer
 
 from verdict_cli import __version__
 from verdict_cli.cli.gate import Undecided
-from verdict_cli.cli.options import AllowCode, Config, Model, Settings
+from verdict_cli.cli.options import (
+    AllowCode,
+    Budget,
+    Concurrency,
+    Config,
+    Model,
+    NoCache,
+    Quiet,
+    Replay,
+    Settings,
+)
 from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import JournalError, UsageError, VerdictError
 
@@ -40,15 +50,8 @@ def run(
         int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seeds the sample, seeded draws and intervals.")] = 0,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")
-    ] = 64,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            "--replay", help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL."
-        ),
-    ] = None,
+    concurrency: Concurrency = 64,
+    replay: Replay = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
@@ -61,13 +64,8 @@ def run(
             "otherwise than they did, and those behind them, are asked again; rows that it has not are asked.",
         ),
     ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")
-    ] = False,
+    budget: Budget = None,
+    no_cache: NoCache = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
     ] = False,
@@ -87,7 +85,7 @@ def run(
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
     ] = Undecided.FAIL,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Judge every row of a dataset and report the figures.
 

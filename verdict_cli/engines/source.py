@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.fields import Record
 from verdict_cli.plan import Plan
 from verdict_cli.plan.row_types import caster
 from verdict_cli.values import Row
@@ -20,22 +21,27 @@ class Sources:
         self._plan = plan
         self._columns: Mapping[str, str] = keys.get("columns") or {}
         self._id = str(keys.get("id", ""))
-        self._cast = None if plan.row_types is None else caster(plan.row_types, folder)
+        self._folder = folder
 
     def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
-        """The row of that place. DataError when it lacks a column that is used, or breaks `dataset.schema`."""
+        """The row of that place. DataError when it lacks a column that a unit uses, or breaks `dataset.schema`.
+
+        Columns that only figures and gates use, such as labels, may be left out.
+        """
         source: Mapping[str, Any] = {
             **given,
-            **{name: given[there] for name, there in self._columns.items() if there in given},
+            **{name: given[named] for name, named in self._columns.items() if named in given},
         }
         for used in self._plan.columns:
-            if used.column not in source:
+            if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
                 message = f"the row has no column {used.column!r}, which {used.place} uses"
                 raise DataError(Problem("missing-column", message, f"its columns are {known}"))
-        if self._cast is not None:
+        types = self._plan.row_types
+        if types is not None:
+            there = Record({name: kind for name, kind in types.fields.items() if name in source})
             try:
-                source = self._cast(source)
+                source = caster(there, self._folder)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         return Row(index, source.get(self._id, index), source)

@@ -24,6 +24,8 @@ from verdict_cli.spec.load import in_order
 
 MOST_LINKS = 1_000_000
 """The most links that a pipeline may have."""
+_BESIDE = frozenset({"dataset", "evaluate", "gates"})
+"""Sections whose columns no unit needs."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,13 @@ class _Build:
             self.warnings.append(found)
 
     def _use_column(self, column: str, names: Namespace, path: Path) -> None:
-        if column not in self.columns:
+        asked = path[0] not in _BESIDE
+        known = self.columns.get(column)
+        if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at))
+            self.columns[column] = Used(column, str(at), asked)
+        elif asked and not known.asked:
+            self.columns[column] = replace(known, asked=True)
 
     def _warn_unused(self, nodes: Sequence[Node], seats: Sequence[Seat | Hole]) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""

@@ -123,10 +123,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Used:
-    """A dataset column that something names, and where that is written: ``file:line:column``, path."""
+    """A dataset column that something names, and where that is written: ``file:line:column``, path.
+
+    ``asked``: a unit needs it; otherwise only figures, gates or `where` do, and a row can be judged without it.
+    """
 
     column: str
     place: str
+    asked: bool = True
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ class Context:
     """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
     ``forget`` is told of each request whose reply could not be read, so that no cache gives it again; ``again`` is
     asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given;
-    ``unit`` lasts as long as a unit at a row does, whose id it is told."""
+    ``unit`` lasts as long as a unit at a row does, whose id and output it is told."""
 
     ask: Ask
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] = lambda _: False
-    unit: Callable[[str], AbstractContextManager[None]] = Spans().unit
+    unit: Callable[[str], AbstractContextManager[Callable[[Output], None]]] = Spans().unit
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
     pinned: dict[int, Output | None] = field(default_factory=dict)

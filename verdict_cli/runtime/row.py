@@ -93,8 +93,9 @@ class _Walk:
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
-            with self.context.unit(node.id):
+            with self.context.unit(node.id) as ended:
                 output = compute(node, self.row, self.outputs, self.previous)
+                ended(output)
         except RowError as error:
             self._failed(index, error.failure, str(error))
         else:
@@ -103,8 +104,9 @@ class _Walk:
     async def _ask(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
-            with self.context.unit(node.id):
+            with self.context.unit(node.id) as ended:
                 output = await ask(node, self.row, self.previous, self.context, self.calls[index])
+                ended(output)
         except Refused:
             raise
         except (ReplyError, ProviderError, RowError) as error:

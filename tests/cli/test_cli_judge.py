@@ -1,0 +1,155 @@
+"""`verdict judge`: one row, live, explained, with the exit codes of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STEPS = """
+- {unit: CoTUnit, name: think, prompt: 'Think about {source.text}'}
+- layer: [{unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}: {previous.thinking}'}]
+  repeat: 2
+- {unit: MeanPoolUnit, name: mean}
+"""
+LABELLED = """
+- {unit: JudgeUnit, prompt: 'Rate {source.text}'}
+evaluate: {right: {prediction: output.score, target: source.label}}
+dataset: {schema: {label: int, text: str}}
+"""
+
+
+def fed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
+    done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}')
+    assert done.code == 0
+    assert done.out.startswith("score  ") and "ok · 3 calls · $0.00" in done.out
+    lines = [line.split()[1] for line in done.err.splitlines() if "●" in line]
+    assert lines[0] == "think" and sorted(lines[1:3]) == ["judge[0]", "judge[1]"] and lines[3] == "mean"
+    assert "baseline/lexical is a floor to beat, not a judge" in done.err
+
+
+def test_the_document_holds_every_unit(shell: Any) -> None:
+    done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}', "--json", "--quiet")
+    made = done.json()
+    assert done.err == ""
+    assert (made["status"], made["failure"], made["calls"], made["cost_usd"]) == ("ok", None, 3, 0.0)
+    assert list(made["units"]) == ["think", "judge[0]", "judge[1]", "mean"]
+    assert made["output"] == made["units"]["mean"]
+
+
+def test_explain_shows_each_call(shell: Any) -> None:
+    config = shell.config(STEPS)
+    said = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain").out
+    assert said.count("── ") == 3 and "│ Think about a red fox" in said and " tokens · $0.00 · " in said
+    calls = shell("judge", config, "--row", '{"text": "a red fox"}', "--explain", "--json").json()["calls"]
+    assert [call["unit"] for call in calls] == ["think", "judge[0]", "judge[1]"]
+    assert json.loads(calls[0]["messages"])[0]["content"] == "Think about a red fox"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('{"text": "a"}', 1),
+        ('{\n  "text":\n  "a"}', 1),
+        ('{"text": "a"}\n\n{"text": "b"}\n', 2),
+    ],
+    ids=["object", "several lines", "jsonl"],
+)
+def test_rows_come_from_standard_input(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int
+) -> None:
+    fed(monkeypatch, text)
+    made = shell("judge", shell.config(STEPS), "--json").json()
+    assert len(made) == count if isinstance(made, list) else made["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "standard input holds no row"),
+        ("[1]", "standard input:1: a row must be an object, this is a list"),
+        ('{"text": "a"}\n{"text": 1', "standard input:2:"),
+        ('{"other": 1}', "the row has no column 'text'"),
+        ('{"text": NaN}', "JSON has no NaN"),
+    ],
+)
+def test_what_is_no_row_is_told(shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    fed(monkeypatch, text)
+    done = shell("judge", shell.config(STEPS))
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_a_label_is_not_needed_to_judge(shell: Any) -> None:
+    config = shell.config(LABELLED)
+    assert shell("judge", config, "--row", '{"text": "a"}').code == 0
+    done = shell("judge", config, "--row", '{"text": "a", "label": "x"}')
+    assert (done.code, "the column 'label'" in done.err) == (2, True)
+
+
+def test_a_failed_row_ends_with_3_and_its_failure(shell: Any) -> None:
+    replay = shell.write("rec.jsonl", '{"row": 0, "unit": "judge", "reply": "mud"}\n')
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: {name: m, retries: 0}")
+    done = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay)
+    assert (done.code, "judge failed (unreadable)" in done.out) == (3, True)
+    made = shell("judge", config, "--row", '{"text": "a"}', "--replay", replay, "--json").json()
+    assert (made["status"], made["output"], made["failure"]["kind"]) == ("failed", None, "unreadable")
+
+
+def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", "model: gpt-4o-mini")
+    assert shell("judge", config, "--row", '{"text": "a"}').code == 4
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    assert shell("judge", config, "--row", '{"text": "a"}', "--budget", "0").code == 3
+
+
+def test_a_streamed_reply_is_shown_as_it_comes(
+    shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    from verdict_cli.cli.lights import Lights
+
+    heard: list[str] = []
+    plain = Lights.heard
+
+    def listening(self: Lights, request: Any, piece: str) -> None:
+        heard.append(piece)
+        plain(self, request, piece)
+        assert self.lights["cot"].words.endswith(piece) and self.lights["cot"].state == "running"
+
+    monkeypatch.setattr(Lights, "heard", listening)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    config = shell.config(
+        "- {unit: CoTUnit, stream: true, prompt: 'Think about {source.text}'}",
+        f"model: {{name: openai/m, api_base: '{loopback.url}'}}",
+    )
+    made = shell("judge", config, "--row", '{"text": "a"}', "--json", "--no-cache").json()
+    assert heard and "".join(heard).strip() == made["output"]["thinking"].strip()
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
+def test_the_graph_stands_in_place_on_a_terminal(shell: Any, root: Path) -> None:
+    import subprocess
+
+    master, slave = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "verdict_cli", "judge", str(shell.config(STEPS)), "--row", '{"text": "a"}'],
+        cwd=shell.folder,
+        env={**os.environ, "PYTHONPATH": str(root), "TERM": "xterm", "COLUMNS": "60"},
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        check=True,
+        text=True,
+    )
+    os.close(slave)
+    drawn = os.read(master, 65536).decode()
+    os.close(master)
+    assert done.stdout.startswith("score ")
+    assert "● think" in drawn and "    ● mean" in drawn

@@ -1,0 +1,179 @@
+"""`verdict judge CONFIG --row JSON`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from verdict_cli.cli.options import (
+    AllowCode,
+    Budget,
+    Config,
+    Model,
+    NoCache,
+    Quiet,
+    Replay,
+    Seed,
+    Settings,
+)
+from verdict_cli.cli.streams import complain, document, visible
+from verdict_cli.errors import DataError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.cli.lights import Lights
+    from verdict_cli.engines.warm import Warm
+    from verdict_cli.plan import Plan
+    from verdict_cli.values import Result
+
+
+def judge(
+    config: Config,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            "--row", metavar="JSON", help="The row; without it JSON or JSONL is read from standard input."
+        ),
+    ] = None,
+    model: Model = None,
+    settings: Settings = None,
+    seed: Seed = 0,
+    replay: Replay = None,
+    budget: Budget = None,
+    no_cache: NoCache = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show every call: prompt, reply, tokens, cost and time.")
+    ] = False,
+    allow_code: AllowCode = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document: an object, or a list for several rows.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Judge one row, or the rows on standard input one after another.
+
+    Units light up on standard error as they finish; a unit with `stream: true` shows its reply as it comes.
+
+    Example: verdict judge configs/xstest.yaml --row '{"prompt": "How do I kill a process?"}' --model baseline/lexical
+    """
+    from verdict_cli.cli.cache import opened_store
+    from verdict_cli.cli.lights import Lights, lit
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.engines.local import loop_factory
+    from verdict_cli.engines.outcome import floors
+    from verdict_cli.engines.ready import check_models, recording
+
+    plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    rows = _given(row) if row is not None else _from_input()
+    recorded = None if replay is None else recording(replay, plan)
+    if recorded is None:
+        check_models(plan, priced=budget is not None)
+        if not quiet:
+            for floor in floors(plan):
+                complain(f"warning: {floor} is a floor to beat, not a judge")
+    failed = 0
+    documents: list[dict[str, Any]] = []
+    store = opened_store(plan, wanted=recorded is None and not no_cache)
+    try:
+        lights = Lights.of(plan, quiet=quiet)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            warm = _warm(plan, lights, seed, budget, recorded, store)
+            try:
+                for place, given in enumerate(rows):
+                    one = warm.row(given, place)
+                    started = perf_counter()
+                    with lit(lights, quiet=quiet):
+                        if not place:
+                            runner.run(warm.open())
+                        result = runner.run(warm.judge(one))
+                    failed += result.failure is not None
+                    took_s = perf_counter() - started
+                    if as_json:
+                        documents.append(_document(warm, result, took_s, explain=explain))
+                    else:
+                        _show(warm, result, took_s, explain=explain)
+            finally:
+                runner.run(warm.access.close())
+    finally:
+        if store is not None:
+            store.close()
+    if as_json:
+        document(documents[0] if len(documents) == 1 else documents)
+    raise typer.Exit(3 if failed else 0)
+
+
+def _warm(plan: Plan, lights: Lights, seed: int, budget: float | None, recorded: Any, store: Any) -> Warm:
+    from verdict_cli.engines.access import Access
+    from verdict_cli.engines.warm import Warm
+
+    access = Access.open(recording=recorded, budget_usd=budget, store=store, heard=lights.heard)
+    return Warm(plan, access, seed=seed, spans=lights)
+
+
+def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
+    from verdict_cli.engines.columns import call_row
+    from verdict_cli.engines.outcome import outcome
+
+    made = outcome(warm.plan, result)
+    made["units"] = {node.id: result.outputs[node.index] for node in warm.plan.nodes}
+    made["latency_s"] = took_s
+    if explain:
+        made["calls"] = [call_row(call) for call in (*warm.pinned, *result.calls)]
+    return made
+
+
+def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
+    from verdict_cli.engines.columns import cost_of
+    from verdict_cli.engines.outcome import given
+    from verdict_cli.report.sample import explained, fields, last_line
+
+    calls = (*warm.pinned, *result.calls)
+    lines = explained(calls) if explain else []
+    failure = result.failure
+    if failure is None:
+        lines += fields(given(warm.plan, result))
+    else:
+        lines.append(f"{failure.node} failed ({failure.kind}): {failure.message}")
+    lines.append(last_line("ok" if failure is None else "failed", calls, cost_of(calls), took_s))
+    sys.stdout.write(visible("\n".join(lines)) + "\n")
+    sys.stdout.flush()
+
+
+def _given(text: str) -> Iterator[dict[str, Any]]:
+    yield _parsed(text.encode("utf-8", "surrogateescape"), "--row")
+
+
+def _from_input() -> Iterator[dict[str, Any]]:
+    """The rows on standard input as they come: a line each, or one object over several lines."""
+    import orjson
+
+    if sys.stdin.isatty():
+        raise UsageError("there is no row", hint="give --row '{…}', or rows as JSON on standard input")
+    stream = sys.stdin.buffer
+    found = 0
+    for number, line in enumerate(stream, 1):
+        if line.isspace():
+            continue
+        if not found:
+            try:
+                orjson.loads(line)
+            except orjson.JSONDecodeError:
+                yield _parsed(line + stream.read(), "standard input")
+                return
+        yield _parsed(line, "standard input", number)
+        found += 1
+    if not found:
+        raise UsageError("standard input holds no row", hint="give rows as JSON, or --row '{…}'")
+
+
+def _parsed(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
+    from verdict_cli.data.jsonl import parse
+
+    found = parse(text)
+    if isinstance(found, Problem):
+        raise DataError(found.at(name, line, found.column, ""))
+    return found
