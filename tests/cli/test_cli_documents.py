@@ -21,6 +21,9 @@ HEAVY = (
     "jsonschema",
     "regex",
     "uvloop",
+    "fastapi",
+    "prometheus_client",
+    "uvicorn",
 )
 ENSEMBLE = """
 - {unit: CoTUnit, name: think, prompt: Think}

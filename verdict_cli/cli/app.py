@@ -23,6 +23,7 @@ COMMANDS = (
     "compare",
     "gate",
     "extract",
+    "serve",
     "schema",
     "units",
     "datasets",

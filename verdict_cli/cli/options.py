@@ -34,3 +34,7 @@ Budget = Annotated[
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]
+Trace = Annotated[
+    bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
+]
+TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: prompts and replies too.")]

@@ -22,6 +22,8 @@ from verdict_cli.cli.options import (
     Quiet,
     Replay,
     Settings,
+    Trace,
+    TraceContent,
 )
 from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import JournalError, UsageError, VerdictError
@@ -69,12 +71,8 @@ def run(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
     ] = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
-    ] = False,
-    trace_content: Annotated[
-        bool, typer.Option("--trace-content", help="With --trace: prompts and replies too.")
-    ] = False,
+    trace: Trace = False,
+    trace_content: TraceContent = False,
     formats: Annotated[
         str, typer.Option("--format", help="Formats of the results: parquet, csv, jsonl.")
     ] = "parquet",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.data.columns import renamed
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.fields import Record
 from verdict_cli.plan import Plan
@@ -28,10 +29,7 @@ class Sources:
 
         Columns that only figures and gates use, such as labels, may be left out.
         """
-        source: Mapping[str, Any] = {
-            **given,
-            **{name: given[named] for name, named in self._columns.items() if named in given},
-        }
+        source: Mapping[str, Any] = renamed(self._columns, given)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
@@ -44,4 +42,8 @@ class Sources:
                 source = caster(there, self._folder)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
-        return Row(index, source.get(self._id, index), source)
+        identity = source.get(self._id, index)
+        if isinstance(identity, bool) or not isinstance(identity, str | int):
+            said = f"the id column {self._id!r} holds {identity!r:.80}"
+            raise DataError(Problem("bad-id", said, "an id is a string or an integer"))
+        return Row(index, identity, source)

@@ -1,0 +1,20 @@
+"""The pipeline that is served in tests, and rows for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ONE_JUDGE = """
+verdict: 1
+name: t
+model: baseline/lexical
+dataset: {id: key}
+pipeline: [{unit: JudgeUnit, name: judge, prompt: 'Is {source.a} about {source.b}?'}]
+"""
+ROWS = [{"a": "a red house", "b": "a red house"}, {"a": "ships", "b": "the law of bees"}]
+
+
+def asking(url: str, **keys: Any) -> str:
+    """A pipeline that asks the loopback server."""
+    model = {"name": "openai/m", "api_base": url, **keys}
+    return ONE_JUDGE.replace("baseline/lexical", str(model).replace("'", '"'))

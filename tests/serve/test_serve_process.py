@@ -1,0 +1,118 @@
+"""The server as a process: killed, stopped, reloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import httpx
+import pytest
+from served import ONE_JUDGE, ROWS, asking
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def state(server: Any, name: str) -> Any:
+    with server.client() as client:
+        return client.get(f"/batches/{name}").json()
+
+
+def test_what_was_acknowledged_survives_any_kill(processes: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "30")
+    text = asking(url)
+    rows = [{"a": f"row {place}", "b": "x"} for place in range(60)]
+    kills = 2
+    options = ("--concurrency", "8", "--state", "kept")
+    server = processes.start(text, *options)
+    with server.client() as client:
+        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": rows})
+    assert taken.status_code == 202
+    name = taken.json()["id"]
+    for _ in range(kills):
+        time.sleep(0.1)
+
+        def lost(at: Any = server) -> None:  # a request that is not acknowledged may be lost
+            with contextlib.suppress(httpx.HTTPError), at.client() as client:
+                client.post("/judge", json={"row": rows[0]})
+
+        asked = threading.Thread(target=lost)
+        asked.start()
+        server.process.kill()
+        server.process.communicate()
+        asked.join()
+        server = processes.start(text, *options)
+    until = time.monotonic() + 30
+    while state(server, name)["status"] != "finished" and time.monotonic() < until:
+        time.sleep(0.05)
+    done = state(server, name)
+    assert (done["status"], done["done"], done["failed"]) == ("finished", 60, 0)
+    assert len(done["results"]) == 60 and all(one["status"] == "ok" for one in done["results"])
+    stats = httpx.get(f"{url.removesuffix('/v1')}/stats").json()
+    assert stats["requests"] <= 60 + kills * (4 + 1)
+
+
+def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "1000")
+    server = processes.start(asking(url), "--state", "kept", "--concurrency", "4")
+    found: list[Any] = []
+
+    def ask() -> None:
+        with server.client() as client:
+            found.append(client.post("/judge", json={"row": ROWS[0]}))
+
+    with server.client() as client:
+        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 2}).json()
+        asked = threading.Thread(target=ask)
+        asked.start()
+        while "verdict_rows_judging 1.0" not in client.get("/metrics").text:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        while client.get("/health/ready").status_code == 200:
+            time.sleep(0.01)
+        late = client.post("/judge", json={"row": ROWS[0]})
+        assert (late.status_code, "retry-after" in late.headers) == (503, True)
+        assert client.get("/health/live").status_code == 200
+    asked.join()
+    _, said = server.process.communicate(timeout=20)
+    assert (found[0].status_code, server.process.returncode) == (200, 0), said
+    again = processes.start(asking(url), "--state", "kept")
+    assert state(again, taken["id"])["status"] == "finished"
+
+
+def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: Any) -> None:
+    url = loopback.start("--latency-ms", "200")
+    server = processes.start(asking(url), "--state", "kept", "--concurrency", "2", "--drain", "0.1")
+    with server.client() as client:
+        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}).json()
+    code, said = server.end(signal.SIGTERM)
+    assert code == 0
+    assert "1 batches are not finished: the next start goes on with them" in said
+    again = processes.start(asking(url), "--state", "kept")
+    until = time.monotonic() + 20
+    while state(again, taken["id"])["status"] != "finished" and time.monotonic() < until:
+        time.sleep(0.05)
+    assert state(again, taken["id"])["done"] == 10
+
+
+def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
+    server = processes.start(ONE_JUDGE)
+    config = processes.folder / "pipeline.yaml"
+    stderr = server.process.stderr
+    with server.client() as client:
+        before = client.get("/pipeline").json()["fingerprint"]
+        config.write_text(ONE_JUDGE.replace("prompt:", "promt:"))
+        server.process.send_signal(signal.SIGHUP)
+        assert "not reloaded, the old pipeline goes on" in stderr.readline()
+        while "promt" not in (client.get("/pipeline").json()["reload_error"] or ""):
+            time.sleep(0.02)
+        assert client.get("/pipeline").json()["fingerprint"] == before
+        config.write_text(ONE_JUDGE.replace("Is {", "Well, is {"))
+        server.process.send_signal(signal.SIGHUP)
+        while client.get("/pipeline").json()["fingerprint"] == before:
+            time.sleep(0.02)
+    code, said = server.end(signal.SIGTERM)
+    assert (code, "reloaded: " in said) == (0, True)

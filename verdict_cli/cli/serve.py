@@ -1,0 +1,173 @@
+"""`verdict serve CONFIG`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from verdict_cli.cli.options import (
+    AllowCode,
+    Budget,
+    Concurrency,
+    Config,
+    Model,
+    NoCache,
+    Quiet,
+    Replay,
+    Seed,
+    Settings,
+    Trace,
+    TraceContent,
+)
+from verdict_cli.cli.streams import complain, say
+from verdict_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.plan import Plan
+
+_OWN = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    config: Config,
+    host: Annotated[
+        str, typer.Option("--host", help="The address; another than this machine's own needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    model: Model = None,
+    settings: Settings = None,
+    seed: Seed = 0,
+    replay: Replay = None,
+    concurrency: Concurrency = 64,
+    budget: Budget = None,
+    no_cache: NoCache = False,
+    in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="Rows judged at once.")] = 64,
+    queue: Annotated[
+        int, typer.Option("--queue", min=0, help="Rows that may wait; more are turned away with 429.")
+    ] = 256,
+    deadline: Annotated[
+        float,
+        typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The longest a request may take."),
+    ] = 30.0,
+    policy: Annotated[
+        Literal["closed", "open"],
+        typer.Option(
+            "--policy",
+            help="What a failed judgement is answered: closed, an error; open, a success that says so.",
+        ),
+    ] = "closed",
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept", metavar="EXPR", help="A rule over the outcome, such as 'output.score > 0.5'."
+        ),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option("--reward", metavar="EXPR", help="The number that /reward gives. [default: the score]"),
+    ] = None,
+    token_env: Annotated[
+        str,
+        typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token."),
+    ] = "VERDICT_TOKEN",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A further Host that is answered; * for any."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="ORIGIN", help="An Origin whose pages may ask."),
+    ] = None,
+    max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest body.")] = 8,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="Where batches are kept. [default: runs/serve-NAME]"),
+    ] = None,
+    drain: Annotated[
+        float,
+        typer.Option(
+            "--drain", min=0, metavar="SECONDS", help="What a stop waits for work that was taken on."
+        ),
+    ] = 30.0,
+    trace: Trace = False,
+    trace_content: TraceContent = False,
+    allow_code: AllowCode = None,
+    quiet: Quiet = False,
+) -> None:
+    """Answer over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
+
+    SIGTERM finishes what was taken on and stops; SIGHUP reads the pipeline file anew.
+
+    Example: verdict serve configs/xstest.yaml --model baseline/lexical
+    """
+    try:
+        from verdict_cli.serve.server import listening
+        from verdict_cli.serve.server import serve as run_server
+    except ImportError as fault:
+        raise UsageError(
+            f"verdict serve needs {fault.name}, which is not installed",
+            hint="pip install 'verdict-cli[serve]'",
+        ) from None
+    from verdict_cli.cli.cache import opened_store
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.cli.trace import traced
+    from verdict_cli.engines.access import Access
+    from verdict_cli.engines.outcome import floors
+    from verdict_cli.engines.ready import check_models, recording
+    from verdict_cli.serve.settings import Door, Limits
+    from verdict_cli.serve.settings import Settings as Served
+
+    token = os.environ.get(token_env) or None
+    if token is None and host not in _OWN:
+        raise UsageError(
+            f"{host} can be reached by others, and there is no token",
+            hint=f"set {token_env} to a long random text, or leave --host out",
+        )
+
+    def load() -> Plan:
+        plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+        if replay is None:
+            check_models(plan, priced=budget is not None)
+        else:
+            recording(replay, plan)
+        return plan
+
+    plan = load()
+    hosts = {*Door().hosts, f"[{host}]" if ":" in host else host, *(allow_host or ())}
+    served = Served(
+        Limits(in_flight, queue, deadline, max_body * 2**20, drain_s=drain),
+        Door(token, tuple(name.lower() for name in hosts), tuple(allow_origin or ())),
+        policy,
+        accept,
+        reward,
+        seed,
+        state or Path("runs") / f"serve-{plan.name}",
+        replay,
+    )
+    if replay is None and not quiet:
+        for floor in floors(plan):
+            complain(f"warning: {floor} is a floor to beat, not a judge")
+    store = opened_store(plan, wanted=replay is None and not no_cache)
+    try:
+        with traced(wanted=trace, content=trace_content) as spans, listening(host, port) as at:
+            run_server(
+                served,
+                plan,
+                load,
+                lambda: Access.open(
+                    concurrency=concurrency,
+                    recording=None if replay is None else recording(replay, plan),
+                    budget_usd=budget,
+                    store=store,
+                ),
+                concurrency,
+                at,
+                (lambda _: None) if quiet else say,
+                spans,
+            )
+    finally:
+        if store is not None:
+            store.close()

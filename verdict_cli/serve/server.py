@@ -1,0 +1,163 @@
+"""The process around the endpoints: its socket, its signals, and an end that finishes what was begun."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+
+import uvicorn
+
+from verdict_cli.calls import Spans
+from verdict_cli.engines.access import Access
+from verdict_cli.engines.local import loop_factory
+from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.plan import Plan
+from verdict_cli.serve.app import application
+from verdict_cli.serve.batches import Batches
+from verdict_cli.serve.service import Service
+from verdict_cli.serve.settings import Load, Settings
+
+_KEEP_ALIVE_S = 75
+_LAST_S = 5
+"""What answers that are being sent may still take once all work is done."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at the address. UsageError when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as fault:
+        found.close()
+        raise UsageError(
+            f"{host}:{port} cannot be listened at: {fault.strerror or fault}",
+            hint="choose another --port or --host",
+        ) from None
+    return found
+
+
+def serve(
+    settings: Settings,
+    plan: Plan,
+    load: Load,
+    access: Callable[[], Access],
+    concurrency: int,
+    at: socket.socket,
+    say: Callable[[str], None],
+    spans: Spans,
+) -> None:
+    """Answers until SIGTERM or SIGINT; then what was taken on is finished, and batches that are not are left to the next start."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(settings, plan, load, access, concurrency, at, say, spans))
+
+
+async def _serve(
+    settings: Settings,
+    plan: Plan,
+    load: Load,
+    access: Callable[[], Access],
+    concurrency: int,
+    at: socket.socket,
+    say: Callable[[str], None],
+    spans: Spans,
+) -> None:
+    ways = access()
+    try:
+        service = Service(settings, ways, load, spans)
+        await service.open(plan)
+        batches = Batches(service, concurrency)
+        batches.open()
+        server = _Server(
+            uvicorn.Config(
+                application(service, batches),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_LAST_S,
+            )
+        )
+        with _signals(server, service, batches, say):
+            host, port = at.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            say(f"{plan.name} answers at http://{shown}:{port}")
+            if batches.left:
+                say(f"{batches.left} acknowledged batches are gone on with")
+            await server.serve([at])
+    finally:
+        await ways.close()
+
+
+@contextlib.contextmanager
+def _signals(
+    server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]
+) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def begin(work: Callable[[], Coroutine[None, None, None]]) -> None:
+        task = loop.create_task(work())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def end() -> None:
+        if service.admission.closed:
+            server.force_exit = server.should_exit = True
+            return
+        service.admission.closed = True
+        say("stopping: what was taken on is finished; once more stops at once")
+        begin(partial(_drained, server, service, batches, say))
+
+    handlers: dict[str, Callable[[], None]] = {
+        "SIGTERM": end,
+        "SIGINT": end,
+        "SIGHUP": lambda: begin(partial(_reloaded, service, batches, say)),
+    }
+    numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
+        for number, handler in numbers.items():
+            loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+
+async def _drained(
+    server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]
+) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(service.settings.limits.drain_s):
+            await service.admission.drained()
+            await batches.drained()
+    if batches.left:
+        say(f"{batches.left} batches are not finished: the next start goes on with them")
+    server.should_exit = True
+
+
+async def _reloaded(service: Service, batches: Batches, say: Callable[[str], None]) -> None:
+    try:
+        before, after = await service.reload()
+    except VerdictError as error:
+        say(f"not reloaded, the old pipeline goes on: {error}")
+        return
+    batches.again()
+    say("reloaded: the same pipeline" if before == after else f"reloaded: {before[:12]} → {after[:12]}")

@@ -1,0 +1,193 @@
+"""The judge behind the endpoints: the pipeline that is loaded, its replacement, and rows judged within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from verdict_cli.calls import Spans
+from verdict_cli.engines.access import Access
+from verdict_cli.engines.outcome import outcome
+from verdict_cli.engines.reward import Reward, compiled, reward_of
+from verdict_cli.engines.warm import Warm
+from verdict_cli.errors import BudgetError, DataError, Problem, Refused, RowError, UsageError, VerdictError
+from verdict_cli.fields import Image
+from verdict_cli.plan import Plan
+from verdict_cli.serve.admission import Admission
+from verdict_cli.serve.metrics import Metrics
+from verdict_cli.serve.settings import Load, Settings
+from verdict_cli.values import Failure, Result, Row
+
+_URLS = ("http://", "https://", "data:image/")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pipeline that answers; ``reward`` is a UsageError where it gives no number."""
+
+    plan: Plan
+    warm: Warm
+    reward: Reward | UsageError
+    accept: Callable[[Result], Any] | None
+    pictures: tuple[str, ...]
+
+    def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
+        """The row. DataError for one that the pipeline cannot take, and for a picture that is a file of this machine."""
+        for column in self.pictures:
+            value = given.get(column)
+            if isinstance(value, str) and not value.startswith(_URLS):
+                raise DataError(
+                    Problem(
+                        "schema",
+                        f"the column {column!r} is to be a picture's http:, https: or data: URL",
+                        "a server reads no files",
+                    )
+                )
+        return self.warm.row(given, index)
+
+    def accepted(self, result: Result) -> bool | None:
+        """Whether the outcome passes `--accept`; None where there is no such rule."""
+        if self.accept is None:
+            return None
+        value = self.accept(result)
+        if not isinstance(value, bool):
+            raise RowError(f"`--accept` gave {value!r:.80}, expected true or false", kind="no-answer")
+        return value
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one row is answered, and the status of a request for it alone."""
+
+    status: int
+    document: dict[str, Any]
+    reward: float | None = None
+
+
+class Service:
+    """Judges rows for all endpoints, in one event loop."""
+
+    def __init__(self, settings: Settings, access: Access, load: Load, spans: Spans) -> None:
+        self.settings = settings
+        self.access = access
+        self.metrics = Metrics()
+        self.admission = Admission(settings.limits.in_flight, settings.limits.queue)
+        self.loaded: Loaded | None = None
+        self.trouble = ""
+        self._load = load
+        self._spans = spans
+        self._reloading = asyncio.Lock()
+        self.metrics.gauge(
+            "verdict_spent_usd",
+            "What all calls cost, those of batches too, as far as it is known.",
+            lambda: self.access.spending.spent_usd,
+        )
+        self.metrics.gauge(
+            "verdict_rows_judging", "Rows that are judged now.", lambda: self.admission.judging
+        )
+        self.metrics.gauge(
+            "verdict_rows_waiting", "Rows that wait for a place.", lambda: self.admission.waiting
+        )
+
+    @property
+    def now(self) -> Loaded:
+        """The pipeline that answers."""
+        assert self.loaded is not None
+        return self.loaded
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows are taken on."""
+        return self.loaded is not None and not self.admission.closed
+
+    async def open(self, plan: Plan) -> None:
+        """Makes the plan the one that answers, once its pinned units are asked. UsageError, PinnedError, Refused."""
+        settings = self.settings
+        accept = None if settings.accept is None else compiled(plan, settings.accept, "--accept")
+        reward: Reward | UsageError
+        try:
+            reward = reward_of(plan, settings.reward)
+        except UsageError as error:
+            if settings.reward is not None:
+                raise
+            reward = error
+        types = {} if plan.row_types is None else plan.row_types.fields
+        columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
+        pictures = [name for name, kind in types.items() if isinstance(kind, Image)]
+        pictures += [columns[name] for name in pictures if name in columns]
+        warm = await Warm(plan, self.access, seed=settings.seed, spans=self._spans).open()
+        self.loaded = Loaded(plan, warm, reward, accept, tuple(pictures))
+        self.metrics.loaded(plan.name, plan.fingerprint)
+
+    async def reload(self) -> tuple[str, str]:
+        """Reads the pipeline anew: the fingerprints before and after. Raises what is wrong with it, and the old one stays."""
+        async with self._reloading:
+            before = self.now.plan.fingerprint
+            try:
+                await self.open(await asyncio.to_thread(self._load))
+            except VerdictError as error:
+                self.trouble = str(error)
+                self.metrics.reloaded("refused")
+                raise
+            self.trouble = ""
+            self.metrics.reloaded("ok")
+            return before, self.now.plan.fingerprint
+
+    def deadline(self, asked_s: float | None) -> float:
+        """The moment, on the loop's clock, until which a request that arrives now is answered."""
+        most = self.settings.limits.deadline_s
+        return asyncio.get_running_loop().time() + (most if asked_s is None else min(asked_s, most))
+
+    async def answers(self, given: Sequence[Mapping[str, Any]], until: float) -> list[Answer]:
+        """The rows' answers in order, each failed with `deadline` where it was not ready in time. DataError before any is
+        judged, Shed when they are too many."""
+        loaded = self.now
+        rows = [loaded.row(one, place) for place, one in enumerate(given)]
+        with self.admission.entered(len(rows)):
+            if len(rows) == 1:
+                return [await self._answer(loaded, rows[0], until)]
+            return list(await asyncio.gather(*(self._answer(loaded, row, until) for row in rows)))
+
+    async def _answer(self, loaded: Loaded, row: Row, until: float) -> Answer:
+        started = perf_counter()
+        nothing = tuple(None for _ in loaded.plan.nodes)
+        status = 502
+        try:
+            async with asyncio.timeout_at(until), self.admission.place():
+                result = await loaded.warm.judge(row)
+        except TimeoutError:
+            status = 504
+            result = Result(row, nothing, Failure("deadline", "the deadline is over", ""))
+        except BudgetError as error:
+            status = 503
+            result = Result(row, nothing, Failure(error.kind, error.message, ""))
+        except Refused as error:
+            result = Result(row, nothing, Failure(error.failure, error.message, ""))
+        answer = self.described(loaded, result)
+        answer.document["latency_s"] = perf_counter() - started
+        self.metrics.judged(result.failure, result.calls)
+        if answer.document["status"] == "ok" or self.settings.policy == "open":
+            return answer
+        return replace(answer, status=status)
+
+    def described(self, loaded: Loaded, result: Result) -> Answer:
+        """The outcome as a document, with `accepted` where there is a rule, and its reward where it has one."""
+        accepted: bool | None = None
+        reward = None
+        if result.failure is None:
+            try:
+                accepted = loaded.accepted(result)
+            except RowError as error:
+                result = replace(result, failure=Failure(error.failure, error.message, ""))
+        if result.failure is None and not isinstance(loaded.reward, UsageError):
+            try:
+                reward = loaded.reward(result)
+            except RowError:
+                reward = None
+        document = outcome(loaded.plan, result)
+        if loaded.accept is not None:
+            document["accepted"] = self.settings.policy == "open" if result.failure is not None else accepted
+        return Answer(200, document, reward)

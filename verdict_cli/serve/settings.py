@@ -1,0 +1,56 @@
+"""What `verdict serve` is told on its command line, beside the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from verdict_cli.plan import Plan
+
+Policy = Literal["closed", "open"]
+Load = Callable[[], Plan]
+"""Reads the pipeline file anew, checked as for a run. Raises what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much work is taken on. A request counts as its rows; what exceeds ``in_flight`` + ``queue`` is turned away.
+
+    ``deadline_s`` bounds every request, also one that asks for longer; ``drain_s`` what a stop waits for.
+    """
+
+    in_flight: int = 64
+    queue: int = 256
+    deadline_s: float = 30.0
+    body_bytes: int = 8 * 2**20
+    batches: int = 100
+    drain_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Door:
+    """Who may come in. ``token`` None: anybody who reaches the address, which is then this machine's own."""
+
+    token: str | None = None
+    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the server judges.
+
+    ``policy`` says what a judgement that fails is answered: ``closed`` an error, ``open`` a success that says so.
+    ``accept`` and ``reward`` are expressions over the outcome; ``state`` is where acknowledged batches are kept.
+    """
+
+    limits: Limits = Limits()
+    door: Door = Door()
+    policy: Policy = "closed"
+    accept: str | None = None
+    reward: str | None = None
+    seed: int = 0
+    state: Path = Path("runs/serve")
+    replay: Path | None = None
