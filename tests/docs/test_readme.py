@@ -48,3 +48,13 @@ def test_the_graph_of_the_readme_is_the_one_that_it_describes(tmp_path: Path) ->
     shown = CliRunner().invoke(app, ["graph", str(tmp_path / "grounded.yaml")])
     assert shown.exit_code == 0
     assert "7 units, 6 model calls a row" in shown.output
+
+
+def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
+    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+    source = (ROOT / "verdict_cli" / "serve" / "app.py").read_text(encoding="utf-8")
+    served = set(re.findall(r'@app\.(?:get|post|delete)\(\s*"([^"]+)"', source))
+    table = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8").split("\n\n")
+    (endpoints,) = [part for part in table if part.startswith("| endpoint")]
+    named = set(re.findall(r"`(?:GET |POST |DELETE )?(/[^`?]*)[^`]*`", endpoints))
+    assert named - {"/openapi.json"} == served

@@ -104,7 +104,7 @@ def serve(
     Example: verdict serve configs/xstest.yaml --model baseline/lexical
     """
     try:
-        from verdict_cli.serve.server import listening
+        from verdict_cli.serve.server import bound
         from verdict_cli.serve.server import serve as run_server
     except ImportError as fault:
         raise UsageError(
@@ -152,7 +152,7 @@ def serve(
             complain(f"warning: {floor} is a floor to beat, not a judge")
     store = opened_store(plan, wanted=replay is None and not no_cache)
     try:
-        with traced(wanted=trace, content=trace_content) as spans, listening(host, port) as at:
+        with traced(wanted=trace, content=trace_content) as spans, bound(host, port) as at:
             run_server(
                 served,
                 plan,

@@ -22,6 +22,7 @@ from verdict_cli.serve.service import Service
 from verdict_cli.serve.settings import Load, Settings
 
 _KEEP_ALIVE_S = 75
+_BACKLOG = 2048
 _LAST_S = 5
 """What answers that are being sent may still take once all work is done."""
 
@@ -34,8 +35,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket at the address. UsageError when it cannot be had."""
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at the address, which does not listen yet. UsageError when it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,6 +95,7 @@ async def _serve(
             )
         )
         with _signals(server, service, batches, say):
+            at.listen(_BACKLOG)
             host, port = at.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             say(f"{plan.name} answers at http://{shown}:{port}")
