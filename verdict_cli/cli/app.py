@@ -16,6 +16,7 @@ from verdict_cli.errors import VerdictError
 COMMANDS = (
     "run",
     "judge",
+    "rank",
     "validate",
     "graph",
     "estimate",

@@ -55,11 +55,11 @@ class Warm:
         return result
 
     async def judge_all(
-        self, given: Sequence[Mapping[str, Any]], settle: Callable[[Result], T], at_once: int
+        self, given: Sequence[Mapping[str, Any]], settle: Callable[[Result], T], at_once: int, first: int = 0
     ) -> list[T]:
         """What ``settle`` makes of each row's outcome, in the rows' order, so many rows side by side. What is raised,
-        by ``settle`` too, cancels the rest."""
-        rows = [self.row(one, place) for place, one in enumerate(given)]
+        by ``settle`` too, cancels the rest. Rows are numbered from ``first``."""
+        rows = [self.row(one, first + place) for place, one in enumerate(given)]
         left = iter(rows)
         found: dict[int, T] = {}
 
@@ -73,4 +73,4 @@ class Warm:
                     group.create_task(work())
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
-        return [found[place] for place in range(len(rows))]
+        return [found[row.index] for row in rows]

@@ -22,7 +22,7 @@ def as_mapping(plan: Plan) -> dict[str, Any]:
 def as_tree(plan: Plan) -> str:
     """One line a node in order of definition: what it is, what it follows, what it gives, what was cast."""
     width = max(len(node.id) for node in plan.nodes)
-    lines = [f"{plan.name}: {len(plan.nodes)} units, {_calls(plan)} model calls a row"]
+    lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_a_row(plan)} model calls a row"]
     for node in plan.nodes:
         before = ", ".join(plan.nodes[parent].id for parent in node.parents)
         after = f" <- {before}" if before else ""
@@ -140,7 +140,7 @@ def _what(node: Node) -> str:
     return f"{node.unit.type_name}{pinned} ({given})"
 
 
-def _calls(plan: Plan) -> int:
+def calls_a_row(plan: Plan) -> int:
     """Model calls that one row makes when every first reply can be read."""
     count = 0
     for node in plan.nodes:

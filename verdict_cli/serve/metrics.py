@@ -25,7 +25,7 @@ class Metrics:
     content_type = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         own = self._registry
         self._requests = Counter(

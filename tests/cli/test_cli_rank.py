@@ -1,0 +1,197 @@
+"""`verdict rank`: scores, pairs, groups; what it states beforehand, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.values import Reply, Request
+
+SCORE = "- {unit: JudgeUnit, prompt: 'Rate {source.answer} to {source.question}'}"
+PAIR = """
+- unit: PairwiseJudgeUnit
+  options: [source.one, source.two]
+  prompt: "{source.question}\\nA: {input.A}\\nB: {input.B}"
+"""
+GROUP = """
+- unit: BestOfKJudgeUnit
+  k: 3
+  options: ["source.answers[0]", "source.answers[1]", "source.answers[2]"]
+  prompt: "A: {input.A}\\nB: {input.B}\\nC: {input.C}"
+"""
+HEAD = "model: {name: m, retries: 0}"
+ASKED = '{"question": "why?"}'
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[list[int]], str]], list[Request]]:
+    """A model that is shown texts such as `value 7` and answers by their numbers."""
+    asked: list[Request] = []
+
+    def install(rule: Callable[[list[int]], str]) -> list[Request]:
+        class Providers:
+            def __init__(self, *_: Any) -> None:
+                return
+
+            async def ask(self, request: Request) -> Reply:
+                asked.append(request)
+                numbers = [int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)]
+                return Reply(rule(numbers), model="m")
+
+            async def close(self) -> None:
+                return
+
+        monkeypatch.setattr("verdict_cli.engines.access.Providers", Providers)
+        monkeypatch.setattr("verdict_cli.engines.ready.check", lambda *_, **__: "")
+        return asked
+
+    return install
+
+
+def best(numbers: list[int]) -> str:
+    return json.dumps({"choice": "ABC"[numbers.index(max(numbers))]})
+
+
+def values(shell: Any, numbers: list[int], name: str = "c.jsonl") -> Path:
+    return shell.write(name, "".join(f'"value {one}"\n' for one in numbers))
+
+
+def test_a_scoring_judge_scores_each_candidate(shell: Any, model: Any) -> None:
+    model(lambda numbers: json.dumps({"score": numbers[0]}))
+    done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5, 1, 5]), "--row", ASKED, "--json")
+    made = done.json()
+    assert (done.code, made["kind"], made["best"], made["judgements"]) == (
+        0,
+        "scores",
+        {"candidate": 1, "label": "1"},
+        4,
+    )
+    assert [(one["rank"], one["candidate"], one["value"]) for one in made["ranking"]] == [
+        (1, 1, 5.0), (1, 3, 5.0), (3, 0, 2.0), (4, 2, 1.0),
+    ]  # fmt: skip
+    assert [one["tied_with_first"] for one in made["ranking"]] == [False, True, False, False]
+    assert "4 candidates scored: at most 4 judgements, 4 model calls" in done.err
+
+
+def test_several_samples_give_intervals(shell: Any, model: Any) -> None:
+    count = iter(range(100))
+    model(lambda numbers: json.dumps({"score": numbers[0] + next(count) % 2}))
+    config, file = shell.config(SCORE, HEAD), values(shell, [1, 4])
+    ranking = shell("rank", config, file, "--row", ASKED, "--samples", "8", "--json").json()["ranking"]
+    assert [one["candidate"] for one in ranking] == [1, 0]
+    assert all(one["low"] < one["value"] < one["high"] for one in ranking)
+    assert not ranking[1]["tied_with_first"]
+
+
+def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, model: Any) -> None:
+    asked = model(best)
+    numbers = [3, 9, 1, 7, 5]
+    done = shell("rank", shell.config(PAIR, HEAD), values(shell, numbers), "--row", ASKED, "--json")
+    made = done.json()
+    assert [numbers[one["candidate"]] for one in made["ranking"]] == [9, 7, 5, 3, 1]
+    assert [one["wins"] for one in made["ranking"]] == [4, 3, 2, 1, 0]
+    assert (made["judgements"], len(asked)) == (20, 20)
+    assert made["consistency"] == {
+        "pairs": 10, "ties": 0, "pairs_in_both_orders": 10, "flips": 0, "triples": 10, "intransitive": 0,
+        "first_place_wins": 10, "decided": 20,
+    }  # fmt: skip
+    assert (
+        "everybody against everybody, 10 pairs in both orders: at most 20 judgements, 20 model calls"
+        in done.err
+    )
+
+
+def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, model: Any) -> None:
+    model(lambda _: '{"choice": "A"}')
+    done = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json")
+    found = done.json()["consistency"]
+    assert (found["flips"], found["ties"], found["first_place_wins"], found["decided"]) == (3, 3, 6, 6)
+    assert {one["rank"] for one in done.json()["ranking"]} == {1}
+    text = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED).out
+    assert "order: 3 of 3 pairs changed with it" in text and "not told from the first" in text
+
+
+def test_circles_are_reported(shell: Any, model: Any) -> None:
+    beats = {(1, 2), (2, 3), (3, 1)}
+    model(lambda numbers: json.dumps({"choice": "A" if tuple(numbers) in beats else "B"}))
+    done = shell("rank", shell.config(PAIR, HEAD), values(shell, [1, 2, 3]), "--row", ASKED, "--json")
+    assert (done.json()["consistency"]["triples"], done.json()["consistency"]["intransitive"]) == (1, 1)
+
+
+def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, model: Any) -> None:
+    asked = model(best)
+    done = shell("rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json")
+    made = done.json()
+    assert "a Swiss tournament of 7 rounds, 70 pairs in both orders: at most 140 judgements" in done.err
+    assert made["best"]["candidate"] == 19 and len(asked) == made["judgements"] <= 140
+    again = shell(
+        "rank",
+        shell.config(PAIR, HEAD),
+        values(shell, list(range(20))),
+        "--row",
+        ASKED,
+        "--json",
+        "--no-cache",
+    )
+    assert again.json()["ranking"] == made["ranking"]
+
+
+def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
+    asked = model(best)
+    done = shell(
+        "rank", shell.config(GROUP, HEAD), values(shell, [4, 1, 8, 2, 6, 3, 5]), "--json", "--rounds", "5"
+    )
+    made = done.json()
+    assert (made["kind"], made["best"]["candidate"], len(asked)) == ("groups", 2, 15)
+    assert sum(made["consistency"]["wins_by_place"]) == made["consistency"]["groups"] == 15
+    few = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1]))
+    assert (few.code, "the judge chooses among 3, here are 2 candidates" in few.err) == (2, True)
+
+
+def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
+    model(lambda numbers: json.dumps({"score": numbers[0]}))
+    config = shell.config(SCORE, HEAD)
+    objects = shell.write("o.json", json.dumps([{"id": f"c{n}", "answer": f"value {n}"} for n in (2, 4)]))
+    made = shell("rank", config, objects, "--row", ASKED, "--json").json()
+    assert made["best"]["label"] == "c4"
+    texts = [shell.write(f"{name}.txt", f"value {n}\n") for name, n in (("low", 1), ("high", 3))]
+    assert shell("rank", config, *texts, "--row", ASKED, "--json").json()["best"]["label"] == "high"
+    named = shell("rank", shell.config(PAIR, HEAD), objects, "--row", ASKED, "--as", "one,two", "--json")
+    assert named.code in (0, 3)
+
+
+def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -> None:
+    model(lambda numbers: "mud" if numbers[0] == 2 else json.dumps({"score": numbers[0]}))
+    done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5]), "--row", ASKED, "--json")
+    last = done.json()["ranking"][-1]
+    assert (done.code, last["candidate"], last["rank"], last["value"], last["failed"]) == (
+        3,
+        0,
+        None,
+        None,
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "content", "options", "said"),
+    [
+        (SCORE, '"a"\n', (), "1 candidate, where at least 2"),
+        (SCORE, '"a"\n"b"\n', (), "which column takes the candidate?"),
+        (SCORE, '"a"\n3\n', ("--row", ASKED), "candidate 1 is 3"),
+        (SCORE, '"a"\n"b\n', ("--row", ASKED), "c.jsonl:2:"),
+        (SCORE, '"a"\n"b"\n', ("--row", ASKED, "--rounds", "2"), "are for judges that compare"),
+        (PAIR, '"a"\n"b"\n', ("--row", ASKED, "--samples", "2"), "are for judges that score"),
+        (PAIR, '{"x": "a", "y": "b"}\n{"x": "c", "y": "d"}\n', ("--row", ASKED), "--field response"),
+        (PAIR, '"a"\n"b"\n', ("--row", "[]"), "--row: a row must be an object"),
+        (PAIR.replace("source.one", "source.one ~ '!'"), '"a"\n"b"\n', ("--row", ASKED), "--as response_A,response_B"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_ranked_is_told(shell: Any, steps: str, content: str, options: Any, said: str) -> None:
+    done = shell("rank", shell.config(steps), shell.write("c.jsonl", content), *options)
+    assert (done.code, said in done.err) == (2, True), done.err

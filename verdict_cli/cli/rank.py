@@ -1,0 +1,284 @@
+"""`verdict rank CONFIG CANDIDATES`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from verdict_cli.cli.options import (
+    AllowCode,
+    AsJson,
+    Budget,
+    Concurrency,
+    Config,
+    Model,
+    NoCache,
+    Quiet,
+    Replay,
+    Seed,
+    Settings,
+)
+from verdict_cli.cli.streams import complain, document, say
+from verdict_cli.errors import DataError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.plan import Plan
+    from verdict_cli.rank.candidates import Candidate
+    from verdict_cli.rank.judging import Judging
+    from verdict_cli.rank.ranking import Ranking
+
+
+def rank(
+    config: Config,
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            help="JSONL or JSON files of candidates (texts or objects), text files of one candidate each, or - for JSONL."
+        ),
+    ],
+    row: Annotated[
+        str | None,
+        typer.Option("--row", metavar="JSON", help="What all candidates share: the question, the source …"),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAMES",
+            help="The columns that take candidates, by commas. [default: the pipeline says]",
+        ),
+    ] = None,
+    field: Annotated[
+        str | None, typer.Option("--field", metavar="NAME", help="The field of a candidate that is its text.")
+    ] = None,
+    tournament: Annotated[
+        Literal["auto", "round-robin", "swiss"],
+        typer.Option(
+            "--tournament", help="Pairs: everybody against everybody (auto: up to 12), or Swiss rounds."
+        ),
+    ] = "auto",
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Rounds of a Swiss tournament, or of groups.")
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            "--samples", min=1, help="Scores: judgements of each candidate; several give intervals."
+        ),
+    ] = 1,
+    reward: Annotated[
+        str | None,
+        typer.Option("--reward", metavar="EXPR", help="The score. [default: what the last step gives]"),
+    ] = None,
+    choice: Annotated[
+        str | None,
+        typer.Option(
+            "--choice",
+            metavar="EXPR",
+            help="Who won: a letter, `tie`, or a list. [default: `choice` or `ranking`]",
+        ),
+    ] = None,
+    model: Model = None,
+    settings: Settings = None,
+    seed: Seed = 0,
+    replay: Replay = None,
+    concurrency: Concurrency = 64,
+    budget: Budget = None,
+    no_cache: NoCache = False,
+    allow_code: AllowCode = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Pick among candidates: best of n by score, tournaments of pairs, or groups, as the judge is made.
+
+    Pairs stand in both orders; strengths are Bradley-Terry's, with intervals and a check of consistency.
+
+    Example: verdict rank configs/pairwise_positions.yaml answers.jsonl --row '{"question": "…"}'
+    """
+    from verdict_cli.cli.cache import opened_store
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.cli.progress import showing
+    from verdict_cli.engines.access import Access
+    from verdict_cli.engines.local import loop_factory
+    from verdict_cli.engines.outcome import floors
+    from verdict_cli.engines.ready import check_models, recording
+    from verdict_cli.engines.warm import Warm
+    from verdict_cli.rank.candidates import candidates as read
+    from verdict_cli.rank.judging import Judging
+    from verdict_cli.report.graph import calls_a_row
+
+    plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    asked = _Asked(
+        plan,
+        _shared(row),
+        read(candidates),
+        columns,
+        field,
+        tournament,
+        rounds,
+        samples,
+        reward,
+        choice,
+        seed,
+    )
+    work, contests = asked.plan_work()
+    recorded = None if replay is None else recording(replay, plan)
+    if recorded is None:
+        check_models(plan, priced=budget is not None)
+    if not quiet:
+        say(
+            f"{contests.words}: at most {contests.rows:,} judgements, {contests.rows * calls_a_row(plan):,} model calls"
+        )
+        for floor in floors(plan) if recorded is None else ():
+            complain(f"warning: {floor} is a floor to beat, not a judge")
+    store = opened_store(plan, wanted=recorded is None and not no_cache and samples == 1)
+
+    async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
+        access = Access.open(concurrency=concurrency, recording=recorded, budget_usd=budget, store=store)
+        try:
+            judging = Judging(await Warm(plan, access, seed=seed).open(), contests.rows, concurrency, watch)
+            return await work(judging), judging
+        finally:
+            await access.close()
+
+    try:
+        with showing(quiet=quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            ranking, judging = runner.run(judged(watch))
+    finally:
+        if store is not None:
+            store.close()
+    costs = {"calls": judging.tally.calls, "cost_usd": judging.tally.cost_usd}
+    if as_json:
+        document({"pipeline": plan.name, **ranking.document(), **costs})
+    else:
+        from verdict_cli.cli.finish import to_terminal
+        from verdict_cli.report.ranking import terminal
+
+        to_terminal(terminal({**ranking.document(), **costs}))
+    raise typer.Exit(3 if ranking.failed else 0)
+
+
+@dataclass(frozen=True)
+class _Contests:
+    """What is going to be judged, and how many rows that is at most."""
+
+    words: str
+    rows: int
+
+
+Work = Callable[["Judging"], Coroutine[Any, Any, "Ranking"]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The command line of a ranking."""
+
+    plan: Plan
+    shared: Mapping[str, Any]
+    candidates: tuple[Candidate, ...]
+    columns: str | None
+    field: str | None
+    tournament: str
+    rounds: int | None
+    samples: int
+    reward: str | None
+    choice: str | None
+    seed: int
+
+    def plan_work(self) -> tuple[Work, _Contests]:
+        """How the candidates are ranked. UsageError where the pipeline does not say it, or an option does not fit."""
+        from verdict_cli.rank.places import chooser, places
+
+        named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
+        own = (
+            not named
+            and self.field is None
+            and all(not isinstance(one.value, str) for one in self.candidates)
+        )
+        if own and chooser(self.plan) is None:
+            return self._scores(None)
+        where = places(self.plan, self.shared, named)
+        if where.count == 1:
+            return self._scores(where)
+        if self.samples > 1 or self.reward is not None:
+            raise UsageError("--samples and --reward are for judges that score", hint="this one compares")
+        return self._contests(where)
+
+    def _scores(self, where: Any) -> tuple[Work, _Contests]:
+        from verdict_cli.engines.reward import reward_of
+        from verdict_cli.rank.scored import scored
+
+        if self.rounds is not None or self.choice is not None or self.tournament != "auto":
+            raise UsageError(
+                "--tournament, --rounds and --choice are for judges that compare", hint="this one scores"
+            )
+        reward = reward_of(self.plan, self.reward)
+        count = len(self.candidates)
+        each = "" if self.samples == 1 else f", {self.samples} judgements each"
+        return (
+            lambda judging: scored(
+                judging, reward, where, self.shared, self.candidates, self.samples, self.field
+            ),
+            _Contests(f"{count} candidates scored{each}", count * self.samples),
+        )
+
+    def _contests(self, where: Any) -> tuple[Work, _Contests]:
+        from verdict_cli.rank.compared import Compared
+        from verdict_cli.rank.contests import GROUP_ROUNDS, ROUND_ROBIN, swiss_rounds
+        from verdict_cli.rank.places import both_orders, reader, texts_of
+
+        count, size = len(self.candidates), where.count
+        read = reader(self.plan, self.choice, size)
+        texts = texts_of(self.candidates, self.field)
+        twice = size == 2 and not both_orders(self.plan)
+
+        def compared(judging: Judging) -> Compared:
+            return Compared(judging, read, where, self.shared, self.candidates, texts, twice)
+
+        if size > 2:
+            if count < size:
+                raise UsageError(
+                    f"the judge chooses among {size}, here are {count} candidates",
+                    hint=f"give at least {size}",
+                )
+            if self.tournament != "auto":
+                raise UsageError(
+                    "--tournament is for judges of pairs", hint="--rounds says how often groups are made"
+                )
+            times = self.rounds or GROUP_ROUNDS
+            rows = times * -(-count // size)
+            return (
+                lambda judging: compared(judging).groups(times, self.seed),
+                _Contests(f"{count} candidates in groups of {size}, {times} rounds", rows),
+            )
+        swiss = self.tournament == "swiss" or (
+            self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN)
+        )
+        if self.tournament == "round-robin" and self.rounds is not None:
+            raise UsageError("--rounds is for a Swiss tournament", hint="leave --tournament or --rounds out")
+        number = (self.rounds or swiss_rounds(count)) if swiss else None
+        pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
+        form = (
+            f"a Swiss tournament of {number} rounds" if number is not None else "everybody against everybody"
+        )
+        return (
+            lambda judging: compared(judging).pairs(number, self.seed),
+            _Contests(
+                f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)
+            ),
+        )
+
+
+def _shared(text: str | None) -> Mapping[str, Any]:
+    if text is None:
+        return {}
+    from verdict_cli.data.jsonl import parse
+
+    found = parse(text.encode("utf-8", "surrogateescape"))
+    if isinstance(found, Problem):
+        raise DataError(found.at("--row", 0, found.column, ""))
+    return found

@@ -1,0 +1,1 @@
+"""Picking among candidates: scored one by one, or compared in contests (`verdict rank`)."""
