@@ -15,11 +15,12 @@ LATER = {"wait": "false"}
 
 async def finished(client: Any, name: str) -> Any:
     """The batch once it is finished or stopped."""
-    while True:
-        state = (await client.get(f"/batches/{name}")).json()
-        if state["status"] in ("finished", "stopped"):
-            return state
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(60):
+        while True:
+            state = (await client.get(f"/batches/{name}")).json()
+            if state["status"] in ("finished", "stopped"):
+                return state
+            await asyncio.sleep(0.02)
 
 
 def test_a_batch_is_kept_judged_and_given_in_pages(house: Any) -> None:

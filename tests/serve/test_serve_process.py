@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from served import ONE_JUDGE, ROWS, asking
+from served import ONE_JUDGE, ROWS, asking, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -45,9 +45,7 @@ def test_what_was_acknowledged_survives_any_kill(processes: Any, loopback: Any) 
         server.process.communicate()
         asked.join()
         server = processes.start(text, *options)
-    until = time.monotonic() + 30
-    while state(server, name)["status"] != "finished" and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: state(server, name)["status"] == "finished")
     done = state(server, name)
     assert (done["status"], done["done"], done["failed"]) == ("finished", 60, 0)
     assert len(done["results"]) == 60 and all(one["status"] == "ok" for one in done["results"])
@@ -56,7 +54,7 @@ def test_what_was_acknowledged_survives_any_kill(processes: Any, loopback: Any) 
 
 
 def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> None:
-    url = loopback.start("--latency-ms", "1000")
+    url = loopback.start("--latency-ms", "2000")
     server = processes.start(asking(url), "--state", "kept", "--concurrency", "4")
     found: list[Any] = []
 
@@ -65,14 +63,12 @@ def test_a_stop_finishes_what_was_taken_on(processes: Any, loopback: Any) -> Non
             found.append(client.post("/judge", json={"row": ROWS[0]}))
 
     with server.client() as client:
-        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 2}).json()
+        taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS}).json()
         asked = threading.Thread(target=ask)
         asked.start()
-        while "verdict_rows_judging 1.0" not in client.get("/metrics").text:
-            time.sleep(0.01)
+        until(lambda: "verdict_rows_judging 1.0" in client.get("/metrics").text)
         server.process.send_signal(signal.SIGTERM)
-        while client.get("/health/ready").status_code == 200:
-            time.sleep(0.01)
+        until(lambda: client.get("/health/ready").status_code == 503)
         late = client.post("/judge", json={"row": ROWS[0]})
         assert (late.status_code, "retry-after" in late.headers) == (503, True)
         assert client.get("/health/live").status_code == 200
@@ -92,9 +88,7 @@ def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: 
     assert code == 0
     assert "1 batches are not finished: the next start goes on with them" in said
     again = processes.start(asking(url), "--state", "kept")
-    until = time.monotonic() + 20
-    while state(again, taken["id"])["status"] != "finished" and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: state(again, taken["id"])["status"] == "finished")
     assert state(again, taken["id"])["done"] == 10
 
 
@@ -107,12 +101,10 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         config.write_text(ONE_JUDGE.replace("prompt:", "promt:"))
         server.process.send_signal(signal.SIGHUP)
         assert "not reloaded, the old pipeline goes on" in stderr.readline()
-        while "promt" not in (client.get("/pipeline").json()["reload_error"] or ""):
-            time.sleep(0.02)
+        until(lambda: "promt" in (client.get("/pipeline").json()["reload_error"] or ""))
         assert client.get("/pipeline").json()["fingerprint"] == before
         config.write_text(ONE_JUDGE.replace("Is {", "Well, is {"))
         server.process.send_signal(signal.SIGHUP)
-        while client.get("/pipeline").json()["fingerprint"] == before:
-            time.sleep(0.02)
+        until(lambda: client.get("/pipeline").json()["fingerprint"] != before)
     code, said = server.end(signal.SIGTERM)
     assert (code, "reloaded: " in said) == (0, True)
