@@ -28,6 +28,5 @@ class Judging:
 
     def _counted(self, result: Result) -> Result:
         self.tally.add(result)
-        gates = self._warm.access.gates
-        self._watch(self.tally.progress(gates.waiting, gates.running))
+        self._watch(self.tally.progress(self._warm.access.gates))
         return result

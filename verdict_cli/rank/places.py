@@ -11,8 +11,8 @@ from verdict_cli.engines.reward import compiled
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.plan import Asked, Node, Plan
 from verdict_cli.rank.candidates import Candidate
-from verdict_cli.units import PairwiseJudgeUnit
 from verdict_cli.units.options import LETTERS, Choosing
+from verdict_cli.units.pairwise import PairwiseJudgeUnit
 from verdict_cli.values import Result
 
 _OPTION = re.compile(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")
