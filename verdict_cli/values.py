@@ -151,13 +151,15 @@ class Failure:
 class Result:
     """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
 
-    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs.
+    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` are the
+    calls that layers which stopped early did not make, by the id of their pool.
     """
 
     row: Row
     outputs: tuple[Output | None, ...]
     failure: Failure | None = None
     calls: tuple[Call, ...] = field(default=())
+    saved: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,8 @@ class RunFacts:
     ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
     ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
     that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
-    asked there, over all that stands before it.
+    asked there, over all that stands before it. ``saved`` are the calls that were not made
+    because a layer stopped early, by the id of the pool behind it.
     """
 
     name: str
@@ -195,6 +198,7 @@ class RunFacts:
     models: Mapping[str, int] = field(default_factory=dict)
     floors: tuple[str, ...] = ()
     nodes: Mapping[str, str] = field(default_factory=dict)
+    saved: Mapping[str, int] = field(default_factory=dict)
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -26,6 +26,7 @@ SAMPLES = {
     "debate": "answers_sample",
     "hierarchical": "answers_sample",
     "jury": "answers_sample",
+    "early_stopping": "answers_sample",
     "lmunit": "answers_sample",
     "rubric": "answers_sample",
     "best_of_k": "options_sample",

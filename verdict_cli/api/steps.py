@@ -87,6 +87,7 @@ class Layer(Step):
         outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None,
         roots: Sequence[int] | None = None,
         leaves: Sequence[int] | None = None,
+        until: Mapping[str, float] | None = None,
     ) -> None:
         given = {
             "repeat": repeat,
@@ -95,6 +96,7 @@ class Layer(Step):
             "outer": outer,
             "roots": None if roots is None else list(roots),
             "leaves": None if leaves is None else list(leaves),
+            "until": None if until is None else dict(until),
         }
         object.__setattr__(self, "_keys", {name: value for name, value in given.items() if value is not None})
         object.__setattr__(self, "items", listed(items, "a Layer holds"))

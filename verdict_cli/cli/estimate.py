@@ -66,23 +66,29 @@ def estimate(
 def _figures(line: Line) -> dict[str, Any]:
     return {
         "calls": line.calls,
+        "least_calls": line.least,
         "prompt_tokens": line.prompt_tokens,
         "completion_tokens": line.completion_tokens,
         "cost_usd": line.cost_usd,
     }
 
 
+def _calls(line: Line) -> str:
+    """`3,000 to 9,000` where a layer may stop early."""
+    return f"{line.least:,} to {line.calls:,}" if line.least < line.calls else f"{line.calls:,}"
+
+
 def _table(lines: list[Line]) -> str:
     """The lines under one another; `unknown` where a figure is."""
     from verdict_cli.report.words import money
 
-    cells = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
+    cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
     for line in lines:
         tokens = (
             "unknown" if count is None else f"{count:,}"
             for count in (line.prompt_tokens, line.completion_tokens)
         )
-        cells.append((line.unit, line.model, f"{line.calls:,}", *tokens, money(line.cost_usd)))  # type: ignore[arg-type]
+        cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
     widths = [max(len(row[place]) for row in cells) for place in range(6)]
     return "".join(
         "  ".join(

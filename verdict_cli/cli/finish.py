@@ -65,7 +65,14 @@ def reported(
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed)
     report = build(
-        str(directory.path), facts, measures, gates, published=plan.published, files=files, flips=flips
+        str(directory.path),
+        facts,
+        measures,
+        gates,
+        published=plan.published,
+        files=files,
+        flips=flips,
+        promises={plan.nodes[early.pool].id: early.confidence for early in plan.early},
     )
     for name in extra:
         export(directory.results, directory.path / name)

@@ -52,6 +52,8 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, Kind]:
         "calls": "int",
         "cost_usd": "float",
     }
+    if plan.early:
+        columns["saved"] = "int"
     columns |= {f"source.{column}": "null" for column in source}
     for node in plan.nodes:
         columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.output.fields.items()}
@@ -73,6 +75,8 @@ def result_row(plan: Plan, result: Result) -> dict[str, Any]:
         "calls": len(result.calls),
         "cost_usd": cost_of(result.calls),
     }
+    if plan.early:
+        row["saved"] = sum(result.saved.values())
     for column, value in result.row.source.items():
         row[f"source.{column}"] = value
     for node, output in zip(plan.nodes, result.outputs, strict=True):

@@ -47,6 +47,7 @@ class Tally:
     completion_tokens: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
+    saved: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: Result) -> None:
         """Counts a finished row and its calls."""
@@ -54,6 +55,7 @@ class Tally:
         if result.failure is not None:
             self.failed += 1
             self.failures[result.failure.kind] += 1
+        self.saved.update(result.saved)
         for call in result.calls:
             self.count(call)
 
@@ -123,4 +125,5 @@ class Tally:
             failures=dict(sorted(self.failures.items())),
             models=dict(sorted(self.models.items())),
             floors=floors,
+            saved=dict(sorted(self.saved.items())),
         )

@@ -1,7 +1,20 @@
 """The plan: a pipeline's units placed, linked, compiled and checked. Nothing awaits here."""
 
 from verdict_cli.plan.build import Built, build
-from verdict_cli.plan.node import Asked, Cast, Mapped, Node, Plan, Pooled
+from verdict_cli.plan.node import Asked, Cast, Early, Mapped, Mean, Node, Plan, Pooled, Vote
 from verdict_cli.plan.whole import planned
 
-__all__ = ["Asked", "Built", "Cast", "Mapped", "Node", "Plan", "Pooled", "build", "planned"]
+__all__ = [
+    "Asked",
+    "Built",
+    "Cast",
+    "Early",
+    "Mapped",
+    "Mean",
+    "Node",
+    "Plan",
+    "Pooled",
+    "Vote",
+    "build",
+    "planned",
+]

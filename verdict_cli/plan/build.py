@@ -9,6 +9,7 @@ from itertools import islice
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.fields import FieldType
 from verdict_cli.plan.compile import compile_node
+from verdict_cli.plan.early import stops
 from verdict_cli.plan.fingerprint import fingerprints
 from verdict_cli.plan.ids import ids
 from verdict_cli.plan.measured import check_evaluations
@@ -49,6 +50,7 @@ class _Build:
         self.names = Namespace(spec, self.tell)
         self.columns: dict[str, Used] = {}
         self.used: set[int] = set()
+        self.uses: list[frozenset[int]] = []
 
     def tell(self, problem: Problem) -> None:
         """Collects a problem; copies of a repeated unit tell it once."""
@@ -60,19 +62,20 @@ class _Build:
         self.names.check()
         types = row_types(self.names)
         selected = where(self.names, types, self._use_column)
-        seats, block = seat(self.names)
+        seats, block, stopping = seat(self.names)
         made = self._nodes(seats, self._edges(block), types.fields if types else {})
         nodes = tuple(node for node in made if node is not None)
         last = outputs(block)
         if len(nodes) == len(seats):
             self.used |= set(last) | check_evaluations(self.names, nodes, last, self._use_column)
+        early = tuple(filter(None, (stops(one, made, self.uses) for one in stopping)))
         tables = published(self.names)
         if self.problems:
             raise SpecError(in_order(self.problems))
         self._warn_unused(nodes, seats)
         data = resolved(self.names)
         placed = [one for one in seats if isinstance(one, Seat)]
-        whole, each = fingerprints(self.names, placed, nodes, last)
+        whole, each = fingerprints(self.names, placed, nodes, last, early)
         plan = Plan(
             name=self.spec.file.name,
             nodes=tuple(replace(node, fingerprint=one) for node, one in zip(nodes, each, strict=True)),
@@ -85,6 +88,7 @@ class _Build:
             published=tables,
             resolved=data,
             fingerprint=whole,
+            early=early,
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
@@ -124,6 +128,7 @@ class _Build:
             nodes.append(node)
             upstream.append(place if output is None else replace(place, output=output))
             self.used |= scope.uses.units
+            self.uses.append(frozenset(scope.uses.units))
             for column in sorted(scope.uses.columns):
                 self._use_column(column, one.names, one.path)
             if node is not None and node.pinned:

@@ -10,7 +10,7 @@ from typing import Any
 from verdict_cli.extractors import extractor
 from verdict_cli.fields import record
 from verdict_cli.models import Model
-from verdict_cli.plan.node import Asked, Node
+from verdict_cli.plan.node import Asked, Early, Node
 from verdict_cli.plan.seats import Seat
 from verdict_cli.spec import Namespace
 from verdict_cli.templates.sections import dedented
@@ -27,7 +27,11 @@ _ROWS = ("id", "columns", "schema")
 
 
 def fingerprints(
-    names: Namespace, seats: Sequence[Seat], nodes: Sequence[Node], outputs: Sequence[int]
+    names: Namespace,
+    seats: Sequence[Seat],
+    nodes: Sequence[Node],
+    outputs: Sequence[int],
+    early: Sequence[Early] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links; and for each
     node 16 over what decides what is asked there: the unit, how columns are read, and its parents' fingerprints.
@@ -50,8 +54,12 @@ def fingerprints(
         models = _models(node)
         units.append([node.id, node.parents, node.pinned, models, known[key], code])
         before = [each[parent] for parent in node.parents]
-        each.append(_digest([node.id, before, node.pinned, models, digests[key], code, read], 8))
+        own = [node.id, before, node.pinned, models, digests[key], code, read]
+        own += [repr(one) for one in early if one.pool == node.index]
+        each.append(_digest(own, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
+    if early:
+        whole["early"] = [repr(one) for one in early]
     return _digest(whole, 16), tuple(each)
 
 

@@ -122,6 +122,42 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Vote:
+    """A vote on each of these fields. Beside each: how many values it can have, None where that is not known."""
+
+    fields: tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of one field between two ends, which is settled on one side of `threshold` or to `within` a distance."""
+
+    field: str
+    low: float
+    high: float
+    threshold: float | None
+    within: float | None
+
+
+@dataclass(frozen=True)
+class Early:
+    """A layer that is asked only while its pool is open (`until:`).
+
+    ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
+    ``first`` items are asked side by side, then ``batch`` at a time.
+    """
+
+    items: tuple[tuple[int, ...], ...]
+    leaves: tuple[int, ...]
+    pool: int
+    quorum: int
+    confidence: float
+    first: int
+    batch: int
+    rule: Vote | Mean
+
+
+@dataclass(frozen=True)
 class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
@@ -148,6 +184,7 @@ class Plan:
     published: Mapping[str, Published]
     resolved: Mapping[str, Any]
     fingerprint: str
+    early: tuple[Early, ...] = ()
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

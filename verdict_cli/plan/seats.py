@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from verdict_cli.models import Model
 from verdict_cli.plan.wiring import Block, Layer, Placed, Single
 from verdict_cli.spec import Namespace
 from verdict_cli.spec.steps import BlockStep, CustomStep, LayerStep, UseStep
+from verdict_cli.spec.until import MOST as MOST_UNTIL
+from verdict_cli.spec.until import Until
 from verdict_cli.units import Asking, Common, snake
 
 MOST = 10_000
@@ -44,13 +47,27 @@ class Hole:
 
 
 @dataclass(frozen=True)
+class Stopping:
+    """A layer that stops early: its key, where it is written, its items as placed, and how many are asked at once."""
+
+    until: Until
+    names: Namespace
+    path: Path
+    items: tuple[tuple[int, ...], ...]
+    placed: tuple[Placed, ...]
+    first: int
+
+
+@dataclass(frozen=True)
 class _Around:
-    """What cascades to the units inside: the models, whether they are pinned, and which blocks are open."""
+    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, and whether a
+    layer around them stops early."""
 
     names: Namespace
     models: tuple[Model, ...] | None
     pinned: bool = False
     using: tuple[tuple[int, str], ...] = ()
+    early: bool = False
 
 
 class Seating:
@@ -58,6 +75,7 @@ class Seating:
 
     def __init__(self) -> None:
         self.seats: list[Seat | Hole] = []
+        self.stopping: list[Stopping] = []
 
     def steps(self, steps: tuple[Any, ...], around: _Around, path: Path) -> Block:
         """The steps of a pipeline or block, one after another."""
@@ -100,23 +118,47 @@ class Seating:
                 (*path, "models"),
                 key=True,
             )
-        copies = [inside] * min(step.repeat or 1, MOST + 1)
+        until = None if step.until is None else self._stops(step, around, path)
+        if until is not None:
+            inside = replace(inside, early=True)
+        copies = [inside] * min(_copies(step), MOST + 1)
         if step.models is not None:
             copies = [
                 replace(inside, models=names.policy(model, (*path, "models", place)))
                 for place, model in enumerate(step.models)
             ]
-        items = tuple(
-            self._step(item, copy, (*path, "layer", place))
-            for copy in copies
-            for place, item in enumerate(step.layer)
-        )
+        starts = [len(self.seats)]
+        placed = []
+        for copy in copies:
+            for place, item in enumerate(step.layer):
+                placed.append(self._step(item, copy, (*path, "layer", place)))
+                starts.append(len(self.seats))
+        items = tuple(placed)
+        if until is not None:
+            ranges = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
+            first = (step.repeat or 1) * len(step.layer)
+            first = first if first < len(items) and step.models is None else 1
+            self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
         chained = step.inner == "chain"
         roots = self._chosen(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
         leaves = self._chosen(step.leaves, items, names, (*path, "leaves")) or items
         if step.outer == "last":
             leaves = leaves[-1:]
         return Layer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
+
+    def _stops(self, step: LayerStep, around: _Around, path: Path) -> Until | None:
+        """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
+        assert step.until is not None
+        trouble = until_trouble(step, step.until)
+        if not trouble and around.early:
+            trouble = ("", "the layer stands in one that stops early itself", "leave one `until` out")
+        if not trouble and around.pinned:
+            trouble = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
+        if not trouble:
+            return step.until
+        key, message, hint = trouble
+        around.names.problem("bad-until", message, hint, (*path, "until", *([key] if key else [])))
+        return None
 
     def _chosen(
         self, places: tuple[int, ...] | None, items: tuple[Placed, ...], names: Namespace, path: Path
@@ -160,8 +202,41 @@ class Seating:
         )
 
 
-def seat(names: Namespace) -> tuple[list[Seat | Hole], Block]:
-    """Every unit of the pipeline, and the steps as placed.
+def _copies(step: LayerStep) -> int:
+    """How often the items of a layer without `models` are laid out."""
+    repeat = step.repeat or 1
+    if step.until is None or step.until.max is None or step.repeat is None:
+        return repeat
+    return max(repeat, step.until.max // len(step.layer))
+
+
+def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
+    """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
+    if step.repeat is None and step.models is None:
+        return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
+    if step.inner != "none" or step.outer or step.roots or step.leaves:
+        return (
+            "",
+            "`until` needs items that are independent of each other and all feed the next step",
+            "leave `inner`, `outer`, `roots` and `leaves` out",
+        )
+    copies = len(step.models) if step.models is not None else _copies(step)
+    items = copies * len(step.layer)
+    if items < 2:
+        return ("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
+    if items > MOST_UNTIL:
+        return ("", f"the layer has {items} units, `until` takes at most {MOST_UNTIL}", "lower `repeat`")
+    if until.max is not None and until.max != items:
+        return (
+            "max",
+            f"`max` is {until.max}, but the layer has {items} units",
+            f"write `max: {items}`, leave it out, or change `{'repeat' if step.models is None else 'models'}`",
+        )
+    return None
+
+
+def seat(names: Namespace) -> tuple[list[Seat | Hole], Block, tuple[Stopping, ...]]:
+    """Every unit of the pipeline, the steps as placed, and the layers that stop early.
 
     Raises SpecError for a pipeline that is too large; what else is wrong is told.
     """
@@ -175,4 +250,4 @@ def seat(names: Namespace) -> tuple[list[Seat | Hole], Block]:
             "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
         )
         raise SpecError([problem]) from None
-    return seating.seats, block
+    return seating.seats, block, tuple(seating.stopping)

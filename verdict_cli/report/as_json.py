@@ -18,6 +18,7 @@ def summary(report: Report) -> dict[str, Any]:
         "failed": facts.failed,
         "calls": facts.calls,
         "cost_usd": facts.cost_usd,
+        **({"saved": dict(facts.saved)} if report.promises else {}),
         "evaluations": {
             name: {
                 metric: {"value": figure.value, "low": figure.low, "high": figure.high, "n": figure.n}
@@ -55,6 +56,7 @@ def full(report: Report) -> dict[str, Any]:
             for name, comparison in report.comparisons.items()
         },
         "flips": {node: asdict(figure) for node, figure in report.flips.items()},
+        "promises": dict(report.promises),
         "files": list(report.files),
     }
 

@@ -42,6 +42,7 @@ class Report:
     """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge asked in both orders disagrees with itself, by node.
+    `promises` is the `confidence` of each layer that stops early, by the pool behind it.
     """
 
     run: str
@@ -51,6 +52,7 @@ class Report:
     comparisons: Mapping[str, Comparison]
     files: tuple[str, ...]
     flips: Mapping[str, Figure] = field(default_factory=dict)
+    promises: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -67,6 +69,7 @@ def build(
     published: Mapping[str, Published] | None = None,
     files: Sequence[str] = (),
     flips: Mapping[str, Figure] | None = None,
+    promises: Mapping[str, float] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -74,7 +77,9 @@ def build(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {})
+    return Report(
+        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}
+    )
 
 
 def _compared(table: Published, figure: Figure | None, name: str) -> Comparison:

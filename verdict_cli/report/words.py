@@ -87,9 +87,24 @@ def facts(run: RunFacts) -> list[tuple[str, str]]:
 
 
 def summary(report: Report) -> list[tuple[str, str]]:
-    """The run's facts, and how often judges that were asked in both orders flipped, as (name, text)."""
+    """The run's facts, how often judges that were asked in both orders flipped, and what stopping early saved, as
+    (name, text)."""
     flips = [(f"{visible(node)} flips", sentence(figure)) for node, figure in report.flips.items()]
-    return [*facts(report.facts), *flips]
+    return [*facts(report.facts), *flips, *_saved(report)]
+
+
+def _saved(report: Report) -> list[tuple[str, str]]:
+    """What stopping early saved, and what it promises."""
+    found = []
+    for pool, confidence in report.promises.items():
+        saved = report.facts.saved.get(pool, 0)
+        promise = (
+            f"the full verdict with probability {confidence:g} or more"
+            if confidence < 1
+            else "the full verdict"
+        )
+        found.append((f"{visible(pool)} stopped early:", f"{saved:,} calls saved, {promise}"))
+    return found
 
 
 def notices(report: Report) -> list[str]:

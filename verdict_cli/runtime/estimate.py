@@ -18,6 +18,7 @@ from verdict_cli.providers.prices import cost_usd
 from verdict_cli.providers.standing import fill
 from verdict_cli.runtime.context import Context, draw
 from verdict_cli.runtime.row import run_pinned, run_row
+from verdict_cli.runtime.stopping import at_first
 from verdict_cli.values import Reply, Request, Row, Usage
 
 TEXT_TOKENS = 100
@@ -31,7 +32,8 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One unit's calls of one model. Tokens and ``cost_usd`` are None where they cannot be told."""
+    """One unit's calls of one model, at most; ``least`` of them are made in any case. Tokens and ``cost_usd`` are
+    those of the most, None where they cannot be told."""
 
     unit: str
     model: str
@@ -39,6 +41,7 @@ class Line:
     prompt_tokens: int | None
     completion_tokens: int | None
     cost_usd: float | None
+    least: int = 0
 
 
 @dataclass(slots=True)
@@ -61,8 +64,8 @@ class _Seen:
 def estimate(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tuple[Line, ...]:
     """The calls of ``count`` rows, a line for each unit and model in order of definition.
 
-    The numbers of calls come from the plan alone and are exact but for retries and fallbacks; a pinned unit's count
-    once. Tokens come from the prompts rendered for every row, with replies made up in the place of the models'. A
+    The numbers of calls come from the plan alone and are exact but for retries and fallbacks (of layers that stop
+    early, the most and the least); a pinned unit's count once. Tokens come from the prompts rendered for every row, with replies made up in the place of the models'. A
     unit that made-up replies do not reach in every row counts as much there as where they do.
     """
     seen: dict[tuple[str, str], _Seen] = {}
@@ -76,7 +79,9 @@ def estimate(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tupl
             seen.setdefault(key, _Seen()).add(request.model, usage)
         return reply
 
-    asyncio.run(_dry(plan, rows, Context(ask, seed=seed, sleep=_at_once)))
+    everything = replace(plan, early=())
+    asyncio.run(_dry(everything, rows, Context(ask, seed=seed, sleep=_at_once)))
+    perhaps = perhaps_asked(plan)
     lines = []
     for node in plan.nodes:
         if not isinstance(node.work, Asked):
@@ -85,7 +90,9 @@ def estimate(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tupl
         wanted = [node.work.models[0].name, *(model.name for model in node.work.follow_up[:1])]
         for name in dict.fromkeys(wanted):
             found = seen.get((node.id, name), _Seen())
-            lines.append(_line(node.id, name, times * wanted.count(name), found))
+            calls = times * wanted.count(name)
+            line = _line(node.id, name, calls, found)
+            lines.append(replace(line, least=0 if node.index in perhaps else calls))
     return tuple(lines)
 
 
@@ -100,8 +107,16 @@ def total(lines: Iterable[Line], unit: str, model: str) -> Line:
             _sum(summed.prompt_tokens, line.prompt_tokens),
             _sum(summed.completion_tokens, line.completion_tokens),
             None if summed.cost_usd is None or line.cost_usd is None else summed.cost_usd + line.cost_usd,
+            summed.least + line.least,
         )
     return summed
+
+
+def perhaps_asked(plan: Plan) -> frozenset[int]:
+    """The places of the units that a layer which stops early may leave out."""
+    return frozenset(
+        place for early in plan.early for item in early.items[at_first(early) :] for place in item
+    )
 
 
 async def _dry(plan: Plan, rows: Iterable[Row], context: Context) -> None:

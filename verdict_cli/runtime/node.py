@@ -161,6 +161,29 @@ def _pool(work: Pooled, before: Sequence[Output | None]) -> dict[str, Any]:
     return work.unit.settle(pooled)
 
 
+def pooled_values(
+    node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]
+) -> list[dict[str, Any]]:
+    """What a pool takes from each of these of its parents that has an output, by field."""
+    work = node.work
+    assert isinstance(work, Pooled)
+    found = []
+    for leaf in leaves:
+        output = outputs[leaf]
+        if output is not None:
+            place = node.parents.index(leaf)
+            found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
+    return found
+
+
+def calls_of(node: Node) -> int:
+    """How many calls a unit makes at a row when every first attempt succeeds."""
+    if not isinstance(node.work, Asked):
+        return 0
+    times = len(node.work.unit.arrangements(0))
+    return times if node.work.reading.then is None else 2 * times
+
+
 def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     """The first `validate` rule that is not true, empty when all hold."""
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")

@@ -7,9 +7,10 @@ from collections import deque
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError, VerdictError
-from verdict_cli.plan import Asked, Plan
+from verdict_cli.plan import Asked, Early, Plan
 from verdict_cli.runtime.context import Context
-from verdict_cli.runtime.node import ask, compute
+from verdict_cli.runtime.node import ask, calls_of, compute, pooled_values
+from verdict_cli.runtime.stopping import at_first, settled
 from verdict_cli.values import Call, Failure, Output, Result, Row
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -57,6 +58,14 @@ class _Walk:
         self.waiting = {
             index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo
         }
+        self.saved: dict[str, int] = {}
+        self.layers: dict[int, _Layer] = {}
+        for early in plan.early:
+            layer = _Layer(early)
+            self.layers.update(dict.fromkeys(early.leaves, layer))
+            for index in layer.held():
+                if index in self.todo:
+                    self.waiting[index] += 1
         self.ready = deque(sorted(index for index, count in self.waiting.items() if not count))
 
     async def run(self) -> Result:
@@ -119,9 +128,35 @@ class _Walk:
         self.previous[self.plan.nodes[index].id] = output
         for child in self.plan.nodes[index].children:
             if child in self.todo:
-                self.waiting[child] -= 1
-                if not self.waiting[child]:
-                    self.ready.append(child)
+                self._waits_less(child)
+        layer = self.layers.get(index)
+        if layer is not None and index in self.todo:
+            self._look(layer)
+
+    def _waits_less(self, index: int) -> None:
+        self.waiting[index] -= 1
+        if not self.waiting[index]:
+            self.ready.append(index)
+
+    def _look(self, layer: _Layer) -> None:
+        """After a unit of a layer that stops early: once all that were asked are done, goes on or closes it."""
+        early = layer.early
+        layer.open -= 1
+        if layer.open or layer.asked == len(early.items):
+            return
+        pool = self.plan.nodes[early.pool]
+        said = pooled_values(pool, self.outputs, early.leaves[: layer.asked])
+        if not settled(early, said, len(early.items) - layer.asked):
+            for index in layer.further():
+                self._waits_less(index)
+            return
+        rest = [index for item in early.items[layer.asked :] for index in item]
+        layer.asked = len(early.items)
+        self.saved[pool.id] = sum(calls_of(self.plan.nodes[index]) for index in rest)
+        for index in rest:
+            self.todo.discard(index)
+        for index in rest:
+            self._finished(index, None)
 
     def _failed(self, index: int, kind: str, message: str) -> None:
         node = self.plan.nodes[index]
@@ -133,4 +168,24 @@ class _Walk:
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple(call for made in self.calls for call in made)
-        return Result(self.row, tuple(self.outputs), failure, calls)
+        return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
+
+
+class _Layer:
+    """A layer that stops early at one row: how many items were asked, and how many of these are not done."""
+
+    def __init__(self, early: Early) -> None:
+        self.early = early
+        self.asked = at_first(early)
+        self.open = self.asked
+
+    def held(self) -> list[int]:
+        """The nodes of the items that wait for the others' answers."""
+        return [index for item in self.early.items[self.asked :] for index in item]
+
+    def further(self) -> list[int]:
+        """The nodes of the items that are asked next."""
+        items = self.early.items[self.asked : self.asked + self.early.batch]
+        self.asked += len(items)
+        self.open = len(items)
+        return [index for item in items for index in item]

@@ -10,6 +10,7 @@ from typing_extensions import TypeAliasType
 from verdict_cli.keys import Keys, Seq, Whole
 from verdict_cli.models import ModelKey
 from verdict_cli.registry import OneOf
+from verdict_cli.spec.until import Until
 from verdict_cli.units import TYPES, Common
 
 KINDS = ("unit", "layer", "block", "use")
@@ -53,6 +54,8 @@ class LayerStep(Keys):
     """Places of the items that take the input."""
     leaves: Annotated[Seq[Index], Field(min_length=1)] | None = None
     """Places of the items that give the output."""
+    until: Until | None = None
+    """Asks the items one after another, and stops when the pool behind them is settled."""
     model: ModelKey | None = None
     """The model of the units inside that set none."""
 
