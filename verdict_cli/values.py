@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,29 @@ class Call:
     repaired: bool = False
 
 
+def cost_of(calls: Sequence[Call]) -> float | None:
+    """What the calls cost in US dollars, None as soon as one price is unknown."""
+    costs = [call.reply.cost_usd for call in calls if call.reply is not None]
+    return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage of a unit that escalates did: its (first) model, or `abstain`; how many rows it answered, in how
+    many calls, at what cost (None as soon as one price is unknown)."""
+
+    model: str
+    answered: int
+    calls: int
+    cost_usd: float | None
+
+    def plus(self, other: Stage) -> Stage:
+        """Both together."""
+        unknown = self.cost_usd is None or other.cost_usd is None
+        cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        return Stage(self.model, self.answered + other.answered, self.calls + other.calls, cost)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the words, the node."""
@@ -152,7 +175,8 @@ class Result:
     """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
 
     ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` are the
-    calls that layers which stopped early did not make, by the id of their pool.
+    calls that layers which stopped early did not make, by the id of their pool; ``stages`` what each stage of the units
+    that escalate did. ``abstained``: the row has no verdict because a unit abstained, which is no failure.
     """
 
     row: Row
@@ -160,6 +184,8 @@ class Result:
     failure: Failure | None = None
     calls: tuple[Call, ...] = field(default=())
     saved: Mapping[str, int] = field(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
+    abstained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +197,9 @@ class RunFacts:
     ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
     that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
     asked there, over all that stands before it. ``saved`` are the calls that were not made
-    because a layer stopped early, by the id of the pool behind it.
+    because a layer stopped early, by the id of the pool behind it; ``stages`` what
+    each stage of the units that escalate did, by id. ``abstained`` counts the rows that have no verdict because a
+    unit abstained.
     """
 
     name: str
@@ -199,6 +227,8 @@ class RunFacts:
     floors: tuple[str, ...] = ()
     nodes: Mapping[str, str] = field(default_factory=dict)
     saved: Mapping[str, int] = field(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
+    abstained: int = 0
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -27,6 +27,7 @@ SAMPLES = {
     "hierarchical": "answers_sample",
     "jury": "answers_sample",
     "early_stopping": "answers_sample",
+    "cascade": "answers_sample",
     "lmunit": "answers_sample",
     "rubric": "answers_sample",
     "best_of_k": "options_sample",
@@ -115,6 +116,7 @@ def test_it_runs_on_its_sample(name: str, tmp_path: Path) -> None:
         words += ["--set", f"pipeline[0].models={json.dumps(JURY)}"]
     else:
         words += ["--model", "baseline/lexical"]
+        words += ["--set", "models.strong=baseline/random"] if name == "cascade" else []
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)

@@ -186,7 +186,7 @@ def test_where_on_an_output_leaves_failed_rows_out_and_says_so(table):
         {"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)])
     )
     assert found["e"].rows == 1
-    assert "1 failed rows" in found["e"].warnings[0]
+    assert "1 rows without an output" in found["e"].warnings[0]
 
 
 def test_groups_of_rows_are_reduced_before_anything_is_measured(table):

@@ -11,7 +11,7 @@ from verdict_cli.data import Kind
 from verdict_cli.fields import FieldType, OnScale, Plain, Unknown
 from verdict_cli.plan import Plan
 from verdict_cli.runtime import PINNED_ROW
-from verdict_cli.values import Call, Message, Result
+from verdict_cli.values import Call, Message, Result, cost_of
 
 _KINDS: dict[str, Kind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 _SCHEMA_KINDS: dict[str, Kind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -68,7 +68,7 @@ def result_row(plan: Plan, result: Result) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": result.row.index,
         "id": result.row.id,
-        "status": "ok" if failure is None else "failed",
+        "status": "failed" if failure is not None else "abstained" if result.abstained else "ok",
         "failure.kind": None if failure is None else failure.kind,
         "failure.message": None if failure is None else failure.message,
         "failure.node": None if failure is None else failure.node,
@@ -124,12 +124,6 @@ def _message(message: Message) -> dict[str, Any]:
     """A message as it is recorded; a picture's bytes are cut, its place and beginning stay."""
     images = [{"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images]
     return {"role": message.role, "content": message.content, **({"images": images} if images else {})}
-
-
-def cost_of(calls: Sequence[Call]) -> float | None:
-    """What the calls cost in US dollars, None as soon as one price is unknown."""
-    costs = [call.reply.cost_usd for call in calls if call.reply is not None]
-    return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
 
 
 def _logprobs(positions: Any) -> str | None:

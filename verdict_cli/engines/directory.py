@@ -14,7 +14,7 @@ from verdict_cli.engines.changed import Changed, changed
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.plan import Plan
 from verdict_cli.plan.written import as_yaml
-from verdict_cli.values import RunFacts
+from verdict_cli.values import RunFacts, Stage
 
 _FIELDS = {field.name: field for field in fields(RunFacts)}
 _NEEDED = {
@@ -67,7 +67,10 @@ class RunDirectory:
         if not isinstance(found, dict) or not found.keys() >= _NEEDED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
         known: dict[str, Any] = {key: value for key, value in found.items() if key in _FIELDS}
-        return RunFacts(**known | {"floors": tuple(known.get("floors", ()))})
+        stages = {
+            node: tuple(Stage(**stage) for stage in did) for node, did in known.get("stages", {}).items()
+        }
+        return RunFacts(**known | {"floors": tuple(known.get("floors", ())), "stages": stages})
 
     def belongs_to(
         self, plan: Plan, now: RunFacts, *, update: bool = False

@@ -25,12 +25,14 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
     """
     for node in plan.nodes:
         if isinstance(node.work, Asked):
-            for model in (*node.work.models, *node.work.follow_up):
-                _check_model(node, node.work, model, priced=priced)
+            asked = [model for models in node.stages for model in models]
+            for model in (*asked, *node.work.follow_up):
+                wanted = node.work.reading.top_logprobs if model in asked else 0
+                _check_model(node, node.work, model, wanted, priced=priced)
 
 
-def _check_model(node: Node, work: Asked, model: Model, *, priced: bool) -> None:
-    trouble = check(model, top_logprobs=work.reading.top_logprobs if model in work.models else 0)
+def _check_model(node: Node, work: Asked, model: Model, top_logprobs: int, *, priced: bool) -> None:
+    trouble = check(model, top_logprobs=top_logprobs)
     if trouble:
         raise Refused(f"{node.id}: {trouble}")
     if work.prompt.shows_images and sees_images(model) is False:

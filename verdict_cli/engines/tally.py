@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from verdict_cli.calls import Flow, Gates
-from verdict_cli.values import Call, Result, RunFacts
+from verdict_cli.values import Call, Result, RunFacts, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
     saved: Counter[str] = field(default_factory=Counter)
+    stages: dict[str, tuple[Stage, ...]] = field(default_factory=dict)
+    abstained: int = 0
 
     def add(self, result: Result) -> None:
         """Counts a finished row and its calls."""
@@ -56,6 +58,12 @@ class Tally:
             self.failed += 1
             self.failures[result.failure.kind] += 1
         self.saved.update(result.saved)
+        self.abstained += result.abstained
+        for node, did in result.stages.items():
+            before = self.stages.get(node)
+            self.stages[node] = (
+                did if before is None else tuple(one.plus(two) for one, two in zip(before, did, strict=True))
+            )
         for call in result.calls:
             self.count(call)
 
@@ -126,4 +134,6 @@ class Tally:
             models=dict(sorted(self.models.items())),
             floors=floors,
             saved=dict(sorted(self.saved.items())),
+            stages=dict(sorted(self.stages.items())),
+            abstained=self.abstained,
         )

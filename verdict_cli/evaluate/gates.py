@@ -107,7 +107,7 @@ def _outcome(
 def _of_run(metric: str, facts: RunFacts) -> Figure:
     """A fact of the run as a figure without an interval."""
     if metric == "coverage":
-        done = facts.done - facts.failed
+        done = facts.done - facts.failed - facts.abstained
         value = done / facts.rows if facts.rows else None
         return Figure(value, None, None, facts.rows, "" if facts.rows else "the run has no rows")
     value = getattr(facts, metric)

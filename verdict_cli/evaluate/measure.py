@@ -125,9 +125,7 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: Data) -> list[
         rows = "1 row counts" if count == 1 else f"{count} rows count"
         found.append(f"{rows} as without {key}: {first}")
     if collected.undecided:
-        found.append(
-            f"{collected.undecided} failed rows are left out: `where` needs the output that they lack"
-        )
+        found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
     positive = data.positive
     if positive is not None and not (data.target == positive).any():
         labels = ", ".join(

@@ -1,7 +1,7 @@
 """The plan: a pipeline's units placed, linked, compiled and checked. Nothing awaits here."""
 
 from verdict_cli.plan.build import Built, build
-from verdict_cli.plan.node import Asked, Cast, Early, Mapped, Mean, Node, Plan, Pooled, Vote
+from verdict_cli.plan.node import Asked, Cast, Early, Escalation, Mapped, Mean, Node, Plan, Pooled, Vote
 from verdict_cli.plan.whole import planned
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Built",
     "Cast",
     "Early",
+    "Escalation",
     "Mapped",
     "Mean",
     "Node",

@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from verdict_cli.expressions import ExpressionError
-from verdict_cli.fields import FieldType, Record, Unknown, fits
+from verdict_cli.fields import TEXT, FieldType, Record, Unknown, fits
 from verdict_cli.plan.asked import asked
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
 from verdict_cli.plan.called import called, code_at, giving, processing
 from verdict_cli.plan.computed import mapped, pooled
+from verdict_cli.plan.escalated import escalated
 from verdict_cli.plan.inputs import cast
 from verdict_cli.plan.node import Asked, Cast, Fields, Gives, Node, Rule
 from verdict_cli.plan.scope import Scope, Upstream
 from verdict_cli.plan.seats import Path, Seat
-from verdict_cli.units import Asking, MapUnit, Pool
+from verdict_cli.units import ANSWERED_BY, Asking, MapUnit, Pool
 
 _RULE_ROOTS = (*PROMPT_ROOTS, "response", "output")
 _CODE_KEYS = ("map", "validate", "process", "propagate")
@@ -61,6 +62,9 @@ def compile_node(
     inside = scope.with_fields(response=made.response, output=output)
     rules = _rules(bench, inside)
     propagate, output = _propagated(bench, inside, output)
+    escalation = escalated(bench, scope.with_fields(response=made.response, output=output))
+    if escalation is not None and escalation.stages:
+        output = Record({**output.fields, ANSWERED_BY: TEXT})
     if seat.pinned:
         _check_pinned(bench)
     if made.work is None:
@@ -79,6 +83,7 @@ def compile_node(
         propagate=propagate,
         output=output,
         pinned=seat.pinned,
+        escalation=escalation,
         code=tuple(code for key in _CODE_KEYS if (code := code_at(bench, key)) is not None),
     )
     return node, output

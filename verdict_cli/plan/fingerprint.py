@@ -10,7 +10,7 @@ from typing import Any
 from verdict_cli.extractors import extractor
 from verdict_cli.fields import record
 from verdict_cli.models import Model
-from verdict_cli.plan.node import Asked, Early, Node
+from verdict_cli.plan.node import Asked, Early, Escalation, Node
 from verdict_cli.plan.seats import Seat
 from verdict_cli.spec import Namespace
 from verdict_cli.templates.sections import dedented
@@ -18,7 +18,7 @@ from verdict_cli.units import Asking
 
 _CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
 """How a model is reached, not what it is asked."""
-_ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin"}
+_ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin", "escalate"}
 """Keys whose spelling may differ although they mean the same."""
 
 
@@ -53,8 +53,10 @@ def fingerprints(
         code = [one.text for one in node.code]
         models = _models(node)
         units.append([node.id, node.parents, node.pinned, models, known[key], code])
+        further = [] if node.escalation is None else [_escalation(seat, node.escalation)]
+        units[-1] += further
         before = [each[parent] for parent in node.parents]
-        own = [node.id, before, node.pinned, models, digests[key], code, read]
+        own = [node.id, before, node.pinned, models, digests[key], code, read, *further]
         own += [repr(one) for one in early if one.pool == node.index]
         each.append(_digest(own, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
@@ -95,6 +97,12 @@ def _asked(unit: Asking, names: Namespace, path: tuple[str | int, ...]) -> dict[
         "jinja": jinja,
         "extract": None if unit.extract is None else extractor(unit.extract).model_dump(exclude={"model"}),
     }
+
+
+def _escalation(seat: Seat, escalation: Escalation) -> list[Any]:
+    assert seat.unit.escalate is not None
+    stages = [[_model(model) for model in models] for models in escalation.stages]
+    return [seat.unit.escalate.when, stages, escalation.abstains]
 
 
 def _models(node: Node) -> list[Any]:

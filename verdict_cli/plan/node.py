@@ -95,6 +95,16 @@ class Pooled:
 
 
 @dataclass(frozen=True)
+class Escalation:
+    """Where a unit's answer is not sure enough (``when``), the models of each stage are asked in turn; ``abstains``:
+    where the last answer is not either, there is none."""
+
+    when: Callable[[Mapping[str, Any]], Any]
+    stages: tuple[tuple[Model, ...], ...]
+    abstains: bool
+
+
+@dataclass(frozen=True)
 class Node:
     """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
     functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it."""
@@ -114,6 +124,15 @@ class Node:
     pinned: bool
     code: tuple[Code, ...] = ()
     fingerprint: str = ""
+    escalation: Escalation | None = None
+
+    @property
+    def stages(self) -> tuple[tuple[Model, ...], ...]:
+        """The models that are asked, and those that are asked where their answer is not sure enough; none of a unit
+        that asks no model."""
+        if not isinstance(self.work, Asked):
+            return ()
+        return (self.work.models, *(self.escalation.stages if self.escalation is not None else ()))
 
     @property
     def skips(self) -> bool:
@@ -185,6 +204,11 @@ class Plan:
     resolved: Mapping[str, Any]
     fingerprint: str
     early: tuple[Early, ...] = ()
+
+    @property
+    def escalating(self) -> tuple[int, ...]:
+        """The places of the units that escalate or abstain."""
+        return tuple(node.index for node in self.nodes if node.escalation is not None)
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

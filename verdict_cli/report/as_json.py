@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from verdict_cli.report.report import Report
+from verdict_cli.values import RunFacts
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -17,6 +18,7 @@ def summary(report: Report) -> dict[str, Any]:
         "rows": facts.rows,
         "failed": facts.failed,
         "calls": facts.calls,
+        **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
         "cost_usd": facts.cost_usd,
         **({"saved": dict(facts.saved)} if report.promises else {}),
         "evaluations": {
@@ -38,6 +40,10 @@ def summary(report: Report) -> dict[str, Any]:
             for gate in report.gates
         ],
     }
+
+
+def _stages(facts: RunFacts) -> dict[str, Any]:
+    return {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
 
 
 def full(report: Report) -> dict[str, Any]:

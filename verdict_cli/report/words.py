@@ -75,6 +75,7 @@ def facts(run: RunFacts) -> list[tuple[str, str]]:
     found = [
         ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),
         ("failed", f"{run.failed:,}"),
+        *([("abstained", f"{run.abstained:,}")] if run.abstained else []),
         ("calls", calls),
         ("cost", money(run.cost_usd)),
         ("time", duration(run.wall_s)),
@@ -90,7 +91,22 @@ def summary(report: Report) -> list[tuple[str, str]]:
     """The run's facts, how often judges that were asked in both orders flipped, and what stopping early saved, as
     (name, text)."""
     flips = [(f"{visible(node)} flips", sentence(figure)) for node, figure in report.flips.items()]
-    return [*facts(report.facts), *flips, *_saved(report)]
+    return [*facts(report.facts), *flips, *_saved(report), *_stages(report.facts)]
+
+
+def _stages(run: RunFacts) -> list[tuple[str, str]]:
+    """Who answered where a unit escalates, what that cost, and how often the last model was not asked."""
+    found = []
+    for node, stages in run.stages.items():
+        rows = sum(stage.answered for stage in stages)
+        if not rows:
+            continue
+        said = []
+        for stage in stages:
+            cost = f" ({stage.calls:,} calls, {money(stage.cost_usd)})" if stage.calls else ""
+            said.append(f"{visible(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
+        found.append((f"{visible(node)} answered by", ", ".join(said)))
+    return found
 
 
 def _saved(report: Report) -> list[tuple[str, str]]:

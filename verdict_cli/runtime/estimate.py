@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
 from verdict_cli.calls.limit import CHARACTERS_A_TOKEN
 from verdict_cli.errors import PinnedError
 from verdict_cli.models import Model
-from verdict_cli.plan import Asked, Plan
+from verdict_cli.plan import Asked, Node, Plan
 from verdict_cli.providers import is_local
 from verdict_cli.providers.baseline import lexical
 from verdict_cli.providers.prices import cost_usd
@@ -64,9 +65,10 @@ class _Seen:
 def estimate(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tuple[Line, ...]:
     """The calls of ``count`` rows, a line for each unit and model in order of definition.
 
-    The numbers of calls come from the plan alone and are exact but for retries and fallbacks (of layers that stop
-    early, the most and the least); a pinned unit's count once. Tokens come from the prompts rendered for every row, with replies made up in the place of the models'. A
-    unit that made-up replies do not reach in every row counts as much there as where they do.
+    The numbers of calls come from the plan alone and are exact but for retries and fallbacks; where a layer stops
+    early or a unit escalates they are the most, and the least stands beside them. A pinned unit's count once. Tokens
+    come from the prompts rendered for every row, with replies made up in the place of the models'. A unit that made-up
+    replies do not reach in every row counts as much there as where they do.
     """
     seen: dict[tuple[str, str], _Seen] = {}
 
@@ -79,20 +81,20 @@ def estimate(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tupl
             seen.setdefault(key, _Seen()).add(request.model, usage)
         return reply
 
-    everything = replace(plan, early=())
-    asyncio.run(_dry(everything, rows, Context(ask, seed=seed, sleep=_at_once)))
+    asyncio.run(_dry(_everything(plan), rows, Context(ask, seed=seed, sleep=_at_once)))
     perhaps = perhaps_asked(plan)
     lines = []
     for node in plan.nodes:
         if not isinstance(node.work, Asked):
             continue
         times = (1 if node.pinned else count) * len(node.work.unit.arrangements(draw(seed, 0, node.id)))
-        wanted = [node.work.models[0].name, *(model.name for model in node.work.follow_up[:1])]
+        stages = [_names(node, models) for models in node.stages]
+        wanted = [name for names in stages for name in names]
         for name in dict.fromkeys(wanted):
             found = seen.get((node.id, name), _Seen())
-            calls = times * wanted.count(name)
-            line = _line(node.id, name, calls, found)
-            lines.append(replace(line, least=0 if node.index in perhaps else calls))
+            line = _line(node.id, name, times * wanted.count(name), found)
+            least = 0 if node.index in perhaps else times * stages[0].count(name)
+            lines.append(replace(line, least=least))
     return tuple(lines)
 
 
@@ -110,6 +112,29 @@ def total(lines: Iterable[Line], unit: str, model: str) -> Line:
             summed.least + line.least,
         )
     return summed
+
+
+def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
+    """The models of one stage's calls for one arrangement, at the first attempt."""
+    assert isinstance(node.work, Asked)
+    then = node.work.reading.then
+    if then is None:
+        return [models[0].name]
+    return [models[0].name, (models if then.model is None else node.work.follow_up)[0].name]
+
+
+def _everything(plan: Plan) -> Plan:
+    """The plan in which no layer stops early, every answer is escalated, and none is withheld."""
+    nodes = []
+    for node in plan.nodes:
+        known = node.escalation
+        made = None if known is None else replace(known, when=_always, abstains=False)
+        nodes.append(replace(node, escalation=made if node.stages else None))
+    return replace(plan, nodes=tuple(nodes), early=())
+
+
+def _always(_: Mapping[str, Any]) -> bool:
+    return True
 
 
 def perhaps_asked(plan: Plan) -> frozenset[int]:

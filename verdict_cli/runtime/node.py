@@ -8,16 +8,19 @@ from typing import Any
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.expressions import follow
-from verdict_cli.plan import Asked, Mapped, Node, Pooled
+from verdict_cli.models import Model
+from verdict_cli.plan import Asked, Escalation, Mapped, Node, Pooled
 from verdict_cli.runtime.attempts import Asking, answer, suffixed
 from verdict_cli.runtime.context import Context, draw
 from verdict_cli.templates import insert
-from verdict_cli.units import shown
+from verdict_cli.units import ANSWERED_BY, shown
 from verdict_cli.values import Call, Output, Request, Row
 
 
-def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]) -> Output:
-    """The output of a node that calls no model. RowError when it cannot be computed from these values."""
+def compute(
+    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]
+) -> Output | None:
+    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
     values = {
         "source": row.source,
         "previous": previous,
@@ -37,13 +40,53 @@ def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Ma
     broken = _broken_rule(node, values | {"response": output, "output": output})
     if broken:
         raise RowError(broken, kind="invalid")
-    return _propagated(node, values, output, output)
+    passed = _propagated(node, values, output, output)
+    if node.escalation is not None and doubtful(
+        node.escalation, values | {"response": output, "output": passed, "outputs": before}
+    ):
+        return None
+    return passed
 
 
 async def ask(
     node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
-) -> Output:
-    """The output of a node that calls a model. Raises ReplyError, ProviderError or RowError."""
+) -> tuple[Output | None, int]:
+    """The output of a node that calls a model, None where it abstains, and the stage whose answer it is: 0, or how
+    often it was escalated. Raises ReplyError, ProviderError or RowError."""
+    escalation = node.escalation
+    for stage, models in enumerate(node.stages):
+        values, response, output = await _answered(node, row, previous, context, calls, stage, models)
+        if escalation is None:
+            return output, 0
+        if not doubtful(escalation, values | {"response": response, "output": output}):
+            break
+    else:
+        assert escalation is not None
+        if escalation.abstains:
+            return None, stage
+    return ({**output, ANSWERED_BY: calls[-1].request.model.name} if escalation.stages else output), stage
+
+
+def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
+    """Whether an answer is not sure enough. RowError where `when` is neither true nor false of it."""
+    found = escalation.when(values)
+    if not isinstance(found, bool):
+        raise RowError(
+            f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`"
+        )
+    return found
+
+
+async def _answered(
+    node: Node,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
+    stage: int,
+    models: tuple[Model, ...],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The values that expressions see, the (first) response of these models, and the output that is passed on."""
     work = node.work
     assert isinstance(work, Asked)
     values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings}
@@ -52,7 +95,10 @@ async def ask(
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id))
-    errand = _Errand(node, work, row, context, calls)
+    follow_up = (
+        models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
+    )
+    errand = _Errand(node, work, row, context, calls, stage * calls_of(node), models, follow_up)
     responses = []
     for place, arrangement in enumerate(arrangements):
         seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
@@ -70,18 +116,21 @@ async def ask(
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
-    return _propagated(node, values, responses[0], output)
+    return values, responses[0], _propagated(node, values, responses[0], output)
 
 
 @dataclass(frozen=True)
 class _Errand:
-    """What the calls of one node at one row share."""
+    """What the calls of one node at one row to the same models share; their numbers begin at ``first``."""
 
     node: Node
     work: Asked
     row: Row
     context: Context
     calls: list[Call]
+    first: int
+    models: tuple[Model, ...]
+    follow_up: tuple[Model, ...]
 
     async def response(
         self, values: Mapping[str, Any], place: int, accept: Callable[[dict[str, Any]], None]
@@ -92,9 +141,9 @@ class _Errand:
         request = Request(
             row=self.row,
             node=self.node.id,
-            model=work.models[0],
+            model=self.models[0],
             messages=suffixed(rendered.messages, work.suffix),
-            call=place if reading.then is None else 2 * place,
+            call=self.first + (place if reading.then is None else 2 * place),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,
             support=reading.support,
@@ -104,15 +153,15 @@ class _Errand:
         )
         if reading.then is None:
             response, _ = await answer(
-                Asking(request, work.models, reading, accept), self.context, self.calls
+                Asking(request, self.models, reading, accept), self.context, self.calls
             )
             return response
-        _, reply = await answer(Asking(request, work.models, reading, _anything), self.context, self.calls)
+        _, reply = await answer(Asking(request, self.models, reading, _anything), self.context, self.calls)
         then = reading.then
         second = Request(
             row=self.row,
             node=self.node.id,
-            model=work.follow_up[0],
+            model=self.follow_up[0],
             messages=then.messages(reply.text),
             call=request.call + 1,
             json_schema=then.reading.json_schema,
@@ -120,7 +169,7 @@ class _Errand:
             seed=self.context.seed,
         )
         response, _ = await answer(
-            Asking(second, work.follow_up, then.reading, accept), self.context, self.calls
+            Asking(second, self.follow_up, then.reading, accept), self.context, self.calls
         )
         return response
 
@@ -177,7 +226,7 @@ def pooled_values(
 
 
 def calls_of(node: Node) -> int:
-    """How many calls a unit makes at a row when every first attempt succeeds."""
+    """How many calls a unit makes of one stage's models at a row when every first attempt succeeds."""
     if not isinstance(node.work, Asked):
         return 0
     times = len(node.work.unit.arrangements(0))

@@ -7,11 +7,12 @@ from collections import deque
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError, VerdictError
-from verdict_cli.plan import Asked, Early, Plan
+from verdict_cli.plan import Asked, Early, Plan, Pooled
 from verdict_cli.runtime.context import Context
 from verdict_cli.runtime.node import ask, calls_of, compute, pooled_values
 from verdict_cli.runtime.stopping import at_first, settled
-from verdict_cli.values import Call, Failure, Output, Result, Row
+from verdict_cli.units import ABSTAIN
+from verdict_cli.values import Call, Failure, Output, Result, Row, Stage, cost_of
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
@@ -59,6 +60,8 @@ class _Walk:
             index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo
         }
         self.saved: dict[str, int] = {}
+        self.abstained: set[int] = set()
+        self.stages: dict[int, int] = {}
         self.layers: dict[int, _Layer] = {}
         for early in plan.early:
             layer = _Layer(early)
@@ -78,7 +81,9 @@ class _Walk:
             while self.ready or running:
                 while self.ready:
                     index = self.ready.popleft()
-                    if not isinstance(self.plan.nodes[index].work, Asked):
+                    if self._goes_without(index):
+                        self._abstained(index)
+                    elif not isinstance(self.plan.nodes[index].work, Asked):
                         self._compute(index)
                     elif not self.ready and not running:
                         await self._ask(index)
@@ -108,20 +113,43 @@ class _Walk:
         except RowError as error:
             self._failed(index, error.failure, str(error))
         else:
-            self._finished(index, output)
+            self._settled(index, output)
 
     async def _ask(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
-                output = await ask(node, self.row, self.previous, self.context, self.calls[index])
+                output, self.stages[index] = await ask(
+                    node, self.row, self.previous, self.context, self.calls[index]
+                )
                 ended(output)
         except Refused:
             raise
         except (ReplyError, ProviderError, RowError) as error:
             self._failed(index, error.failure, str(error))
         else:
+            self._settled(index, output)
+
+    def _goes_without(self, index: int) -> bool:
+        """Whether a unit has no answer because units before it abstained: one that asks without any of them, one that
+        computes without enough."""
+        node = self.plan.nodes[index]
+        if self.abstained.isdisjoint(node.parents):
+            return False
+        if isinstance(node.work, Asked):
+            return True
+        left = sum(self.outputs[parent] is not None for parent in node.parents)
+        return left < (node.work.unit.quorum if isinstance(node.work, Pooled) else 1)
+
+    def _settled(self, index: int, output: Output | None) -> None:
+        if output is None:
+            self._abstained(index)
+        else:
             self._finished(index, output)
+
+    def _abstained(self, index: int) -> None:
+        self.abstained.add(index)
+        self._finished(index, None)
 
     def _finished(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
@@ -168,7 +196,33 @@ class _Walk:
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple(call for made in self.calls for call in made)
-        return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
+        abstains = failure is None and all(self.outputs[index] is None for index in self.plan.outputs)
+        return Result(
+            self.row,
+            tuple(self.outputs),
+            failure,
+            calls,
+            self.saved,
+            {
+                self.plan.nodes[index].id: self._stages(index)
+                for index in self.plan.escalating
+                if index in self.todo
+            },
+            abstained=abstains and not self.abstained.isdisjoint(self.plan.outputs),
+        )
+
+    def _stages(self, index: int) -> tuple[Stage, ...]:
+        """What each stage of an escalating unit did at this row; the last of one that may abstain is that."""
+        node = self.plan.nodes[index]
+        answered = self.stages.get(index) if self.outputs[index] is not None else None
+        each, numbered = calls_of(node), self.calls[index]
+        found = []
+        for place in range(len(node.stages)):
+            made = [call for call in numbered if call.request.call // each == place]
+            found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
+        if node.escalation is not None and node.escalation.abstains:
+            found.append(Stage(ABSTAIN, int(index in self.abstained), 0, 0.0))
+        return tuple(found)
 
 
 class _Layer:

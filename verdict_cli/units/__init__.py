@@ -1,6 +1,7 @@
 """Units: the building blocks of a judge (language.md, section 6; paper, section 3.1 and appendix A.1)."""
 
 from verdict_cli.registry import Registry
+from verdict_cli.units.escalate import ABSTAIN, ANSWERED_BY, Escalate
 from verdict_cli.units.keys import Asking, Common, snake
 from verdict_cli.units.map import MapUnit
 from verdict_cli.units.options import Choosing, shown
@@ -32,4 +33,16 @@ TYPES: Registry[Common] = Registry(
 )
 """Unit classes by the names under which a pipeline spells them: a new unit is a file in this folder and a line here."""
 
-__all__ = ["TYPES", "Asking", "Choosing", "Common", "MapUnit", "Pool", "shown", "snake"]
+__all__ = [
+    "ABSTAIN",
+    "ANSWERED_BY",
+    "TYPES",
+    "Asking",
+    "Choosing",
+    "Common",
+    "Escalate",
+    "MapUnit",
+    "Pool",
+    "shown",
+    "snake",
+]

@@ -14,6 +14,7 @@ from verdict_cli.keys import Keys, Seq
 from verdict_cli.models import ModelKey
 from verdict_cli.scales import Scale, ScaleKey
 from verdict_cli.templates import JinjaPrompt, PromptKey, framed
+from verdict_cli.units.escalate import Escalate
 
 Trouble = tuple[str, str, str]
 """(key, what is wrong, hint) of a unit that makes no sense."""
@@ -45,6 +46,8 @@ class Common(Keys):
     """What a failure of this unit does: it fails the row, or the unit has no output."""
     pin: bool = False
     """Run once for the whole dataset and share the result."""
+    escalate: Escalate | None = None
+    """What is done where the answer is not sure enough: another model is asked, or none answers."""
 
     @property
     def type_name(self) -> str:
