@@ -196,10 +196,10 @@ class RunFacts:
     ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
     ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
     that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
-    asked there, over all that stands before it. ``saved`` are the calls that were not made
-    because a layer stopped early, by the id of the pool behind it; ``stages`` what
-    each stage of the units that escalate did, by id. ``abstained`` counts the rows that have no verdict because a
-    unit abstained.
+    asked there, over all that stands before it. ``saved`` are the calls that were not made because a layer stopped
+    early, by the id of the pool behind it; ``stages`` what each stage of the units that escalate did, by id.
+    ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
+    calibration that the pipeline uses was fitted, "" where it uses none.
     """
 
     name: str
@@ -229,6 +229,7 @@ class RunFacts:
     saved: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: int = 0
+    calibrated: str = ""
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

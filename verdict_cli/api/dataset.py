@@ -65,6 +65,7 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
             seed=wanted.seed,
             rows=facts.rows,
             nodes=nodes(plan, wanted.seed),
+            calibrated=plan.calibrated,
         )
         earlier, changed = _earlier(plan, directory, start, update=wanted.update)
         if wanted.retry_failed and wanted.out is None:

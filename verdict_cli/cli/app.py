@@ -23,6 +23,7 @@ COMMANDS = (
     "report",
     "compare",
     "gate",
+    "calibrate",
     "extract",
     "serve",
     "schema",

@@ -141,6 +141,7 @@ def run(
             rows=found.rows,
             skipped_bad_rows=found.skipped,
             nodes=nodes(plan, seed),
+            calibrated=plan.calibrated,
         )
         place = directory(out, facts)
         if replay is not None and recorded_file(replay).resolve() == place.calls.resolve():

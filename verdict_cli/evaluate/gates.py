@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,9 +111,19 @@ def _of_run(metric: str, facts: RunFacts) -> Figure:
         done = facts.done - facts.failed - facts.abstained
         value = done / facts.rows if facts.rows else None
         return Figure(value, None, None, facts.rows, "" if facts.rows else "the run has no rows")
+    if metric == "calibration_age_days":
+        return _age(facts)
     value = getattr(facts, metric)
     reason = "" if value is not None else "the cost is unknown: a model's price is; set its `cost:`"
     return Figure(value, None, None, facts.rows, reason)
+
+
+def _age(facts: RunFacts) -> Figure:
+    """How old the oldest calibration was when the run began, in days."""
+    if not facts.calibrated:
+        return Figure(None, None, None, facts.rows, "the pipeline uses no calibration")
+    age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
+    return Figure(age.total_seconds() / 86_400, None, None, facts.rows)
 
 
 def _limits(gate: Gate, figure: Figure, bounds: tuple[float, float] | None = None) -> GateOutcome:

@@ -65,7 +65,7 @@ def reread(
     readers = {node.id: _readers(node, extractors) for node in plan.nodes if isinstance(node.work, Asked)}
     counts = {(unit, name): [0, 0, 0, 0] for unit, named in readers.items() for name in named}
     disagreements: list[Disagreement] = []
-    for request, reply in _recorded(calls, seed):
+    for request, reply in recorded(calls, seed):
         named = readers.get(request.node, {})
         own = _read(named.get(OWN), reply, request)[0]
         for name, reader in named.items():
@@ -130,7 +130,7 @@ def _read(reader: Reading | str | None, reply: Reply, request: Request) -> tuple
         return None, error.message
 
 
-def _recorded(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
+def recorded(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
     """Each recorded reply and the request that it answered, as far as extractors look at it."""
     model = Model(name="recorded")
     for batch in read_table(calls, _COLUMNS):

@@ -8,6 +8,14 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from verdict_cli.calibrations import (
+    CalibrationFile,
+    MapKey,
+    ProbabilityMap,
+    ScoreWeights,
+    ScoreWeightsKey,
+    mapped,
+)
 from verdict_cli.extractors.distribution import TOP, distribution
 from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import Reading, Trouble
@@ -23,6 +31,9 @@ FIELD = "distribution"
 
 
 class _TokenExtractor(Extractor):
+    calibration: MapKey | None = None
+    """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
+
     def problem(self, response: Record) -> Trouble | None:
         """Needs one field on a discrete or boolean scale whose values start with tokens of their own."""
         kinds = list(response.fields.values())
@@ -41,6 +52,15 @@ class _TokenExtractor(Extractor):
                 f"`{name}` cannot tell the values apart: {trouble}",
                 "use values that begin differently, such as letters",
             )
+        fitted = self.calibration
+        if isinstance(fitted, ProbabilityMap) and fitted.method != "temperature":
+            values = list(dict.fromkeys(value for _, value in scale.tokens()))
+            if len(values) != 2 or fitted.positive not in values:
+                return (
+                    "calibration",
+                    f"`{fitted.method}` maps the probability of {fitted.positive!r}, one of two values; the values are {scale.display()}",
+                    "fit one to this scale, or use `--method temperature`",
+                )
         return None
 
     def _reading(
@@ -51,8 +71,12 @@ class _TokenExtractor(Extractor):
         scale = field.scale
         assert isinstance(scale, Boolean | Discrete)
 
+        fitted = self.calibration
+        assert not isinstance(fitted, CalibrationFile)
+
         def read(reply: Reply, request: Request) -> dict[str, Any]:
-            return {name: score(distribution(reply, scale), request)}
+            found = distribution(reply, scale)
+            return {name: score(found if fitted is None else mapped(found, fitted), request)}
 
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
         support = tuple(token for token, _ in worst_first)
@@ -109,8 +133,8 @@ class WeightedSummedScore(_TokenExtractor):
 
     type: Literal["weighted_summed_score"] = "weighted_summed_score"
     """The kind of extractor."""
-    weights: dict[Value, float] | None = None
-    """Numbers that replace the values' own."""
+    weights: ScoreWeightsKey | None = None
+    """Numbers that replace the values' own: a mapping, or a file that `verdict calibrate` wrote."""
 
     def problem(self, response: Record) -> Trouble | None:
         """Beyond what every token extractor needs: each value has a number."""
@@ -128,25 +152,31 @@ class WeightedSummedScore(_TokenExtractor):
                 f"the values {field.scale.display()} have no number",
                 "give the scale `scores:` or the extractor `weights:`",
             )
-        for value in self.weights:
+        weights = self._numbers()
+        for value in weights:
             if value not in values:
                 return (
                     "weights",
                     f"{value!r} is not a value of the scale",
                     f"its values are {field.scale.display()}",
                 )
-        missing = [value for value in values if value not in self.weights]
+        missing = [value for value in values if value not in weights]
         return (
             ("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
             if missing
             else None
         )
 
+    def _numbers(self) -> dict[Value, float]:
+        """The weights, written out or fitted."""
+        assert self.weights is not None and not isinstance(self.weights, CalibrationFile)
+        return self.weights.weights if isinstance(self.weights, ScoreWeights) else self.weights
+
     def bind(self, response: Record) -> Reading:
         """Gives the sum of probability times number."""
         ((name, field),) = response.fields.items()
         assert isinstance(field, OnScale)
-        number = self.weights.__getitem__ if self.weights is not None else field.scale.number
+        number = self._numbers().__getitem__ if self.weights is not None else field.scale.number
 
         def expectation(found: dict[Any, float], _: Request) -> float:
             return math.fsum(p * (number(value) or 0.0) for value, p in found.items())

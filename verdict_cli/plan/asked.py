@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from verdict_cli.calibrations import CalibrationFile, Fitted, ProbabilityMap, ScoreWeights
 from verdict_cli.expressions import Expression
 from verdict_cli.extractors import Extractor, Reading, extractor
 from verdict_cli.fields import TEXT, Record
@@ -89,8 +90,8 @@ def _reading(bench: Bench, unit: Asking, response: Record) -> Reading | None:
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
     if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
         key = "structured"
-    chosen: Extractor = extractor(key)
-    if not response.fields:
+    chosen = _fitted(bench, extractor(key))
+    if chosen is None or not response.fields:
         return None
     trouble = chosen.problem(response)
     if trouble:
@@ -98,6 +99,16 @@ def _reading(bench: Bench, unit: Asking, response: Record) -> Reading | None:
         bench.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
         return None
     return chosen.bind(response)
+
+
+def _fitted(bench: Bench, chosen: Extractor) -> Extractor | None:
+    """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
+    read: dict[str, Any] = {}
+    for key, kind in (("calibration", ProbabilityMap), ("weights", ScoreWeights)):
+        named = getattr(chosen, key, None)
+        if isinstance(named, CalibrationFile | Fitted):
+            read[key] = bench.fitted(named, kind, "extract", key)
+    return None if None in read.values() else chosen.model_copy(update=read)
 
 
 def _prompt(bench: Bench, unit: Asking) -> Prompt | None:

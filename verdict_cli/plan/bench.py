@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from verdict_cli.calibrations import Fitted
 from verdict_cli.expressions import Expression, ExpressionError, Resolve, compile_expression
 from verdict_cli.fields import FieldType, Record, Unknown, field_type
 from verdict_cli.plan.node import Asked, Mapped, Pooled
@@ -14,6 +15,8 @@ from verdict_cli.plan.seats import Path, Seat
 from verdict_cli.scales import Scale
 from verdict_cli.spec.namespace import UnknownNameError
 from verdict_cli.units import Asking
+
+F = TypeVar("F", bound=Fitted)
 
 PROMPT_ROOTS = ("source", "previous", "input", "unit")
 """The names that a prompt sees."""
@@ -30,11 +33,13 @@ class Made:
 
 @dataclass
 class Bench:
-    """One seat at work: where its problems are told, and the scope in which its paths are resolved."""
+    """One seat at work: where its problems are told, the scope in which its paths are resolved, and the calibrations
+    that it uses, each with its key."""
 
     seat: Seat
     scope: Scope
     warn: Callable[[str, str, Path], None]
+    calibrations: list[tuple[Path, Fitted]] = field(default_factory=list)
 
     def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
         """Tells of a problem at a key of the unit."""
@@ -50,6 +55,13 @@ class Bench:
             scope.resolve,
             lambda message, hint: self.problem("bad-expression", message, hint, *path),
         )
+
+    def fitted(self, key: Any, kind: type[F], *path: str | int) -> F | None:
+        """The calibration that stands at a key of the unit; None, and told, where there is none that can be used."""
+        found = self.seat.names.fitted(key, kind, (*self.seat.path, *path))
+        if found is not None:
+            self.calibrations.append((path, found))
+        return found
 
     def scale(self, unit: Asking) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, told, where it cannot be known."""

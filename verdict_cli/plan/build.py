@@ -12,6 +12,7 @@ from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.early import stops
 from verdict_cli.plan.fingerprint import fingerprints
 from verdict_cli.plan.ids import ids
+from verdict_cli.plan.marks import check_calibrations, marked
 from verdict_cli.plan.measured import check_evaluations
 from verdict_cli.plan.node import Node, Plan, Used
 from verdict_cli.plan.published import published
@@ -70,11 +71,13 @@ class _Build:
             self.used |= set(last) | check_evaluations(self.names, nodes, last, self._use_column)
         early = tuple(filter(None, (stops(one, made, self.uses) for one in stopping)))
         tables = published(self.names)
-        if self.problems:
-            raise SpecError(in_order(self.problems))
+        self._raise()
+        placed = [one for one in seats if isinstance(one, Seat)]
+        nodes = marked(placed, nodes)
+        check_calibrations(placed, nodes)
+        self._raise()
         self._warn_unused(nodes, seats)
         data = resolved(self.names)
-        placed = [one for one in seats if isinstance(one, Seat)]
         whole, each = fingerprints(self.names, placed, nodes, last, early)
         plan = Plan(
             name=self.spec.file.name,
@@ -91,6 +94,10 @@ class _Build:
             early=early,
         )
         return Built(plan, tuple(in_order(self.warnings)))
+
+    def _raise(self) -> None:
+        if self.problems:
+            raise SpecError(in_order(self.problems))
 
     def _edges(self, block: Block) -> set[Edge]:
         try:

@@ -84,6 +84,7 @@ def compile_node(
         output=output,
         pinned=seat.pinned,
         escalation=escalation,
+        calibrations=tuple(bench.calibrations),
         code=tuple(code for key in _CODE_KEYS if (code := code_at(bench, key)) is not None),
     )
     return node, output

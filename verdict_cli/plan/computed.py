@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from verdict_cli.calibrations import CalibrationFile, PoolWeights
 from verdict_cli.fields import NUMBER, TEXT, FieldType, OnScale, Plain, Record, Unknown
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
 from verdict_cli.plan.called import code_at, giving
@@ -40,6 +41,11 @@ def pooled(bench: Bench, unit: Pool) -> Made | None:
         bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
     weights = unit.weighting()
+    if isinstance(weights, CalibrationFile | PoolWeights):
+        fitted = bench.fitted(weights, PoolWeights, "weights")
+        if fitted is None:
+            return None
+        weights = fitted.weights
     if weights is not None and len(weights) != len(parents):
         message = f"{len(weights)} weights for {len(parents)} units"
         hint = "give one weight for each unit that is pooled, in order of definition"

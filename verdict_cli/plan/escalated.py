@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from verdict_cli.calibrations import Threshold
 from verdict_cli.models import Model
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench
 from verdict_cli.plan.node import Escalation
@@ -33,9 +34,13 @@ def escalated(bench: Bench, scope: Scope) -> Escalation | None:
         key, message, hint = trouble
         bench.problem("bad-escalate", message, hint, "escalate", *([key] if key else []))
         return None
-    when = bench.expression(
-        unit.escalate.when, _ROOTS if asks else (*_ROOTS, "outputs"), scope, "escalate", "when"
-    )
+    text = unit.escalate.when
+    if not isinstance(text, str):
+        fitted = bench.fitted(text, Threshold, "escalate", "when")
+        if fitted is None:
+            return None
+        text = fitted.when()
+    when = bench.expression(text, _ROOTS if asks else (*_ROOTS, "outputs"), scope, "escalate", "when")
     stages: list[tuple[Model, ...] | None] = [
         bench.seat.names.policy(one, (*bench.seat.path, "escalate", "to")) for one in chain
     ]

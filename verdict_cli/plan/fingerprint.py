@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from verdict_cli.calibrations import CalibrationFile, Fitted
 from verdict_cli.extractors import extractor
 from verdict_cli.fields import record
 from verdict_cli.models import Model
@@ -44,34 +45,42 @@ def fingerprints(
     units: list[Any] = []
     each: list[str] = []
     dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
-    read = _digest({key: dataset[key] for key in _ROWS if key in dataset}, 16)
+    read = digest({key: dataset[key] for key in _ROWS if key in dataset}, 16)
     for seat, node in zip(seats, nodes, strict=True):
         key = (id(seat.unit), id(seat.names))
         if key not in known:
-            known[key] = _unit(seat)
-            digests[key] = _digest(known[key], 16)
+            known[key] = unit_keys(seat)
+            digests[key] = digest(known[key], 16)
         code = [one.text for one in node.code]
         models = _models(node)
         units.append([node.id, node.parents, node.pinned, models, known[key], code])
-        further = [] if node.escalation is None else [_escalation(seat, node.escalation)]
+        further: list[Any] = []
+        if node.calibrations:
+            further.append(
+                [[at, made.model_dump(mode="json", exclude={"held_out"})] for at, made in node.calibrations]
+            )
+        if node.escalation is not None:
+            further.append(_escalation(seat, node.escalation))
         units[-1] += further
         before = [each[parent] for parent in node.parents]
         own = [node.id, before, node.pinned, models, digests[key], code, read, *further]
         own += [repr(one) for one in early if one.pool == node.index]
-        each.append(_digest(own, 8))
+        each.append(digest(own, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
         whole["early"] = [repr(one) for one in early]
-    return _digest(whole, 16), tuple(each)
+    return digest(whole, 16), tuple(each)
 
 
-def _digest(value: Any, size: int) -> str:
+def digest(value: Any, size: int) -> str:
+    """The digest of so many bytes of a value that JSON can write, in hex."""
     return hashlib.blake2b(
-        json.dumps(_canonical(value), sort_keys=True).encode(), digest_size=size
+        json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size
     ).hexdigest()
 
 
-def _unit(seat: Seat) -> dict[str, Any]:
+def unit_keys(seat: Seat) -> dict[str, Any]:
+    """The unit's keys by what they mean; its calibrations count by their content."""
     unit, names = seat.unit, seat.names
     known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_ELSEWHERE)
     known["unit"] = unit.type_name
@@ -79,6 +88,8 @@ def _unit(seat: Seat) -> dict[str, Any]:
         declared = getattr(unit, key, None)
         if declared:
             known[key] = repr(record(declared, names.scale_named))
+    if isinstance(known.get("weights"), dict):
+        del known["weights"]
     return known | (_asked(unit, names, seat.path) if isinstance(unit, Asking) else {})
 
 
@@ -95,29 +106,41 @@ def _asked(unit: Asking, names: Namespace, path: tuple[str | int, ...]) -> dict[
         "scale": repr(scale),
         "prompt": dedented(text or ""),
         "jinja": jinja,
-        "extract": None if unit.extract is None else extractor(unit.extract).model_dump(exclude={"model"}),
+        "extract": None if unit.extract is None else extracted(unit),
     }
+
+
+def extracted(unit: Asking) -> dict[str, Any]:
+    """The extractor's keys, but for its model and for what was fitted."""
+    chosen = extractor(unit.extract)
+    fitted = {
+        key
+        for key in ("calibration", "weights")
+        if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
+    }
+    return chosen.model_dump(exclude={"model", *fitted}, exclude_none=True)
 
 
 def _escalation(seat: Seat, escalation: Escalation) -> list[Any]:
     assert seat.unit.escalate is not None
-    stages = [[_model(model) for model in models] for models in escalation.stages]
-    return [seat.unit.escalate.when, stages, escalation.abstains]
+    stages = [[model_keys(model) for model in models] for models in escalation.stages]
+    when = seat.unit.escalate.when
+    return [when if isinstance(when, str) else "", stages, escalation.abstains]
 
 
 def _models(node: Node) -> list[Any]:
     work = node.work
     if not isinstance(work, Asked):
         return []
-    return [[_model(model) for model in models] for models in (work.models, work.follow_up)]
+    return [[model_keys(model) for model in models] for models in (work.models, work.follow_up)]
 
 
-def _model(model: Model) -> dict[str, Any]:
+def model_keys(model: Model) -> dict[str, Any]:
     return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION)
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """The value with keys of all types as texts that can be sorted."""
     if isinstance(value, Mapping):
-        return {json.dumps(key): _canonical(item) for key, item in value.items()}
-    return [_canonical(item) for item in value] if isinstance(value, list | tuple) else value
+        return {json.dumps(key): canonical(item) for key, item in value.items()}
+    return [canonical(item) for item in value] if isinstance(value, list | tuple) else value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from verdict_cli.calibrations import Fitted
 from verdict_cli.expressions import Expression, Path
 from verdict_cli.extractors import Reading
 from verdict_cli.fields import FieldType, Record
@@ -107,7 +108,8 @@ class Escalation:
 @dataclass(frozen=True)
 class Node:
     """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
-    functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it."""
+    functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it.
+    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of what makes it the judge it is."""
 
     id: str
     name: str
@@ -125,6 +127,8 @@ class Node:
     code: tuple[Code, ...] = ()
     fingerprint: str = ""
     escalation: Escalation | None = None
+    calibrations: tuple[tuple[Path, Fitted], ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
@@ -209,6 +213,11 @@ class Plan:
     def escalating(self) -> tuple[int, ...]:
         """The places of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
+
+    @property
+    def calibrated(self) -> str:
+        """When the oldest calibration that the pipeline uses was fitted; "" where it uses none."""
+        return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

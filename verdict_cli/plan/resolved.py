@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from verdict_cli.fields import PLAIN
@@ -50,11 +51,28 @@ def _used(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, 
 
 
 def _prompted(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
-    """The step with the text of its prompt file; an unused type's file may not have been read."""
+    """The step with the content of its prompt file and its calibrations; an unused type's file may not have been read."""
+    made = dict(step)
     prompt = step.get("prompt")
     if isinstance(prompt, dict) and prompt.get("file") in names.prompts:
-        return {**step, "prompt": names.prompts[prompt["file"]]}
-    return step
+        made["prompt"] = names.prompts[prompt["file"]]
+    _inline(made, ("weights",), names)
+    for home, keys in (("extract", ("calibration", "weights")), ("escalate", ("when",))):
+        if isinstance(step.get(home), dict):
+            made[home] = dict(step[home])
+            _inline(made[home], keys, names)
+    return made
+
+
+def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
+    for key in keys:
+        named = data.get(key)
+        if (
+            isinstance(named, dict)
+            and isinstance(named.get("file"), str)
+            and named["file"] in names.calibrations
+        ):
+            data[key] = names.calibrations[named["file"]]
 
 
 def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from verdict_cli.plan import Asked, Early, Plan, Pooled
 from verdict_cli.runtime.context import Context
 from verdict_cli.runtime.node import ask, calls_of, compute, pooled_values
 from verdict_cli.runtime.stopping import at_first, settled
-from verdict_cli.units import ABSTAIN
+from verdict_cli.units import ABSTAIN, ITSELF
 from verdict_cli.values import Call, Failure, Output, Result, Row, Stage, cost_of
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -216,7 +216,7 @@ class _Walk:
         node = self.plan.nodes[index]
         answered = self.stages.get(index) if self.outputs[index] is not None else None
         each, numbered = calls_of(node), self.calls[index]
-        found = []
+        found = [] if node.stages else [Stage(ITSELF, int(self.outputs[index] is not None), 0, 0.0)]
         for place in range(len(node.stages)):
             made = [call for call in numbered if call.request.call // each == place]
             found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))

@@ -11,7 +11,15 @@ from pydantic import Field
 from verdict_cli.keys import Keys
 from verdict_cli.spec.evaluate import METRICS, OF_PROBABILITY, OF_VALUE, WITHIN, Evaluation, Trouble
 
-RUN_METRICS: tuple[str, ...] = ("coverage", "failed", "abstained", "calls", "cost_usd", "wall_s")
+RUN_METRICS: tuple[str, ...] = (
+    "coverage",
+    "failed",
+    "abstained",
+    "calls",
+    "cost_usd",
+    "wall_s",
+    "calibration_age_days",
+)
 """What `run.` can be followed by: facts of the run itself."""
 
 Scalar = str | int | bool | float | None
@@ -21,7 +29,7 @@ class Gate(Keys):
     """A limit on one figure; a run that misses it ends with exit code 1."""
 
     metric: Annotated[str, Field(pattern=r"[^.]\.[a-z]")]
-    """The figure: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`."""
+    """The figure: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began)."""
     min: float | None = None
     """The least that passes."""
     max: float | None = None

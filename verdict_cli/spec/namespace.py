@@ -6,17 +6,18 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from verdict_cli.calibrations import CalibrationFile, Fitted
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.fields import PLAIN, FieldType, OnScale, Record, Unknown
 from verdict_cli.models import Model
 from verdict_cli.scales import NAMED, Scale
 from verdict_cli.spec.annotations import known_keys
 from verdict_cli.spec.custom import UnknownTypeError, merged
-from verdict_cli.spec.document import spell
+from verdict_cli.spec.document import read_document, spell
 from verdict_cli.spec.load import Spec, load
 from verdict_cli.spec.presets import ModelError, Presets
 from verdict_cli.spec.problems import explain, nearest
@@ -25,6 +26,7 @@ from verdict_cli.templates import JinjaPrompt, PromptFile
 from verdict_cli.units import TYPES, Common, snake
 
 Path_ = tuple[str | int, ...]
+F = TypeVar("F", bound=Fitted)
 
 
 class UnknownNameError(ValueError):
@@ -39,12 +41,13 @@ class UnknownNameError(ValueError):
 @dataclass
 class Namespace:
     """The names of one file; `tell` collects what is wrong with them. `files` are those that `use` has reached,
-    None for one that cannot be used; `prompts` the texts of prompt files."""
+    None for one that cannot be used; `prompts` the texts of prompt files, `calibrations` the content of fitted ones."""
 
     spec: Spec
     tell: Callable[[Problem], None]
     files: dict[Path, Namespace | None] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
+    calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
@@ -180,6 +183,32 @@ class Namespace:
             message = f"the prompt file {file!r} cannot be read: {reason}"
             self.problem("file-not-found", message, "the path is relative to the pipeline file", path)
         return None
+
+    def fitted(self, key: Any, kind: type[F], path: Path_) -> F | None:
+        """The calibration that a key names or spells; None, and told, when its file has none of that kind."""
+        if isinstance(key, kind):
+            return key
+        assert isinstance(key, CalibrationFile)
+        try:
+            document = read_document(self.spec.folder / key.file)
+        except SpecError as error:
+            self.bad_file(key.file, error, (*path, "file"))
+            return None
+        try:
+            made = kind.model_validate(document.data)
+        except ValidationError as error:
+            wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
+            if isinstance(found, str) and found not in get_args(wanted):
+                message = f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
+                self.problem(
+                    "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
+                )
+                return None
+            for problem in explain(error, kind, document):
+                self.tell(problem)
+            return None
+        self.calibrations[key.file] = document.data
+        return made
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
         """The namespace, steps and path of a named block of this file or of `FILE#name`; None, and told, when

@@ -1,7 +1,7 @@
 """Units: the building blocks of a judge (language.md, section 6; paper, section 3.1 and appendix A.1)."""
 
 from verdict_cli.registry import Registry
-from verdict_cli.units.escalate import ABSTAIN, ANSWERED_BY, Escalate
+from verdict_cli.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, Escalate
 from verdict_cli.units.keys import Asking, Common, snake
 from verdict_cli.units.map import MapUnit
 from verdict_cli.units.options import Choosing, shown
@@ -36,6 +36,7 @@ TYPES: Registry[Common] = Registry(
 __all__ = [
     "ABSTAIN",
     "ANSWERED_BY",
+    "ITSELF",
     "TYPES",
     "Asking",
     "Choosing",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
+from verdict_cli.calibrations import WhenKey
 from verdict_cli.keys import Keys
 from verdict_cli.models import Model, ModelKey
 
 ABSTAIN = "abstain"
 """Stands for no answer at all, wherever a model may stand in `to`."""
+ITSELF = "itself"
+"""Stands in reports for a unit that asks no model and does not abstain."""
 ANSWERED_BY = "answered_by"
 """The output field that names the model whose answer it is."""
 
@@ -18,8 +17,8 @@ ANSWERED_BY = "answered_by"
 class Escalate(Keys):
     """Asks further models, or gives no answer, where the answer is not sure enough."""
 
-    when: Annotated[str, Field(min_length=1)]
-    """Expression over `output`, `response`, `input` and `source` that is true where the answer is not sure enough, such as `output.p < 0.8`."""
+    when: WhenKey
+    """Expression over `output`, `response`, `input` and `source` that is true where the answer is not sure enough, such as `output.p < 0.8`; or `{file: …}`, a bound that `verdict calibrate` chose."""
     to: ModelKey
     """The model that is asked instead, or `abstain`; of a list, each in turn as long as `when` is true of the answer before it."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
+from verdict_cli.calibrations import PoolWeightsKey
 from verdict_cli.expressions import statistics
-from verdict_cli.keys import Seq
 from verdict_cli.units.pool import Pool
 
 
@@ -17,10 +15,10 @@ class MeanPoolUnit(Pool):
 
     unit: Literal["MeanPoolUnit"]
     """The unit's type."""
-    weights: Annotated[Seq[float], Field(min_length=1)] | None = None
-    """A weight for each unit that is pooled, in order of definition."""
+    weights: PoolWeightsKey | None = None
+    """A weight for each unit that is pooled, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
-    def weighting(self) -> tuple[float, ...] | None:
+    def weighting(self) -> PoolWeightsKey | None:
         """The weights."""
         return self.weights
 

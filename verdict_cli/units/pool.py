@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from verdict_cli.calibrations import PoolWeightsKey
 from verdict_cli.fields import NUMBER, Record
 from verdict_cli.keys import Seq, Whole
 from verdict_cli.units.keys import Common, Trouble
@@ -35,8 +36,8 @@ class Pool(Common):
         """The fields that were named, None for all that can be pooled."""
         return self.fields if self.field is None else (self.field,)
 
-    def weighting(self) -> tuple[float, ...] | None:
-        """A weight for each dependency, None where all weigh the same."""
+    def weighting(self) -> PoolWeightsKey | None:
+        """A weight for each dependency, as it is spelled; None where all weigh the same."""
         return None
 
     def gives(self, pooled: Record) -> Record:

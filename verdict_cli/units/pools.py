@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
+from verdict_cli.calibrations import PoolWeightsKey
 from verdict_cli.expressions import statistics
 from verdict_cli.fields import NUMBER, FieldType, Record
-from verdict_cli.keys import Seq
+from verdict_cli.units.keys import Trouble
 from verdict_cli.units.pool import Pool
 
 
@@ -61,10 +60,16 @@ class ModePoolUnit(Pool):
 
     unit: Literal["ModePoolUnit"]
     """The unit's type."""
-    weights: Annotated[Seq[Annotated[float, Field(ge=0)]], Field(min_length=1)] | None = None
-    """A weight for each unit's vote, in order of definition."""
+    weights: PoolWeightsKey | None = None
+    """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
-    def weighting(self) -> tuple[float, ...] | None:
+    def problem(self) -> Trouble | None:
+        """No vote weighs less than nothing."""
+        if isinstance(self.weights, tuple) and min(self.weights) < 0:
+            return ("weights", f"the weight {min(self.weights):g} is below 0", "a vote weighs at least 0")
+        return super().problem()
+
+    def weighting(self) -> PoolWeightsKey | None:
         """The weights."""
         return self.weights
 

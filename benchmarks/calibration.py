@@ -1,0 +1,179 @@
+"""What calibrating buys on rows that it has not seen: `python benchmarks/calibration.py [SPLITS]`.
+
+By `verdict run --replay` and `verdict calibrate`: GPT-4's token probabilities (AlpacaEval 2), once against the tokens
+that it drew and once, on the answers of the attack NullModel, against what is true of a constant text; the weights of
+the eleven judges of TriviaQA answers. Then the promise of a chosen bound, by random halves of the latter's rows. Prints
+Markdown tables. The recordings are read from the folder `shared` beside the project, or from $VERDICT_SHARED.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from recorded.case import lines
+
+from verdict_cli.data import read_table
+from verdict_cli.evaluate.calibrate.bound import bound
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
+JUDGES = ("GPT-4", "Llama3-70B", "JudgeLM", "Contains", "EM", "Gemma-2B")
+JUDGES += ("Llama3-8B", "Llama-7B", "Llama-13B", "Llama-70B", "Mistral-7B")
+HEAD = "verdict: 1\nname: recorded\nmodel: {name: recorded, retries: 0}\ndataset: {id: key}\npipeline:\n"
+JUDGE = """
+  - {unit: CategoricalJudgeUnit, name: judge, categories: [m, M], extract: token_probability, on_failure: skip, prompt: "{source.key}"}
+"""
+JURY = """
+  - layer:
+      - {unit: JudgeUnit, name: judge, scale: boolean, on_failure: skip, prompt: "{source.key}",
+         extract: {type: regex, fields: {score: '^(true|false)$'}}}
+    repeat: 11
+  - {unit: ModePoolUnit, name: vote, field: score}
+"""
+Table = list[dict[str, Any]]
+
+
+def alpacaeval() -> tuple[Table, Table]:
+    """Rows (the token drawn, and the answer that is no constant text) and replies."""
+    rows: Table = []
+    replies: Table = []
+    for path in sorted((DATA / "alpacaeval_logprobs").glob("*.jsonl.gz")):
+        model = path.name.removesuffix(".jsonl.gz")
+        for row in lines(path):
+            if row["identical_outputs"]:
+                continue
+            key = f"{model}-{row['index']}"
+            drawn = row["text"] if row["text"] in ("m", "M") else None
+            rows.append(
+                {"key": key, "model": model, "drawn": drawn, "truth": "M" if row["switched"] else "m"}
+            )
+            top = [[{"token": token, "logprob": value} for token, value in row["top_logprobs"]]]
+            replies.append({"id": key, "unit": "judge", "reply": row["text"], "logprobs": top})
+    return rows, replies
+
+
+def triviaqa() -> tuple[Table, Table]:
+    """Rows with people's verdicts, and the judges' replies."""
+    rows: Table = []
+    replies: Table = []
+    for row in lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz"):
+        key = f"{row['exam_taker']}-{row['index']}"
+        rows.append({"key": key, "human": row["human"]})
+        for place, judge in enumerate(JUDGES):
+            said = row["judges"][judge]
+            if said is not None:
+                replies.append({"id": key, "unit": f"judge[{place}]", "reply": "true" if said else "false"})
+    return rows, replies
+
+
+def verdict(*words: str) -> Any:
+    """What the command prints with --json."""
+    from verdict_cli.cli.app import app
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+        app([*words, "--json"], standalone_mode=False)
+    return json.loads(printed.getvalue())
+
+
+def run(folder: Path, name: str, pipeline: str, inputs: tuple[Table, Table]) -> str:
+    """The run's directory."""
+    (folder / f"{name}.yaml").write_text(HEAD + pipeline.lstrip("\n"), encoding="utf-8")
+    for kind, rows in zip(("data", "replay"), inputs, strict=True):
+        (folder / f"{name}.{kind}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [str(folder / f"{name}.{ending}") for ending in ("yaml", "data.jsonl", "replay.jsonl")]
+    verdict("run", *files[:2], "--replay", files[2], "--out", str(folder / name), "--quiet")
+    return str(folder / name)
+
+
+def figures(what: str, document: Any, wanted: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """A table line for each method and figure."""
+    rows = f"{document['calibration']['rows']:,}"
+    for method, each in document["figures"].items():
+        for name in wanted:
+            one = each[name]
+            ends = f"[{one['change']['low']:.4f}, {one['change']['high']:.4f}]"
+            cells = (f"{one['before']['value']:.4f}", f"{one['after']['value']:.4f}")
+            yield what, rows, method, f"`{name}`", *cells, f"{one['change']['value']:+.4f} {ends}"
+
+
+def fitted(folder: Path) -> Iterator[tuple[str, ...]]:
+    """The figures of every fit."""
+    judge = run(folder, "alpacaeval", JUDGE, alpacaeval())
+    scores = ("ece", "brier")
+    drawn = verdict("calibrate", judge, "--target", "source.drawn")
+    yield from figures("AlpacaEval, the token drawn", drawn, scores)
+    attack = ("--target", "source.truth", "--where", "source.model == 'NullModel'")
+    yield from figures("AlpacaEval, NullModel's truth", verdict("calibrate", judge, *attack), scores)
+    jury = run(folder, "triviaqa", JURY, triviaqa())
+    for method in ("logistic", "log_odds", "dawid_skene"):
+        words = ("--target", "source.human", "--fit", "pool_weights", "--method", method)
+        yield from figures("TriviaQA, eleven judges", verdict("calibrate", jury, *words), ("accuracy",))
+
+
+def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
+    """How often the rows left out keep the agreement that a bound was chosen for."""
+    names = [f"judge[{place}].score" for place in range(len(JUDGES))]
+    table = [*read_table(folder / "triviaqa" / "results.parquet", [*names, "vote.score", "source.human"])]
+    columns = {
+        name: [value for batch in table for value in batch[name]]
+        for name in (*names, "vote.score", "source.human")
+    }
+    sure, agrees = [], []
+    for *said, vote, human in zip(*columns.values(), strict=True):
+        if vote is not None and human is not None:
+            given = [value for value in said if value is not None]
+            sure.append(given.count(vote) / len(given))
+            agrees.append(float(vote == human))
+    confidence, right = np.array(sure), np.array(agrees)
+    rng = np.random.default_rng(0)
+    for wanted in (0.95, 0.97):
+        for count in (300, 1000, 1800):
+            found, kept, answered, agreed = 0, 0, [], []
+            for _ in range(splits):
+                order = rng.permutation(len(right))
+                fit, rest = order[:count], order[count:]
+                chosen = bound(confidence[fit], right[fit], wanted, 0.95)
+                if chosen.threshold is None:
+                    kept += 1
+                    continue
+                above = confidence[rest] >= chosen.threshold
+                found += 1
+                kept += right[rest][above].mean() >= wanted
+                answered.append(above.mean())
+                agreed.append(right[rest][above].mean())
+            shown = (f"{np.mean(answered):.3f}", f"{np.mean(agreed):.4f}") if found else ("–", "–")
+            yield f"{wanted:g}", f"{count:,}", f"{found / splits:.3f}", f"{kept / splits:.3f}", *shown
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
+    """Prints it."""
+    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+    print()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        table(
+            ("judge", "rows", "method", "figure", "before", "held out", "difference"), fitted(Path(temporary))
+        )
+        splits = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+        head = (
+            "agreement wanted",
+            "labelled rows",
+            "a bound is found",
+            "promise kept",
+            "answered",
+            "agreement",
+        )
+        table(head, promised(Path(temporary), splits))

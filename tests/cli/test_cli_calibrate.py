@@ -1,0 +1,272 @@
+"""`verdict calibrate`: a file that the pipeline names, and that another judge refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.data import read_table
+
+HEAD = "verdict: 1\nname: c\nmodel: {name: m, retries: 0}\ndataset: {id: key}\npipeline:\n"
+JUDGE = """
+  - unit: JudgeUnit
+    name: judge
+    scale: boolean
+    prompt: "{source.key}"
+    extract: %s
+"""
+SURE = JUDGE % "token_probability" + (
+    "    propagate: {score: 'output.distribution[true] > 0.5', p: output.distribution.values() | max}\n"
+)
+
+
+def verdict(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*map(str, words)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        assert code == 2, result.exception
+        return str(result.exception)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four hundred rows of a judge that is too sure, and a rating that it knows."""
+    draw = Random(3)
+    rows, replies = [], []
+    for key in range(400):
+        odds = draw.gauss(0.5, 1.2)
+        truth = draw.random() < 1 / (1 + math.exp(-odds))
+        p = 1 / (1 + math.exp(-3 * odds))
+        rows.append({"key": key, "label": truth, "rating": 2 + 3 * p})
+        top = [{"token": "yes", "logprob": math.log(p)}, {"token": "no", "logprob": math.log(1 - p)}]
+        replies.append({"id": key, "unit": "judge", "reply": "yes", "logprobs": [top]})
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path
+
+
+def run(folder: Path, steps: str, out: str = "run", more: str = "", code: int = 0) -> Any:
+    (folder / "c.yaml").write_text(HEAD + steps + more)
+    words = ["run", folder / "c.yaml", folder / "d.jsonl", "--replay", folder / "r.jsonl", "--fresh"]
+    printed = verdict(*words, "--out", folder / out, "--json", "--quiet", code=code)
+    return json.loads(printed) if printed.startswith("{") else printed
+
+
+EVALUATE = """
+evaluate:
+  e: {prediction: output.p > 0.5, probability: output.p, target: source.label, metrics: [brier, ece]}
+"""
+
+
+def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_names_it(folder: Path) -> None:
+    passed = "    propagate: {p: 'output.distribution[true]'}\n"
+    before = run(folder, JUDGE % "token_probability" + passed, more=EVALUATE)["evaluations"]["e"]
+    made = json.loads(
+        verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml", "--json")
+    )
+    for name in ("ece", "brier"):
+        assert made["figures"]["platt"][name]["change"]["high"] < 0
+    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}" + passed
+    after = run(folder, named, "again", EVALUATE)["evaluations"]["e"]
+    assert after["brier"]["value"] < before["brier"]["value"]
+    assert after["ece"]["value"] < before["ece"]["value"]
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_each_method_makes_a_file_that_is_read(folder: Path, method: str) -> None:
+    run(folder, JUDGE % "token_probability")
+    verdict(
+        "calibrate",
+        folder / "run",
+        "--target",
+        "source.label",
+        "--method",
+        method,
+        "--out",
+        folder / "m.yaml",
+    )
+    run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
+
+
+def test_score_weights_bring_the_sum_near_the_target(folder: Path) -> None:
+    run(folder, JUDGE % "weighted_summed_score")
+    words = ["--target", "source.rating", "--fit", "score_weights", "--out", folder / "w.yaml"]
+    verdict("calibrate", folder / "run", *words)
+    assert yaml.safe_load((folder / "w.yaml").read_text())["weights"] == {
+        True: pytest.approx(5, abs=0.1),
+        False: pytest.approx(2, abs=0.1),
+    }
+    run(folder, JUDGE % "{type: weighted_summed_score, weights: {file: w.yaml}}", "again")
+    (batch,) = read_table(folder / "again" / "results.parquet", ["judge.score", "source.rating"])
+    assert batch["judge.score"] == pytest.approx(batch["source.rating"], abs=0.1)
+
+
+def test_a_bound_sends_on_what_is_below_it(folder: Path) -> None:
+    run(folder, SURE)
+    words = ["--target", "source.label", "--agreement", "0.8", "--out", folder / "t.yaml"]
+    found = json.loads(verdict("calibrate", folder / "run", *words, "--json"))["calibration"]
+    document = run(folder, SURE + "    escalate: {when: {file: t.yaml}, to: abstain}\n", "again")
+    assert document["abstained"] == round(400 * (1 - found["answered"]))
+    (batch,) = read_table(folder / "again" / "results.parquet", ["judge.p", "judge.score", "source.label"])
+    kept = [
+        (score, label)
+        for score, label in zip(batch["judge.score"], batch["source.label"], strict=True)
+        if score is not None
+    ]
+    assert sum(score == label for score, label in kept) / len(kept) >= 0.8
+
+
+def test_a_run_that_escalated_is_no_ground_for_a_bound(folder: Path) -> None:
+    run(folder, SURE + "    escalate: {when: output.p < 0.8, to: abstain}\n")
+    said = verdict("calibrate", folder / "run", "--target", "source.label", "--agreement", "0.8", code=2)
+    assert "escalated in this run" in said
+
+
+def test_an_agreement_that_cannot_be_shown_is_no_file(folder: Path) -> None:
+    run(folder, SURE)
+    words = ["--target", "source.label", "--agreement", "0.9999", "--out", folder / "t.yaml"]
+    assert "no bound" in verdict("calibrate", folder / "run", *words, code=2)
+    assert not (folder / "t.yaml").exists()
+
+
+CHANGES = [
+    ("prompt", '"{source.key}"', '"Is it? {source.key}"'),
+    ("model", "name: judge", "name: judge\n    model: other"),
+    ("scale", "scale: boolean", "scale: {type: boolean, yes: [Yes], no: [No]}"),
+    ("extractor", "type: token_probability", "type: argmax_score"),
+]
+
+
+@pytest.mark.parametrize(("what", "old", "new"), CHANGES)
+def test_a_changed_judge_refuses_the_calibration_and_says_what_changed(
+    folder: Path, what: str, old: str, new: str
+) -> None:
+    run(folder, JUDGE % "token_probability")
+    verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
+    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    (folder / "c.yaml").write_text(HEAD + named.replace(old, new))
+    problems = json.loads(verdict("validate", folder / "c.yaml", "--json", code=2))["errors"]
+    assert [problem["code"] for problem in problems] == ["stale-calibration"]
+    assert problems[0]["path"] == "pipeline[0].extract.calibration"
+    assert f"its {what} changed since" in problems[0]["message"]
+
+
+def test_the_layout_of_the_prompt_and_how_a_model_is_reached_change_nothing(folder: Path) -> None:
+    run(folder, JUDGE % "token_probability")
+    verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
+    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    named = named.replace('"{source.key}"', '"  {source.key}\\n"').replace("name: judge", "name: sure")
+    (folder / "c.yaml").write_text(HEAD.replace("retries: 0", "retries: 0, timeout: 9") + named)
+    assert json.loads(verdict("validate", folder / "c.yaml", "--json"))["ok"]
+
+
+def test_a_calibration_of_another_kind_is_refused(folder: Path) -> None:
+    run(folder, SURE)
+    words = ["--target", "source.label", "--agreement", "0.7", "--out", folder / "t.yaml"]
+    verdict("calibrate", folder / "run", *words)
+    (folder / "c.yaml").write_text(HEAD + JUDGE % "{type: argmax_score, calibration: {file: t.yaml}}")
+    problems = json.loads(verdict("validate", folder / "c.yaml", "--json", code=2))["errors"]
+    assert [problem["code"] for problem in problems] == ["wrong-calibration"]
+
+
+def test_the_runs_directory_needs_no_other_file(folder: Path) -> None:
+    run(folder, JUDGE % "token_probability")
+    verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
+    run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
+    (folder / "m.yaml").unlink()
+    assert json.loads(verdict("report", folder / "again", "--json"))["rows"] == 400
+
+
+GATE = "gates: [{metric: run.calibration_age_days, max: 90}]\n"
+
+
+def test_a_gate_wants_a_fresh_calibration(folder: Path) -> None:
+    run(folder, JUDGE % "token_probability", more=GATE, code=1)
+    verdict("calibrate", folder / "run", "--target", "source.label", "--out", folder / "m.yaml")
+    named = JUDGE % "{type: token_probability, calibration: {file: m.yaml}}"
+    assert run(folder, named, "fresh", GATE)["gates"][0]["passed"]
+    old = yaml.safe_load((folder / "m.yaml").read_text()) | {"made": "2020-01-01T00:00:00+00:00"}
+    (folder / "m.yaml").write_text(yaml.safe_dump(old))
+    assert not run(folder, named, "old", GATE, code=1)["gates"][0]["passed"]
+
+
+VOTE = """
+  - layer: [{unit: JudgeUnit, name: judge, scale: boolean, prompt: "{source.key}", extract: {type: regex, fields: {score: yes|no}}}]
+    repeat: 3
+  - {unit: ModePoolUnit, name: vote, field: score%s}
+"""
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    """Three judges, of which the first knows and the others guess."""
+    draw = Random(4)
+    rows, replies = [], []
+    for key in range(300):
+        truth = draw.random() < 0.5
+        rows.append({"key": key, "label": truth})
+        for place, right in enumerate((0.95, 0.55, 0.55)):
+            said = truth if draw.random() < right else not truth
+            replies.append({"id": key, "unit": f"judge[{place}]", "reply": "yes" if said else "no"})
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("method", ["logistic", "log_odds", "dawid_skene"])
+def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> None:
+    run(votes, VOTE % "")
+    words = [
+        "--target",
+        "source.label",
+        "--fit",
+        "pool_weights",
+        "--method",
+        method,
+        "--out",
+        votes / "w.yaml",
+    ]
+    made = json.loads(verdict("calibrate", votes / "run", *words, "--json"))
+    if method != "dawid_skene":
+        assert made["figures"][method]["accuracy"]["change"]["low"] > 0
+    run(votes, VOTE % ", weights: {file: w.yaml}", "again")
+    (batch,) = read_table(votes / "again" / "results.parquet", ["vote.score", "source.label"])
+    right = sum(
+        score == label for score, label in zip(batch["vote.score"], batch["source.label"], strict=True)
+    )
+    assert right / 300 > (0.9 if method != "dawid_skene" else 0.5)
+
+
+def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
+    run(votes, VOTE % "")
+    words = ["calibrate", votes / "run", "--fit", "pool_weights"]
+    verdict(*words, "--method", "dawid_skene")
+    assert (votes / "run" / "calibrations" / "vote-pool_weights.yaml").exists()
+    assert "--target is missing" in verdict(*words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "source.label"], "reads token probabilities"),
+        (["--target", "source.label", "--fit", "threshold"], "go together"),
+        (
+            ["--target", "source.label", "--method", "platt", "--fit", "pool_weights"],
+            "does not fit pool_weights",
+        ),
+        (["--target", "source.lable", "--fit", "pool_weights"], "lable"),
+        (["--target", "source.label", "--fit", "pool_weights", "--where", "source.key < 10"], "are needed"),
+    ],
+)
+def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], said: str) -> None:
+    run(votes, VOTE % "")
+    assert said in verdict("calibrate", votes / "run", *words, code=2)

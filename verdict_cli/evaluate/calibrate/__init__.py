@@ -1,0 +1,5 @@
+"""Fitting maps, weights and bounds to a judge on labelled rows: pure functions on columns, and what they read."""
+
+from verdict_cli.evaluate.calibrate.calibrate import KINDS, METHODS, Calibrated, Wanted, calibrate
+
+__all__ = ["KINDS", "METHODS", "Calibrated", "Wanted", "calibrate"]
