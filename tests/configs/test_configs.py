@@ -28,6 +28,7 @@ SAMPLES = {
     "jury": "answers_sample",
     "early_stopping": "answers_sample",
     "cascade": "answers_sample",
+    "few_labels": "answers_sample",
     "lmunit": "answers_sample",
     "rubric": "answers_sample",
     "best_of_k": "options_sample",

@@ -114,6 +114,11 @@ class _Reader:
         places: dict[Any, int] = {}
         given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
         self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
+        self.gold_where = None
+        if evaluation.gold is not None:
+            self.expressions["gold"] = self._compiled("gold.target", evaluation.gold.target)
+            if evaluation.gold.where is not None:
+                self.gold_where = self._compiled("gold.where", evaluation.gold.where)
         self.growing = {key: Growing(places) for key in self.expressions}
         self.where = self._compiled("where", evaluation.where) if evaluation.where else None
         self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
@@ -130,7 +135,7 @@ class _Reader:
     def paths(self) -> list[Way]:
         """The paths that the expressions name."""
         every = [*self.expressions.values(), *self.keyed.values(), *(one for one, _ in self.only)]
-        every += [self.where] if self.where else []
+        every += [one for one in (self.where, self.gold_where) if one is not None]
         return [path for expression in every for path in expression.paths]
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
@@ -170,8 +175,11 @@ class _Reader:
         self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
     ) -> None:
         growing = self.growing[key]
-        if key == "target":
+        if key in ("target", "gold"):
             known, value = self._fixed(key, expression, row, failed, values)
+            if key == "gold" and self.gold_where is not None:
+                chosen = self._fixed("gold.where", self.gold_where, row, failed, values)[1]
+                value = value if chosen else None
             reason = growing.add(value if known else None)
             if reason and value is not None:
                 raise self._error(key, row, f"`{expression.text}` {reason}", "give a label, a number or null")

@@ -24,6 +24,19 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldFacts:
+    """What corrected figures rest on: how many of the rows have a label, the weight of the judge's answers in `ppi`, and
+    how many labels the `half_width` needs with the judge (None: more than there are rows) and `alone`."""
+
+    labels: int
+    rows: int
+    weight: float | None = None
+    half_width: float | None = None
+    needed: int | None = None
+    alone: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
     """The figures of one evaluation.
 
@@ -45,3 +58,4 @@ class Measures:
     unreadable: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     published: str | None = None
+    gold: GoldFacts | None = None

@@ -12,14 +12,15 @@ import numpy as np
 from verdict_cli.evaluate.bounds import bounds
 from verdict_cli.evaluate.collect import Collected, collect
 from verdict_cli.evaluate.column import MISSING, Ints
-from verdict_cli.evaluate.figures import Measures
+from verdict_cli.evaluate.figures import Figure, GoldFacts, Measures
+from verdict_cli.evaluate.gold import corrected, pairs
 from verdict_cli.evaluate.intervals import LEVEL, Draw
 from verdict_cli.evaluate.keyed import key_text, told_apart
 from verdict_cli.evaluate.kinds import fitting
 from verdict_cli.evaluate.measured import measured
 from verdict_cli.evaluate.reduce import reduced
 from verdict_cli.evaluate.rows import Data, check_labels, check_positive
-from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.evaluate import OF_GOLD, Evaluation
 
 MOST_GROUPS = 50
 FEW_CLUSTERS = 20
@@ -72,8 +73,8 @@ def _measures(
     seed, level = how
     value = collected.columns.get("value")
     kind = data.kind if "target" in collected.columns else None
-    labels_kind = data.kind if "prediction" in collected.columns else None
-    metrics = fitting(evaluation, labels_kind, value)
+    labels_kind = data.kind if {"prediction", "target"} <= collected.columns.keys() else None
+    metrics = tuple(metric for metric in fitting(evaluation, labels_kind, value) if metric not in OF_GOLD)
     everything = np.arange(collected.rows)
     groups, warnings = {}, list(_warnings(evaluation, collected, data))
     for text, keys in zip(evaluation.by, collected.by, strict=True):
@@ -100,8 +101,9 @@ def _measures(
     labelled = data.targets.present if kind else np.ones(collected.rows, bool)
     missing = labelled & ~present
     counted = int(labelled.sum())
+    own, gold = _gold(name, evaluation, collected, data, _draw(seed, level, name, "gold"))
     return Measures(
-        figures=measured(metrics, data, everything, _draw(seed, level, name)),
+        figures=measured(metrics, data, everything, _draw(seed, level, name)) | own,
         groups=groups,
         coverage=1 - int(missing.sum()) / counted if counted else None,
         rows=collected.rows,
@@ -112,7 +114,21 @@ def _measures(
         unreadable={key: count for key, (count, _) in collected.unreadable.items()},
         warnings=tuple(warnings),
         published=evaluation.published,
+        gold=gold,
     )
+
+
+def _gold(
+    name: str, evaluation: Evaluation, collected: Collected, data: Data, draw: Draw
+) -> tuple[dict[str, Figure], GoldFacts | None]:
+    """The figures that people's labels of some rows correct; none without `gold`."""
+    if evaluation.gold is None:
+        return {}, None
+    said = collected.columns["value" if evaluation.value is not None else "prediction"]
+    found = pairs(evaluation, said, collected.columns["gold"], data.cluster)
+    if isinstance(found, str):
+        return dict.fromkeys(OF_GOLD, Figure(None, None, None, collected.rows, found)), None
+    return corrected(found, draw, evaluation.gold.half_width)
 
 
 def _draw(seed: int, level: float, *names: str) -> Draw:

@@ -30,6 +30,14 @@ def check_evaluations(
             names.problem("bad-evaluation", message, hint, _below(base, where))
         texts: list[tuple[Path, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
+        if evaluation.gold is not None:
+            of_gold: list[tuple[Path, str | None]] = [
+                (("gold", "target"), evaluation.gold.target),
+                (("gold", "where"), evaluation.gold.where),
+            ]
+            for key, text in of_gold:
+                if text is not None:
+                    _check(names, text, (*base, *key), resolve, use_column, ("source",))
         for key, text in texts:
             if text is not None:
                 _check(names, text, (*base, *key), given.resolve, use_column)
@@ -47,9 +55,10 @@ def _check(
     path: tuple[str | int, ...],
     resolve: Callable[[Path], Resolved],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+    roots: tuple[str, ...] = ROOTS,
 ) -> None:
     expression = compiled(
-        text, ROOTS, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
+        text, roots, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
     )
     for found in expression.paths if expression is not None else ():
         if found[0] == "source" and len(found) > 1 and isinstance(found[1], str):

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from verdict_cli.evaluate.figures import Figure, Measures
+from verdict_cli.evaluate.figures import Figure, GoldFacts, Measures
 from verdict_cli.evaluate.gates import GateOutcome
 from verdict_cli.report.report import Report, Standing
 from verdict_cli.values import RunFacts
+
+FEW = 30
+"""With fewer labels, normal intervals are rough."""
 
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
@@ -142,8 +145,24 @@ def coverage(measures: Measures) -> list[str]:
         found.append(f"coverage {share}: {measures.missing} of {of} rows have no prediction")
     for metric, (low, high) in measures.bounds.items():
         found.append(f"with these rows, {metric} could be {number(low)} to {number(high)}")
+    if measures.gold is not None:
+        found += _gold(measures.gold)
     if measures.unlabelled:
         found.append(f"{measures.unlabelled} rows have no target and are left out")
+    return found
+
+
+def _gold(gold: GoldFacts) -> list[str]:
+    """What corrected figures rest on, and what would make them narrower."""
+    weight = (
+        "" if gold.weight is None else f"; `ppi` gives the judge's answers the weight {number(gold.weight)}"
+    )
+    found = [f"{gold.labels:,} of {gold.rows:,} rows have a gold label{weight}"]
+    if 2 <= gold.labels < FEW:
+        found.append(f"fewer than {FEW} labels: the interval of `ppi` is rough")
+    if gold.half_width is not None and gold.alone is not None:
+        needed = f"{gold.needed:,}" if gold.needed is not None else "more labels than there are rows"
+        found.append(f"±{gold.half_width:g} needs {needed} with the judge, {gold.alone:,} without")
     return found
 
 

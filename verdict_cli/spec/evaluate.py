@@ -53,6 +53,8 @@ OF_PROBABILITY: frozenset[str] = frozenset({"auroc", "average_precision", "brier
 """Figures of a probability and a target."""
 OF_VALUE: frozenset[str] = frozenset({"mean", "median", "variance"})
 """Figures of a value alone."""
+OF_GOLD: tuple[str, ...] = ("judged", "labelled", "ppi", "rogan_gladen")
+"""Figures that `gold` gives: what the judge says, what the labels say alone, and two corrections."""
 OF_RANKING: frozenset[str] = frozenset({"top1", "kendall_distance", "ndcg"})
 """Figures of rankings alone."""
 WITHIN: frozenset[str] = frozenset({"pearson_within", "spearman_within", "kendall_within"})
@@ -74,6 +76,17 @@ class Reduce(Keys):
     """How a group's values become one."""
     probability: Reducer | None = None
     """How a group's probabilities become one."""
+
+
+class Gold(Keys):
+    """People's labels of some rows, which correct what a judge says of all of them."""
+
+    target: Expression
+    """Expression over `source` for what people say of a row, such as `source.human`; null where nobody did."""
+    where: Expression | None = None
+    """Expression over `source` that is true of the rows whose label counts; they must be drawn at random."""
+    half_width: Annotated[float, Field(gt=0)] | None = None
+    """How near the truth the figure is to be; the report says how many labels that needs."""
 
 
 class Evaluation(Keys):
@@ -107,6 +120,8 @@ class Evaluation(Keys):
     """What predictions and targets are; without it, inferred from their types."""
     where: Expression | None = None
     """Expression that is true for the rows to be measured."""
+    gold: Gold | None = None
+    """People's labels of some rows: gives the mean of `value`, or the share of `prediction` that is `positive`, corrected to what people would say of all rows."""
 
 
 class PublishedRow(Keys):
@@ -164,6 +179,12 @@ def _named(name: str) -> list[Trouble]:
 
 def _figures(evaluation: Evaluation) -> list[Trouble]:
     found: list[Trouble] = []
+    if evaluation.gold is not None and evaluation.value is None and evaluation.prediction is None:
+        return [("gold", "`gold` needs a `value` or a `prediction`", "such as `value: output.score`")]
+    if evaluation.gold is not None and evaluation.group is not None:
+        return [("gold", "`gold` corrects figures of rows, not of groups", "leave `group` or `gold` out")]
+    if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
+        return []
     if evaluation.target is None and evaluation.value is None:
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
         message = f"`{key}` needs a `target`" if key else "there is nothing to measure"

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from verdict_cli.keys import Keys
-from verdict_cli.spec.evaluate import METRICS, OF_PROBABILITY, OF_VALUE, WITHIN, Evaluation, Trouble
+from verdict_cli.spec.evaluate import METRICS, OF_GOLD, OF_PROBABILITY, OF_VALUE, WITHIN, Evaluation, Trouble
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -103,6 +103,14 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Troub
     if name not in evaluations:
         known = ", ".join([*evaluations, "run"])
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
+    if metric in OF_GOLD:
+        if evaluations[name].gold is None:
+            return [
+                ("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")
+            ]
+        if gate.baseline is not None:
+            return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
+        return []
     if metric not in METRICS:
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
     evaluation = evaluations[name]

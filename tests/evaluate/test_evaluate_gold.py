@@ -1,0 +1,194 @@
+"""Figures of few labels: against ppi-python, against each other, and over random subsets."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.evaluate.gold import Pairs, corrected, labels_needed, ppi, rogan_gladen, tuned
+from verdict_cli.evaluate.intervals import Draw
+from verdict_cli.spec import evaluate as section
+from verdict_cli.spec import gate as gates
+from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.gate import Gate
+
+RNG = np.random.default_rng(11)
+
+
+def judged(rows: int, right: float, labels: int) -> tuple[Pairs, float]:
+    """A judge of true or false that is right this often, with labels at random; and the share of true rows."""
+    truth = (RNG.random(rows) < 0.6).astype(float)
+    judge = np.where(RNG.random(rows) < right, truth, 1 - truth)
+    seen = np.full(rows, np.nan)
+    kept = RNG.choice(rows, labels, replace=False)
+    seen[kept] = truth[kept]
+    return Pairs(judge, seen, True), float(truth.mean())
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
+    pytest.importorskip("ppi_py", reason="ppi-python is not installed")
+    theirs = importlib.import_module("ppi_py")
+    found, _ = judged(3_000, 0.8, 400)
+    if not binary:
+        judge = found.judge + RNG.normal(0, 1, 3_000)
+        found = Pairs(judge, np.where(np.isnan(found.truth), np.nan, found.truth * 3), False)
+    has = found.labelled
+    parts = (found.truth[has], found.judge[has], found.judge[~has])
+    ours = ppi(found, tuned(found.judge, found.truth), 0.95)
+    low, high = theirs.ppi_mean_ci(*parts, alpha=0.05)
+    assert ours.value == pytest.approx(float(theirs.ppi_mean_pointestimate(*parts)[0]), abs=2e-3)
+    assert (ours.low, ours.high) == pytest.approx((float(low[0]), float(high[0])), abs=2e-3)
+
+
+def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
+    found, _ = judged(500, 0.8, 100)
+    one = ppi(found, 0.0, 0.95)
+    labels = found.truth[found.labelled]
+    assert one.value == pytest.approx(labels.mean())
+    assert one.high - one.low == pytest.approx(2 * 1.959964 * labels.std(ddof=1) / 10, rel=1e-5)
+
+
+def test_a_perfect_judge_makes_few_labels_as_good_as_all() -> None:
+    found, share = judged(4_000, 1.0, 100)
+    figures, facts = corrected(found, Draw(RNG), None)
+    assert facts.weight == pytest.approx(100 / 4_000 * 39, rel=0.05)
+    assert figures["ppi"].value == pytest.approx(share, abs=0.01)
+    assert figures["ppi"].high - figures["ppi"].low < 0.04
+
+
+def test_a_judge_that_guesses_costs_nothing() -> None:
+    found, _ = judged(4_000, 0.5, 200)
+    figures, _ = corrected(found, Draw(RNG), None)
+    widths = {name: figures[name].high - figures[name].low for name in ("ppi", "labelled")}
+    assert widths["ppi"] < 1.03 * widths["labelled"]
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    held = {"ppi": 0, "rogan_gladen": 0}
+    for _ in range(300):
+        found, share = judged(2_000, 0.85, 150)
+        figures, _ = corrected(found, Draw(RNG), None)
+        for name in held:
+            held[name] += figures[name].low <= share <= figures[name].high
+    assert all(count / 300 >= 0.91 for count in held.values())
+
+
+def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
+    judge = np.concatenate([np.repeat([1.0, 0.0], [45, 5]), np.repeat([1.0, 0.0], [10, 40]), RNG.random(0)])
+    truth = np.repeat([1.0, 0.0], 50)
+    more = np.concatenate([judge, np.repeat([1.0, 0.0], [600, 400])])
+    found = Pairs(more, np.concatenate([truth, np.full(1_000, np.nan)]), True)
+    share = more.mean()
+    assert rogan_gladen(found, 0.95).value == pytest.approx((share + 0.8 - 1) / (0.9 + 0.8 - 1))
+
+
+@pytest.mark.parametrize(
+    ("judge", "truth", "said"),
+    [
+        ([1, 1, 0, 0, 1], [1, 1, 1, 1, None], "all the same"),
+        ([0, 0, 1, 1, 1], [1, 1, 0, 0, None], "no better than chance"),
+        ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
+    ],
+)
+def test_no_figure_is_made_of_labels_that_say_nothing(judge: list[int], truth: list[Any], said: str) -> None:
+    seen = np.array([math.nan if one is None else one for one in truth], dtype=float)
+    figures, _ = corrected(Pairs(np.array(judge, dtype=float), seen, True), Draw(RNG), None)
+    assert figures["rogan_gladen"].value is None
+    assert said in figures["rogan_gladen"].reason
+
+
+@given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
+def test_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
+    found, _ = judged(20_000, right, 2_000)
+    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95)
+    assert needed is not None and needed <= alone
+    again, _ = judged(20_000, right, needed)
+    figures, _ = corrected(again, Draw(RNG), None)
+    assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
+
+
+def test_a_width_that_all_labels_would_not_give_says_so() -> None:
+    found, _ = judged(300, 0.7, 100)
+    assert labels_needed(found.judge, found.truth, 0.01, 0.95)[0] is None
+
+
+def test_clusters_make_the_interval_wider() -> None:
+    truth = np.repeat((RNG.random(60) < 0.5).astype(float), 20)
+    judge = np.where(RNG.random(1_200) < 0.8, truth, 1 - truth)
+    seen = np.where(np.repeat(np.arange(60) % 2, 20) == 0, truth, np.nan)
+    alone = ppi(Pairs(judge, seen, True), 0.5, 0.95)
+    together = ppi(Pairs(judge, seen, True, np.repeat(np.arange(60), 20)), 0.5, 0.95)
+    assert together.value == alone.value
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+CONFIG = """
+verdict: 1
+name: g
+model: {name: m, retries: 0}
+dataset: {id: key}
+pipeline:
+  - {unit: JudgeUnit, name: judge, scale: {values: [bad, good]}, prompt: "{source.key}", extract: {type: regex, fields: {score: bad|good}}}
+evaluate:
+  share:
+    prediction: output.score
+    positive: good
+    gold: {target: source.human, where: source.key < 60, half_width: 0.1}
+gates:
+  - {metric: share.ppi, min: 0.2}
+  - {metric: share.ppi, min: 0.3, confidence: 0.9}
+"""
+
+
+def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Path) -> None:
+    rows, replies = [], []
+    for key in range(300):
+        true = key % 2 == 0
+        said = true if key % 5 else True
+        rows.append({"key": key, "human": ("good" if true else "bad") if key % 7 else None})
+        replies.append({"id": key, "unit": "judge", "reply": "good" if said else "bad"})
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["run", tmp_path / "c.yaml", tmp_path / "d.jsonl", "--replay", tmp_path / "r.jsonl"]
+    result = CliRunner().invoke(app, [*map(str, words), "--out", str(tmp_path / "out"), "--json", "--quiet"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    figures = document["evaluations"]["share"]
+    assert list(figures) == ["judged", "labelled", "ppi", "rogan_gladen"]
+    assert figures["judged"]["value"] == pytest.approx(0.6)
+    assert figures["labelled"]["n"] == 51
+    assert abs(figures["ppi"]["value"] - 0.5) < abs(figures["judged"]["value"] - 0.5)
+    assert [gate["passed"] for gate in document["gates"]] == [True, True, True]
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "51 of 300 rows have a gold label" in page
+    assert "needs" in page
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "`gold` needs a `value` or a `prediction`"),
+        ({"value": "output.x", "group": "source.g"}, "not of groups"),
+    ],
+)
+def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
+    evaluation = Evaluation.model_validate({"gold": {"target": "source.human"}, **keys})
+    assert any(said in message for _, message, _ in section.problems("e", evaluation))
+
+
+def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
+    evaluations = {"e": Evaluation(value="output.x")}
+    (found,) = gates.problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
+    assert "has no `gold`" in found[1]

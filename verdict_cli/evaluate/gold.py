@@ -1,0 +1,186 @@
+"""What people would say of all rows, from a judge's answers to all and people's labels of some.
+
+| figure | is |
+| --- | --- |
+| `judged` | the mean of what the judge says: the raw figure |
+| `labelled` | the mean of the labels alone |
+| `ppi` | prediction-powered, PPI++ (Angelopoulos, Duchi and Zrnic, 2023). Oracle: ppi-python |
+| `rogan_gladen` | the share corrected by the judge's sensitivity and specificity (Rogan and Gladen, 1978), with the interval of Lang and Reiczigel (2014) |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from verdict_cli.evaluate.column import MISSING, Column, Floats, Ints
+from verdict_cli.evaluate.families import Mask
+from verdict_cli.evaluate.figures import Figure, GoldFacts
+from verdict_cli.evaluate.intervals import Draw, figures
+from verdict_cli.evaluate.labels import Labels
+from verdict_cli.evaluate.metrics import numbers
+from verdict_cli.evaluate.sample import Sample
+from verdict_cli.spec.evaluate import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What the judge says of each row that it answered, and what is true of it: NaN where nobody said. `binary`: both are
+    0 or 1. `cluster` is each row's cluster."""
+
+    judge: Floats
+    truth: Floats
+    binary: bool
+    cluster: Ints | None = None
+
+    @property
+    def labelled(self) -> Mask:
+        """True where the row has a label."""
+        return np.logical_not(np.isnan(self.truth))
+
+
+def pairs(evaluation: Evaluation, said: Column, gold: Column, cluster: Ints | None) -> Pairs | str:
+    """The rows that the judge answered; or why they cannot be compared. A `positive` makes shares of labels."""
+    if evaluation.positive is not None:
+        found = Labels.of(gold, said, evaluation.positive)
+        place = found.place(evaluation.positive)
+        judge, truth = ((found.codes(column) == place).astype(np.float64) for column in (said, gold))
+        binary = True
+    elif said.numeric and gold.numeric:
+        judge, truth = said.numbers.copy(), gold.numbers.copy()
+        both = np.concatenate([judge[said.present], truth[gold.present]])
+        binary = bool(np.isin(both, (0.0, 1.0)).all())
+    else:
+        return "`gold` compares numbers; set `positive` to count a label"
+    truth[np.equal(gold.codes, MISSING)] = np.nan
+    kept = said.present
+    return Pairs(judge[kept], truth[kept], binary, None if cluster is None else cluster[kept])
+
+
+def corrected(found: Pairs, draw: Draw, half_width: float | None) -> tuple[dict[str, Figure], GoldFacts]:
+    """The four figures, and how many labels a half-width needs."""
+    labelled = found.labelled
+    count, rows = int(labelled.sum()), len(labelled)
+    made = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
+    if count < 2:
+        none = Figure(None, None, None, count, "fewer than two rows have a label")
+        empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
+        return made | empty, GoldFacts(count, rows, half_width=half_width)
+    made["labelled"] = _mean(found, labelled, found.truth, draw)
+    weight = tuned(found.judge, found.truth)
+    made["ppi"] = ppi(found, weight, draw.level)
+    made["rogan_gladen"] = rogan_gladen(found, draw.level)
+    needed = alone = None
+    if half_width is not None:
+        needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level)
+    return made, GoldFacts(count, rows, weight, half_width, needed, alone)
+
+
+def _mean(found: Pairs, kept: Mask, column: Floats, draw: Draw) -> Figure:
+    places = np.flatnonzero(kept)
+    if not len(places):
+        return Figure(None, None, None, 0, "no rows")
+    cluster = None
+    if found.cluster is not None:
+        cluster = np.unique(found.cluster[places], return_inverse=True)[1].astype(np.int64)
+    sample = Sample.of((column[places],), cluster)
+    mean = numbers.values(column[places][sample.first], found.binary)["mean"]
+    return figures({"mean": mean}, sample, draw)["mean"]
+
+
+def tuned(judge: Floats, truth: Floats) -> float:
+    """The weight of the judge's answers that makes the variance least (PPI++, section 6), from 0 to 1."""
+    labelled = ~np.isnan(truth)
+    count, others = int(labelled.sum()), int((~labelled).sum())
+    spread = float(judge.var(ddof=1))
+    if not others or spread == 0:
+        return 0.0
+    together = float(np.cov(judge[labelled], truth[labelled])[0, 1])
+    return min(max(together / ((1 + count / others) * spread), 0.0), 1.0)
+
+
+def ppi(found: Pairs, weight: float, level: float) -> Figure:
+    """The labels' mean of what the judge leaves unsaid, plus the judge's mean on the rows without a label."""
+    from scipy.special import ndtri
+
+    judge, truth, labelled = found.judge, found.truth, found.labelled
+    count, others = int(labelled.sum()), int((~labelled).sum())
+    left = truth[labelled] - weight * judge[labelled]
+    rest = weight * judge[~labelled]
+    value = float(left.mean()) + (float(rest.mean()) if others else 0.0)
+    pull = np.zeros(len(judge))
+    pull[labelled] = (left - left.mean()) / count
+    if others:
+        pull[~labelled] = (rest - rest.mean()) / others
+    if found.cluster is None:
+        variance = float(left.var(ddof=1)) / count + (float(rest.var(ddof=1)) / others if others > 1 else 0.0)
+    else:
+        sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], pull)
+        variance = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
+    reach = float(ndtri((1 + level) / 2)) * math.sqrt(variance)
+    low, high = value - reach, value + reach
+    if found.binary:
+        value, low, high = (min(max(end, 0.0), 1.0) for end in (value, low, high))
+    return Figure(value, low, high, len(judge))
+
+
+def rogan_gladen(found: Pairs, level: float) -> Figure:
+    """The judge's share, corrected by how often it is right about rows that are and that are not positive."""
+    from scipy.special import ndtri
+
+    rows = len(found.judge)
+    if not found.binary:
+        return Figure(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
+    judge, truth, labelled = found.judge, found.truth, found.labelled
+    positive, negative = labelled & (truth == 1), labelled & (truth == 0)
+    ups, downs = int(positive.sum()), int(negative.sum())
+    if not ups or not downs:
+        return Figure(None, None, None, rows, "the labels are all the same")
+    sensitivity, specificity = float(judge[positive].mean()), float(1 - judge[negative].mean())
+    if sensitivity + specificity <= 1:
+        return Figure(None, None, None, rows, "on the labelled rows the judge is no better than chance")
+    share = float(judge.mean())
+    value = (share + specificity - 1) / (sensitivity + specificity - 1)
+    z = float(ndtri((1 + level) / 2))
+    seen, p = rows + z * z, (rows * share + z * z / 2) / (rows + z * z)
+    right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
+    gain = right + true - 1
+    middle = (p + true - 1) / gain
+    bend = (
+        2
+        * z
+        * z
+        * (middle * right * (1 - right) / (ups + 2) - (1 - middle) * true * (1 - true) / (downs + 2))
+    )
+    variance = (
+        p * (1 - p) / seen
+        + (1 - middle) ** 2 * true * (1 - true) / (downs + 2)
+        + middle**2 * right * (1 - right) / (ups + 2)
+    )
+    reach = z * math.sqrt(variance) / gain
+    ends = (value, middle + bend - reach, middle + bend + reach)
+    value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
+    return Figure(value, min(low, value), max(high, value), rows)
+
+
+def labels_needed(judge: Floats, truth: Floats, half_width: float, level: float) -> tuple[int | None, int]:
+    """How many labels make the interval of `ppi` this wide on as many rows, None where all of them would not; and how
+    many without the judge."""
+    from scipy.special import ndtri
+
+    labelled = ~np.isnan(truth)
+    own, said = truth[labelled], judge[labelled]
+    spread = float(own.var(ddof=1))
+    if spread == 0:
+        return 2, 2
+    shared = (
+        float(np.cov(own, said)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
+    )
+    shared = min(shared, 1.0)
+    wanted = half_width**2 / (float(ndtri((1 + level) / 2)) ** 2 * spread)
+    alone = math.ceil(1 / wanted)
+    room = wanted - shared / len(judge)
+    needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)
+    return (needed if needed is not None and needed <= len(judge) else None), alone
