@@ -30,6 +30,7 @@ class CommonKeys(TypedDict, total=False):
     output: Mapping[str, Any]
     validate: Sequence[str]
     on_failure: Literal["fail", "skip"]
+    escalate: Mapping[str, Any]
 
 
 class UnitKeys(CommonKeys, total=False):

@@ -59,11 +59,7 @@ class Tally:
             self.failures[result.failure.kind] += 1
         self.saved.update(result.saved)
         self.abstained += result.abstained
-        for node, did in result.stages.items():
-            before = self.stages.get(node)
-            self.stages[node] = (
-                did if before is None else tuple(one.plus(two) for one, two in zip(before, did, strict=True))
-            )
+        self._add_stages(result.stages)
         for call in result.calls:
             self.count(call)
 
@@ -93,6 +89,16 @@ class Tally:
             self.cost_usd = None
         else:
             self.cost_usd += other.cost_usd
+        self.saved.update(other.saved)
+        self.abstained += other.abstained
+        self._add_stages(other.stages)
+
+    def _add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
+        for node, did in stages.items():
+            before = self.stages.get(node)
+            self.stages[node] = (
+                did if before is None else tuple(one.plus(two) for one, two in zip(before, did, strict=True))
+            )
 
     def progress(self, gates: Gates) -> Progress:
         """The state of this moment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from verdict_cli.calibrations import Fitted
@@ -209,7 +210,7 @@ class Plan:
     fingerprint: str
     early: tuple[Early, ...] = ()
 
-    @property
+    @cached_property
     def escalating(self) -> tuple[int, ...]:
         """The places of the units that escalate or abstain."""
         return tuple(node.index for node in self.nodes if node.escalation is not None)
