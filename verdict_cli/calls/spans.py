@@ -24,7 +24,7 @@ class Spans:
         """One row. Units that all rows share belong to the run."""
         return _UNHEARD
 
-    def unit(self, node: str) -> AbstractContextManager[Callable[[Output], None]]:
+    def unit(self, node: str) -> AbstractContextManager[Callable[[Output | None], None]]:
         """One unit at one row; what it raises is why it failed."""
         return _UNHEARD
 

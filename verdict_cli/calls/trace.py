@@ -72,7 +72,7 @@ class Trace(Spans):
             yield ended
 
     @contextmanager
-    def unit(self, node: str) -> Iterator[Callable[[Output], None]]:
+    def unit(self, node: str) -> Iterator[Callable[[Output | None], None]]:
         """Span `unit NODE`."""
         with self._span(f"unit {node}", {"verdict.unit": node}):
             yield lambda _: None

@@ -127,9 +127,9 @@ def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> di
 
 
 def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
-    from verdict_cli.engines.columns import cost_of
     from verdict_cli.engines.outcome import given
     from verdict_cli.report.sample import explained, fields, last_line
+    from verdict_cli.values import cost_of
 
     calls = (*warm.pinned, *result.calls)
     lines = explained(calls) if explain else []

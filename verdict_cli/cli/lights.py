@@ -54,13 +54,13 @@ class Lights(Spans):
         return cls(plan, _written if not quiet and not sys.stderr.isatty() else lambda _: None)
 
     @contextmanager
-    def unit(self, node: str) -> Iterator[Callable[[Output], None]]:
+    def unit(self, node: str) -> Iterator[Callable[[Output | None], None]]:
         """Lights the unit."""
         light = self.lights[node]
         light.state, light.words, light.started = "running", "", perf_counter()
 
-        def ended(output: Output) -> None:
-            light.state, light.words = "done", brief(output)
+        def ended(output: Output | None) -> None:
+            light.state, light.words = "done", "abstained" if output is None else brief(output)
 
         try:
             yield ended

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from verdict_cli.engines.columns import cost_of
 from verdict_cli.plan import Asked, Plan
-from verdict_cli.values import Call, Failure, Result
+from verdict_cli.values import Call, Failure, Result, cost_of
 
 
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from verdict_cli.plan.node import Early, Mean, Node, Pooled, Vote
 from verdict_cli.plan.seats import Stopping
 from verdict_cli.plan.wiring import outputs
 from verdict_cli.scales import Boolean, Continuous
-from verdict_cli.units import MeanPoolUnit, ModePoolUnit
+from verdict_cli.units.mean_pool import MeanPoolUnit
+from verdict_cli.units.pools import ModePoolUnit
 
 _POOLS = "put a ModePoolUnit (a vote) or a MeanPoolUnit behind the layer"
 

@@ -37,7 +37,7 @@ def check_evaluations(
             ]
             for key, text in of_gold:
                 if text is not None:
-                    _check(names, text, (*base, *key), resolve, use_column, ("source",))
+                    _check(names, text, (*base, *key), given.resolve, use_column, ("source",))
         for key, text in texts:
             if text is not None:
                 _check(names, text, (*base, *key), given.resolve, use_column)

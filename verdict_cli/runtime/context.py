@@ -24,7 +24,7 @@ class Context:
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
     again: Callable[[Request], bool] = lambda _: False
-    unit: Callable[[str], AbstractContextManager[Callable[[Output], None]]] = Spans().unit
+    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
     pinned: dict[int, Output | None] = field(default_factory=dict)

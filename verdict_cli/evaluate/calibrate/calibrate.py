@@ -25,11 +25,13 @@ from verdict_cli.evaluate.calibrate.weights import (
 from verdict_cli.evaluate.column import Floats, Ints
 from verdict_cli.evaluate.metrics import numbers, probability
 from verdict_cli.expressions import statistics
-from verdict_cli.extractors import WeightedSummedScore, extractor
+from verdict_cli.extractors import extractor
+from verdict_cli.extractors.token_probability import WeightedSummedScore
 from verdict_cli.fields import OnScale
 from verdict_cli.plan import Asked, Node, Plan, Pooled
 from verdict_cli.scales import Boolean, Discrete
-from verdict_cli.units import MeanPoolUnit, ModePoolUnit
+from verdict_cli.units.mean_pool import MeanPoolUnit
+from verdict_cli.units.pools import ModePoolUnit
 
 Kind = Literal["probability", "score_weights", "pool_weights", "threshold"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -11,7 +11,7 @@ from verdict_cli.data import read_table, table_columns
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.evaluate.reread import recorded
 from verdict_cli.expressions import Expression, ExpressionError, compile_expression
-from verdict_cli.extractors import TokenProbability
+from verdict_cli.extractors.token_probability import TokenProbability
 from verdict_cli.plan import Asked, Node
 
 
