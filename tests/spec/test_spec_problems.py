@@ -54,6 +54,7 @@ def problem(text: str) -> Problem:
         (HEAD + UNIT + "    scale: 5\n", (7, 12), "pipeline[0].scale", "wrong-type", "expected a scale, found 5", "likert"),
         (HEAD + UNIT + "    scale: {type: discret}\n", (7, 12), "pipeline[0].scale", "wrong-type", "unknown type of scale 'discret'", "'discrete'"),
         (HEAD + UNIT + "    extract: {type: regx}\n", (7, 14), "pipeline[0].extract", "wrong-type", "unknown extractor 'regx'", "'regex'"),
+        (HEAD + UNIT + "    extract: rav\n", (7, 14), "pipeline[0].extract", "wrong-value", "'rav' is not one of", "'raw'"),
         (HEAD + UNIT + "    response: {a: 3}\n", (7, 19), "pipeline[0].response.a", "wrong-type", "expected a type, found 3", "`str`"),
         (HEAD + "pipeline: [{unit: CoTUnit, prompt: [x]}]", (4, 36), "pipeline[0].prompt", "wrong-type", "expected a prompt, found a list", "file"),
         # wrong value
