@@ -1,0 +1,61 @@
+"""Position and length effects: what they count, by hand."""
+
+import pytest
+
+from verdict_cli.data import ParquetTable
+from verdict_cli.engines.columns import result_columns
+from verdict_cli.evaluate import study
+from verdict_cli.plan import build
+from verdict_cli.report import Behind
+from verdict_cli.report.effects import effects
+from verdict_cli.spec import load
+
+PIPELINE = """
+verdict: 1
+name: pairs
+model: baseline/lexical
+pipeline:
+  - {unit: PairwiseJudgeUnit, name: judge, options: [source.first, source.second], prompt: "{input.A} or {input.B}?"}
+evaluate:
+  e: {prediction: output.choice, target: source.label}
+"""
+
+
+@pytest.fixture
+def charts(tmp_path):
+    """A hundred pairs: the longer one is chosen whenever it is 50 characters longer, and A three times in four."""
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    plan = build(load(tmp_path / "p.yaml")).plan
+    with ParquetTable(tmp_path / "r.parquet", result_columns(plan, ["first", "second", "label"])) as table:
+        for row in range(100):
+            choice, far = "B" if row % 4 == 0 else "A", row >= 40
+            longer = choice if far else "AB"[choice == "A"]
+            texts = ["x" * (100 + (50 + row % 5 if far else 1 + row % 5) * (longer == one)) for one in "AB"]
+            table.write(
+                {"row": row, "id": row, "status": "ok", "source.first": texts[0], "source.second": texts[1],
+                 "source.label": "A", "judge.choice": choice, "output.choice": choice}
+            )  # fmt: skip
+    results = tmp_path / "r.parquet"
+    return {
+        one.title: one for one in effects(Behind(plan, results, results, study(plan.evaluations, results)))
+    }
+
+
+def test_the_share_of_each_option_is_counted(charts):
+    spots = charts["judge: how often each option is chosen"].spots
+    assert [(spot.label, spot.value) for spot in spots] == [("A", 0.75), ("B", 0.25)]
+    assert all(spot.low < spot.value < spot.high for spot in spots)
+
+
+def test_the_share_that_chooses_the_longer_is_by_how_much_longer_it_is(charts):
+    places = charts["judge: how often the longer option is chosen"].series[0].places
+    assert [place.y for place in places if place.x > 10] == [1.0] * sum(place.x > 10 for place in places)
+    assert all(place.y == 0 for place in places if place.x < 10)
+    assert {place.x > 10 for place in places} == {True, False}
+
+
+def test_right_answers_are_by_the_length_of_what_the_prompt_shows(charts):
+    places = charts["e: right answers by length"].series[0].places
+    counts = [int(place.label.split()[0]) for place in places]
+    assert sum(counts) == 100
+    assert sum(count * place.y for count, place in zip(counts, places, strict=True)) == pytest.approx(75)
