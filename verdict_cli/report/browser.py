@@ -110,7 +110,10 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
             found.append((_column(f"said{place}", scored.name, said), said))
             continue
         found += [
-            (_column("prediction", "Prediction", said), said),
+            (
+                _column("prediction", "Prediction" if scored.data.predictions.types else "Probability", said),
+                said,
+            ),
             (_column("target", "Target", target), target),
         ]
         if scored.labels:
@@ -129,6 +132,7 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
         if (
             name.startswith("output.")
             and len(found) < MANY
+            and not _nested(behind, name)
             and not any(values == other for _, other in found)
         ):
             found.append((_column(name, name, values), values))
@@ -138,6 +142,13 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
         for name, values in texts[: MOST_TEXTS if len(found) < MANY else 1]
     ]
     return found
+
+
+def _nested(behind: Behind, name: str) -> bool:
+    """Whether an output holds objects or lists, which a cell has no room for."""
+    node = behind.plan.output_node
+    kind = None if node is None else node.output.fields.get(name.removeprefix("output."))
+    return kind is not None and kind.json_schema().get("type") in ("object", "array")
 
 
 def _column(key: str, title: str, values: Sequence[Any]) -> Column:
