@@ -104,6 +104,21 @@ class Text(html.parser.HTMLParser):
         self.text.append(data)
 
 
+def test_our_row_says_what_it_cost_and_how_long_it_took():
+    (ours,) = [row for row in REPORT.comparisons["safety"].standings if row.ours]
+    assert (ours.cost_usd, ours.wall_s) == (None, 200)
+    assert "this run, unknown, 3 min 20 s" in markdown(REPORT)
+
+
+@pytest.mark.parametrize(("page", "place"), [(5, "table 1, page 5"), ("section 5.3", "table 1, section 5.3")])
+def test_a_table_says_where_it_stands(page, place):
+    table = TABLE.model_copy(update={"table": 1, "page": page})
+    assert (
+        build("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].place
+        == place
+    )
+
+
 def test_our_row_stands_by_rank_among_the_published_ones():
     rows = REPORT.comparisons["safety"].standings
     assert [row.judge for row in rows] == ["High", "xstest", "Low"]

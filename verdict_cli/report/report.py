@@ -16,7 +16,8 @@ from verdict_cli.values import RunFacts
 class Standing:
     """One row of a published table, or this run's own (`ours`) among them; `value` is a fraction, None if undefined.
 
-    `own` marks the method that the published source itself proposes.
+    `own` marks the method that the published source itself proposes. `cost_usd` and `wall_s` are this run's, None of
+    every other row.
     """
 
     judge: str
@@ -25,6 +26,8 @@ class Standing:
     high: float | None = None
     ours: bool = False
     own: bool = False
+    cost_usd: float | None = None
+    wall_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def build(
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
-        name: _compared(table, measures[name].figures.get(table.metric), facts.name)
+        name: _compared(table, measures[name].figures.get(table.metric), facts)
         for name, table in (published or {}).items()
         if name in measures
     }
@@ -82,15 +85,15 @@ def build(
     )
 
 
-def _compared(table: Published, figure: Figure | None, name: str) -> Comparison:
+def _compared(table: Published, figure: Figure | None, facts: RunFacts) -> Comparison:
     scale = 100 if table.unit == "percent" else 1
     rows = [Standing(row.judge, row.value / scale, own=row.own) for row in table.rows]
-    if figure is None:
-        rows.append(Standing(name, None, ours=True))
-    else:
-        rows.append(Standing(name, figure.value, figure.low, figure.high, ours=True))
+    value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+    ours = Standing(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
+    rows.append(ours)
     better = 1 if table.metric in LOWER_IS_BETTER else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
-    place += f", page {table.page}" if table.page is not None else ""
+    if table.page is not None:
+        place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     return Comparison(table.metric, table.source, place, tuple(rows))

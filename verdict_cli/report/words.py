@@ -167,8 +167,10 @@ def _gold(gold: GoldFacts) -> list[str]:
 
 
 def standing(row: Standing) -> str:
-    """Whose row of a comparison it is: `this run`, `the paper's own`, or nothing."""
-    return "this run" if row.ours else "the paper's own" if row.own else ""
+    """Whose row of a comparison it is: `this run`, with its cost and time, `the paper's own`, or nothing."""
+    if row.ours:
+        return f"this run, {money(row.cost_usd)}, {duration(row.wall_s or 0.0)}"
+    return "the paper's own" if row.own else ""
 
 
 def why(gate: GateOutcome) -> str:

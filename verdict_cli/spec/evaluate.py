@@ -143,7 +143,7 @@ class Published(Keys):
     table: str | Annotated[int, Whole]
     """The table's name or number."""
     page: str | Annotated[int, Whole] | None = None
-    """The page on which it stands."""
+    """The page on which it stands; where that is not known, a text that leads there, such as `section 5.3`."""
     metric: MetricName
     """Which of the evaluation's figures the table gives."""
     unit: Literal["percent", "fraction"]

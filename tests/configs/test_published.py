@@ -1,0 +1,66 @@
+"""The paper's tables are whole, and every published table says where it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.spec.document import read_document
+from verdict_cli.spec.evaluate import Published
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"
+TABLES = sorted((ROOT / "configs" / "published").glob("*.yaml"))
+PAPER = {"xstest": 12, "judgebench": 12, "judgebench_arguments": 12, "expertqa": 15}
+
+
+def table(path: Path) -> Published:
+    return Published.model_validate(read_document(path).data)
+
+
+def figures(text: str) -> list[list[str]]:
+    """The percentages of each block of lines that end with one, a list for each column."""
+    blocks: list[list[str]] = []
+    for line in text.splitlines():
+        cells = re.findall(r"(\d\d\.\d+)%(?:</b>)?(?:\t|$)", line) if "\t" in line else []
+        if cells and blocks and blocks[-1]:
+            blocks[-1] += [" ".join(cells)]
+        elif cells:
+            blocks.append([" ".join(cells)])
+        elif not blocks or blocks[-1]:
+            blocks.append([])
+    return [
+        [row.split(" ")[column] for row in block]
+        for block in blocks
+        if block
+        for column in range(len(block[0].split(" ")))
+    ]
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> None:
+    found = table(path)
+    assert found.source and found.unit == "percent"
+    assert path.read_text(encoding="utf-8").startswith(
+        "# yaml-language-server: $schema=../../schemas/published.schema.json\n"
+    )
+    if path.stem in PAPER:
+        assert found.page is not None
+        assert len(found.rows) == PAPER[path.stem]
+        assert any(row.own for row in found.rows)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_figure_of_the_papers_tables_is_there_in_its_order(name: str) -> None:
+    papers = [path for path in SEEDS.glob("*.txt") if "JudgeBench" in path.read_text(encoding="utf-8")]
+    if not papers:
+        pytest.skip("the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/")
+    printed = [
+        [float(cell) for cell in column]
+        for path in papers
+        for column in figures(path.read_text(encoding="utf-8"))
+    ]
+    assert [row.value for row in table(ROOT / "configs" / "published" / f"{name}.yaml").rows] in printed
