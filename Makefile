@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The folder of recorded sets, from which docs/reproductions.md is made.
+RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -37,12 +39,17 @@ test: $(VENV)/.dev ## Run the tests
 	$(BIN)/python -m pytest -q -n 2
 
 .PHONY: check
-check: $(VENV)/.dev ## Format, lint, types, floors, schema freshness
+check: $(VENV)/.dev ## Format, lint, types, floors, data cards, schema and figure freshness
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/verdict schema | diff -q - schemas/pipeline.schema.json
+	for of in pipeline card published; do $(BIN)/verdict schema $$of | diff -q - schemas/$$of.schema.json || exit 1; done
+	$(BIN)/verdict datasets list > /dev/null
+	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
+		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
+		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
+		|| { echo "docs/reproductions.md has other figures: make reproductions"; exit 1; }
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the code and mend what lint can mend
@@ -50,8 +57,13 @@ format: $(VENV)/.dev ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 
 .PHONY: schema
-schema: $(VENV)/.core ## Write schemas/pipeline.schema.json anew
-	$(BIN)/verdict schema --out schemas/pipeline.schema.json
+schema: $(VENV)/.core ## Write the schemas of pipelines, data cards and published tables anew
+	for of in pipeline card published; do $(BIN)/verdict schema $$of --out schemas/$$of.schema.json; done
+
+.PHONY: reproductions
+reproductions: $(VENV)/.core ## Write docs/reproductions.md anew from the recordings in RECORDINGS
+	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part
+	mv docs/reproductions.md.part docs/reproductions.md
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs

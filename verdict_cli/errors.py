@@ -5,6 +5,7 @@ VerdictError                 exit
 ├─ SpecError                 2   the pipeline's author, before a token is spent
 ├─ DataError                 2   the dataset's owner: file, line, column
 ├─ OutputError               2   a file that cannot be written
+├─ FetchError                2   a download that failed, or brought something else than it should
 ├─ JournalError              2   this directory belongs to another run
 ├─ ProviderError
 │  ├─ Refused                4   bad key, unknown model, no log-probabilities: stops the run
@@ -109,6 +110,12 @@ class OutputError(VerdictError):
     """A file or directory that cannot be written."""
 
     kind = "output"
+
+
+class FetchError(VerdictError):
+    """A download that failed, or that brought something else than what is known of the file."""
+
+    kind = "fetch"
 
 
 class JournalError(VerdictError):

@@ -22,6 +22,8 @@ SAMPLES = {
     "judgebench_arguments": "pairs_sample",
     "pairwise_positions": "pairs_sample",
     "expertqa": "claims_sample",
+    "grounded": "grounded_sample",
+    "response_errors": "responses_sample",
     "geval": "summaries_sample",
     "debate": "answers_sample",
     "hierarchical": "answers_sample",

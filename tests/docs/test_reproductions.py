@@ -1,13 +1,14 @@
-"""The page of reproductions is what its script makes today: a few cases are run again and compared."""
+"""The page of reproductions is what its commands print today: a few cases are run again and compared."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
@@ -33,15 +34,12 @@ def printed() -> list[str]:
     """The rows that the page's own commands print."""
     if not (SHARED / "data").is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    words = [word for case in CASES for word in ("--only", case)]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "reproductions.py"), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[2:]
+    lines: list[str] = []
+    for case in CASES:
+        done = CliRunner().invoke(app, ["bench", case, "--replay", str(SHARED / "data"), "--markdown"])
+        assert done.exit_code == 0, done.output
+        lines += [line for line in done.stdout.splitlines() if line.startswith(f"| {case}")]
+    return lines
 
 
 def test_the_commands_print_the_rows_of_the_page(printed: list[str]) -> None:
@@ -58,7 +56,7 @@ def test_a_row_that_differs_says_why() -> None:
     rows = [
         line
         for line in PAGE.read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ") and "--only" in line
+        if line.startswith("| ") and "`verdict bench " in line
     ]
     differing = [row.split(" | ")[4] for row in rows if row.split(" | ")[4] != "0"]
     assert len(rows) > 600

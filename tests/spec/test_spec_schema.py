@@ -9,9 +9,13 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from verdict_cli.spec.json_schema import pipeline_schema, violations
+from verdict_cli.benchmarks.card import Card
+from verdict_cli.spec.evaluate import Published
+from verdict_cli.spec.json_schema import pipeline_schema, schema_of, violations
+from verdict_cli.spec.pipeline import PipelineFile
 
-FILE = Path(__file__).resolve().parents[2] / "schemas" / "pipeline.schema.json"
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+KINDS = {"pipeline": PipelineFile, "card": Card, "published": Published}
 
 
 def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -29,19 +33,23 @@ def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def test_the_published_schema_is_the_programs_own():
-    fresh = orjson.dumps(pipeline_schema(), option=orjson.OPT_INDENT_2) + b"\n"
-    assert FILE.read_bytes() == fresh, "run `python -m verdict_cli schema --out schemas/pipeline.schema.json`"
+@pytest.mark.parametrize("name", KINDS)
+def test_the_published_schema_is_the_programs_own(name):
+    fresh = orjson.dumps(schema_of(KINDS[name]), option=orjson.OPT_INDENT_2) + b"\n"
+    assert (SCHEMAS / f"{name}.schema.json").read_bytes() == fresh, "run `make schema`"
 
 
-def test_the_schema_is_a_valid_draft_2020_12():
-    assert pipeline_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    Draft202012Validator.check_schema(pipeline_schema())
+@pytest.mark.parametrize("name", KINDS)
+def test_the_schema_is_a_valid_draft_2020_12(name):
+    schema = schema_of(KINDS[name])
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(schema)
 
 
-def test_every_property_has_a_description():
-    found = properties(pipeline_schema())
-    assert len(found) > 200
+@pytest.mark.parametrize(("name", "least"), [("pipeline", 200), ("card", 20), ("published", 8)])
+def test_every_property_has_a_description(name, least):
+    found = properties(schema_of(KINDS[name]))
+    assert len(found) > least
     assert [path for path, schema in found if not schema.get("description", "").strip()] == []
 
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "calibrate",
     "extract",
     "serve",
+    "bench",
     "schema",
     "units",
     "datasets",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,8 @@ from verdict_cli.errors import JournalError, UsageError, VerdictError
 if TYPE_CHECKING:
     from verdict_cli.engines import Job, Stop
     from verdict_cli.engines.changed import Changed
+    from verdict_cli.evaluate import Inconclusive
+    from verdict_cli.report import Report
     from verdict_cli.values import RunFacts
 
 
@@ -92,7 +95,62 @@ def run(
 
     Example: verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical
     """
-    wanted = _formats(formats)
+    report = judged_dataset(
+        config,
+        data,
+        out=out,
+        model=model,
+        settings=settings or (),
+        limit=limit,
+        sample=sample,
+        seed=seed,
+        concurrency=concurrency,
+        replay=replay,
+        fresh=fresh,
+        retry_failed=retry_failed,
+        update=update,
+        budget=budget,
+        no_cache=no_cache,
+        skip_bad_rows=skip_bad_rows,
+        trace=trace,
+        trace_content=trace_content,
+        formats=_formats(formats),
+        allow_code=allow_code or (),
+        inconclusive=inconclusive.value,
+        quiet=quiet,
+    )
+    from verdict_cli.cli.finish import exit_code, show
+
+    show(report, as_json=as_json)
+    raise typer.Exit(exit_code(report))
+
+
+def judged_dataset(
+    config: Path,
+    data: str,
+    *,
+    out: Path | None = None,
+    model: str | None = None,
+    settings: Sequence[str] = (),
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    concurrency: int = 64,
+    replay: Path | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    update: bool = False,
+    budget: float | None = None,
+    no_cache: bool = False,
+    skip_bad_rows: bool = False,
+    trace: bool = False,
+    trace_content: bool = False,
+    formats: Sequence[str] = (),
+    allow_code: Sequence[Path] = (),
+    inconclusive: Inconclusive = "fail",
+    quiet: bool = False,
+) -> Report:
+    """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
     if fresh and retry_failed:
         raise UsageError(
             "--fresh leaves nothing that --retry-failed could ask again", hint="give one of them"
@@ -106,7 +164,7 @@ def run(
         )
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
-    from verdict_cli.cli.finish import exit_code, reported, show
+    from verdict_cli.cli.finish import reported
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace import traced
@@ -116,7 +174,7 @@ def run(
     from verdict_cli.engines.ready import check_models, recording
     from verdict_cli.values import RunFacts
 
-    plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    plan = planned(config, settings, model, allow_code=allow_code, warn=not quiet).plan
     recorded = None if replay is None else recording(replay, plan)
     if recorded is None:
         check_models(plan, priced=budget is not None)
@@ -177,9 +235,7 @@ def run(
                 spans=spans,
             )
             done = _carried_out(job, stop, quiet=quiet)
-        report = reported(plan, place, done, wanted, inconclusive=inconclusive.value)
-    show(report, as_json=as_json)
-    raise typer.Exit(exit_code(report))
+        return reported(plan, place, done, formats, inconclusive=inconclusive)
 
 
 def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:

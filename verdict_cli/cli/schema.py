@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -11,18 +12,40 @@ import typer
 from verdict_cli.cli.streams import document, say
 
 
+class Of(StrEnum):
+    """The kinds of files that have a schema."""
+
+    PIPELINE = "pipeline"
+    CARD = "card"
+    PUBLISHED = "published"
+
+
 def schema(
+    of: Annotated[Of, typer.Argument(help="Pipelines, data cards, or published tables.")] = Of.PIPELINE,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
 ) -> None:
-    """Print the JSON Schema of pipeline files, for editors."""
-    from verdict_cli.spec.json_schema import pipeline_schema
-
+    """Print the JSON Schema of pipeline files, for editors; or that of data cards or published tables."""
+    made = _schema(of)
     if out is None:
-        document(pipeline_schema())
+        document(made)
         return
     from verdict_cli.engines.directory import refusing
 
     with refusing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(orjson.dumps(pipeline_schema(), option=orjson.OPT_INDENT_2) + b"\n")
+        out.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2) + b"\n")
     say(f"written: {out}")
+
+
+def _schema(of: Of) -> dict[str, Any]:
+    from verdict_cli.spec.json_schema import DIALECT, pipeline_schema, schema_of
+
+    if of is Of.CARD:
+        from verdict_cli.benchmarks.card import Card
+
+        return {"$schema": DIALECT, **schema_of(Card)}
+    if of is Of.PUBLISHED:
+        from verdict_cli.spec.evaluate import Published
+
+        return {"$schema": DIALECT, **schema_of(Published)}
+    return pipeline_schema()

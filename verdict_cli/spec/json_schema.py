@@ -1,10 +1,9 @@
-"""The JSON Schema of pipeline files, made from the same classes that read them."""
+"""The JSON Schemas of files, made from the same classes that read them."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,6 +12,7 @@ from pydantic.json_schema import CoreRef, GenerateJsonSchema
 from verdict_cli.extractors import Extractor
 from verdict_cli.keys import Keys, described
 from verdict_cli.spec.pipeline import PipelineFile
+from verdict_cli.spec.shipped import folder
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _NAME = "pipeline.schema.json"
-_FOLDERS = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "schemas")
-"""Where the published schema stands: within an installed package, or beside it in a checkout."""
-
 _TEXT_KEYS = {"propertyNames": {"type": "string"}}
 """Says nothing of a JSON file, but YAML has keys that are numbers."""
 
@@ -99,8 +96,7 @@ def _validator() -> Draft202012Validator:
     """Of the published file, which a test keeps equal to `pipeline_schema`: reading it is quicker than making it."""
     from jsonschema_rs import Draft202012Validator
 
-    folder = next(each for each in _FOLDERS if (each / _NAME).is_file())
-    return Draft202012Validator(orjson.loads((folder / _NAME).read_bytes()))
+    return Draft202012Validator(orjson.loads((folder("schemas") / _NAME).read_bytes()))
 
 
 def _as_json(data: Any) -> Any:

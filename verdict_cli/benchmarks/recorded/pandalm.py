@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded.case import Case, Figure, Rows
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows
 
 
 def cases(data: Path) -> Iterator[Case]:

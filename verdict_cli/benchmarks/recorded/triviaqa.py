@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded.case import Case, Figure, Rows, lines
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows, lines
 
 RECOMPUTED = {
     "GPT-4": (0.9115, 0.7876),

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded.case import Case, Figure, Rows, lines
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows, lines
 
 
 def cases(data: Path) -> Iterator[Case]:

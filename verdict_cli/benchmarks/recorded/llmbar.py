@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recorded.case import Case, Figure, Rows, lines
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows, lines
 
 SENTENCE = r"(?s)\A.*?Output \((a)\) is better|Output \((b)\) is better"
 """The verdict of strategies that reason first; the others answer with a line of its own."""

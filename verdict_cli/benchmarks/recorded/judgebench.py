@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded.case import Case, Figure, Rows, lines
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows, lines
 
 PUBLISHED = {"overall": 65.71, "knowledge": 58.44, "reasoning": 62.24, "math": 82.14, "coding": 78.57}
 RECOMPUTED = {

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded.case import Case, Figure, Rows
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows
 
 RATES = {
     ("human", "safe"): (40.4, 38.0, 21.6),

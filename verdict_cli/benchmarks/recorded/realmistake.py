@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from recorded.case import Case, Figure, Rows, lines
+from verdict_cli.benchmarks.recorded.case import Case, Figure, Rows, lines
 
 TASK = "answerability_classification"
 PROMPTS = ("prompt_1", "prompt_2", "prompt_3", "prompt_4")

@@ -1,0 +1,108 @@
+"""A web server on this machine that answers as it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Handler = BaseHTTPRequestHandler
+Answer = Callable[[Handler], None]
+
+
+@dataclass
+class Site:
+    """`answers` are given one after another, the last one again and again; `asked` are the requests' headers."""
+
+    url: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+    def answer(self, handler: Handler) -> None:
+        """Answers the next request."""
+        self.asked.append(
+            {"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}}
+        )
+        place = min(len(self.asked), len(self.answers)) - 1
+        self.answers[place](handler)
+
+
+@contextmanager
+def opened() -> Iterator[Site]:
+    """A server on a free port, until the block ends."""
+    made = Site()
+
+    class _Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    made.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def send(handler: Handler, status: int, body: bytes = b"", cut: int | None = None, **headers: str) -> None:
+    """An answer; with `cut`, only so many of its bytes come before the line breaks."""
+    handler.send_response(status)
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    for name, text in {"Content-Type": "text/plain", "Content-Length": str(len(body)), **named}.items():
+        handler.send_header(name, text)
+    handler.end_headers()
+    handler.wfile.write(body if cut is None else body[:cut])
+    handler.close_connection = True
+
+
+def whole(body: bytes, **headers: str) -> Answer:
+    """Ignores ranges."""
+    return lambda handler: send(handler, 200, body, **headers)
+
+
+def unsaid(body: bytes) -> Answer:
+    """All of it, without its length."""
+
+    def answer(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(body)
+        handler.close_connection = True
+
+    return answer
+
+
+def cut_off(body: bytes, at: int, **headers: str) -> Answer:
+    """Breaks off after so many bytes."""
+    return lambda handler: send(handler, 200, body, at, **headers)
+
+
+def ranged(body: bytes, etag: str = '"1"') -> Answer:
+    """Gives the range that was asked for, unless the file is another one by now."""
+
+    def answer(handler: Handler) -> None:
+        asked = handler.headers.get("Range")
+        same = handler.headers.get("If-Range", etag) == etag
+        if not asked or not same:
+            return send(handler, 200, body, ETag=etag)
+        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        if start >= len(body):
+            return send(handler, 416, Content_Range=f"bytes */{len(body)}")
+        rest = f"bytes {start}-{len(body) - 1}/{len(body)}"
+        return send(handler, 206, body[start:], ETag=etag, Content_Range=rest)
+
+    return answer
+
+
+def refused(status: int, **headers: str) -> Answer:
+    """Nothing but a status."""
+    return lambda handler: send(handler, status, **headers)

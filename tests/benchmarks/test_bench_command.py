@@ -1,0 +1,148 @@
+"""`verdict bench`: our row beside the published ones, and published figures made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from verdict_cli.benchmarks import recorded
+from verdict_cli.benchmarks.card import cards
+from verdict_cli.benchmarks.recorded.case import Case, Figure
+from verdict_cli.cli.app import app
+
+SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
+JUDGED = [name for name, card in cards().items() if card.config is not None]
+LEXICAL = ("--model", "baseline/lexical", "--quiet")
+
+
+def bench(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["bench", *map(str, words)])
+
+
+def failed(*words: str | Path) -> str:
+    """The error of a command that must fail."""
+    result = bench(*words)
+    assert result.exception is not None and not isinstance(result.exception, SystemExit), result.output
+    return str(result.exception)
+
+
+def real(place: str) -> Path:
+    if not (SHARED / place).exists():
+        pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
+    return SHARED / place
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recordings with one set: a judge that is right in two of three rows."""
+    folder = tmp_path / "recordings"
+    (folder / "pandalm").mkdir(parents=True)
+    rows = [
+        {"idx": str(n), "instruction": "i", "input": "", "response1": "a", "response2": "b"}
+        | {f"annotator{each}": "1" for each in (1, 2, 3)}
+        for n in range(3)
+    ]
+    replies = [{"id": str(n), "unit": "judge", "reply": "2" if n == 2 else "1"} for n in range(3)]
+    figures = (
+        Figure("accuracy", "judge.accuracy", 0.6667, 4),
+        Figure("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
+    )
+    more = (Figure("a wrong one", "judge.accuracy", 0.9, 4),)
+    cases = [
+        Case("pandalm/right", "pandalm", lambda: (rows, replies), figures),
+        Case("pandalm/wrong", "pandalm", lambda: (rows, replies), more, origin="recomputed"),
+    ]
+    monkeypatch.setattr(recorded, "SETS", {"pandalm": lambda _: cases, "wice": lambda _: []})
+    return folder
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Path) -> None:
+    result = bench(name, *LEXICAL, "--limit", "4", "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    document = json.loads(result.stdout)
+    assert document["sample"] is True and document["benchmark"] == name
+    assert document["rows"] == 4 and document["failed"] == 0
+
+
+def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
+    shown = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("! these are not the data of XSTest")
+    (ours,) = [line for line in shown.stdout.splitlines() if "►" in line]
+    assert "[0.323, 0.517]" in ours and "this run, $0.00," in ours
+    assert "the paper's own" in shown.stdout and "table 1, page 5" in shown.stdout
+    assert "# " in bench("xstest", *LEXICAL, "--out", tmp_path / "out", "--markdown").stdout
+
+
+def test_the_benchmarks_own_file_is_converted_and_judged(tmp_path: Path) -> None:
+    path = real("xstest/xstest_prompts.csv")
+    words = ("xstest", "--data", path, *LEXICAL, "--limit", "30", "--out", tmp_path / "out", "--json")
+    document = json.loads(bench(*words).stdout)
+    assert document["sample"] is False and document["rows"] == 30
+    standings = document["published"]["safety"]["standings"]
+    assert [row["judge"] for row in standings if row["own"]] == ["Verdict"]
+    assert [row["cost_usd"] for row in standings if row["ours"]] == [0.0]
+
+
+def test_a_fetched_file_is_judged_without_being_named(tmp_path: Path) -> None:
+    place = tmp_path / "home" / "judgebench" / "pairs_gpt-4o.jsonl"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(real("judgebench/pairs_gpt-4o.jsonl").read_bytes())
+    document = json.loads(
+        bench("judgebench", *LEXICAL, "--limit", "2", "--out", tmp_path / "out", "--json").stdout
+    )
+    assert document["sample"] is False
+
+
+def test_a_run_is_replayed_from_its_own_calls(tmp_path: Path) -> None:
+    first = json.loads(bench("halueval", *LEXICAL, "--out", tmp_path / "one", "--json").stdout)
+    words = ("halueval", "--replay", tmp_path / "one", "--quiet", "--out", tmp_path / "two", "--json")
+    again = json.loads(bench(*words).stdout)
+    assert again["evaluations"] == first["evaluations"]
+
+
+def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -> None:
+    right = bench("pandalm/right", "--replay", sets)
+    assert right.exit_code == 0, right.output
+    assert "+0.2: the table is of another run" in " ".join(right.stdout.split())
+    assert "1 of 2 figures are the same" in right.stdout
+    every = bench("all", "--replay", sets, "--json", "--out", tmp_path / "kept")
+    assert every.exit_code == 1
+    found = json.loads(every.stdout)
+    assert [one["same"] for one in found["figures"]] == [True, False, False]
+    assert found["figures"][0]["low"] < 2 / 3 < found["figures"][0]["high"]
+    assert sorted(path.name for path in (tmp_path / "kept" / "pandalm" / "right").iterdir()) == [
+        "data.jsonl", "out", "pipeline.yaml", "replay.jsonl",
+    ]  # fmt: skip
+
+
+def test_the_page_gives_the_command_of_every_figure(sets: Path) -> None:
+    page = bench("pandalm", "--replay", sets, "--markdown").stdout
+    assert (
+        "| pandalm/right | accuracy | 0.6667 | 0.6667 | 0 | `verdict bench pandalm/right --replay RECORDINGS` |"
+        in page
+    )
+    assert "| pandalm/wrong | a wrong one | 0.6667 | 0.9000 | -0.2333 |" in page
+    assert "computed them: pandalm/wrong." in page and "3 figures" in page
+
+
+def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
+    assert "no judge of 'pandaml' was recorded" in failed("pandaml", "--replay", sets)
+    assert "holds no recordings of wice" in failed("wice", "--replay", sets)
+    assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
+    assert "leave --model" in failed("pandalm", "--replay", sets, "--model", "gpt-4o")
+    (tmp_path / "empty").mkdir()
+    assert "holds no recordings of all" in failed("all", "--replay", tmp_path / "empty")
+
+
+def test_what_cannot_be_judged_is_told_with_what_can() -> None:
+    assert "verdict bench all --replay RECORDINGS" in failed("all")
+    assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
+    assert "did you mean 'xstest'?" in failed("xtest")
+    assert "there is no file nowhere.csv" in failed("xstest", "--data", "nowhere.csv")
+    assert "print different things" in failed("xstest", "--json", "--markdown")

@@ -1,0 +1,143 @@
+"""Data cards: what a benchmark's files are, where they come from, and under which terms."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.keys import Keys, Seq, Whole
+from verdict_cli.spec.document import Document, read_document
+from verdict_cli.spec.problems import explain, nearest
+from verdict_cli.spec.shipped import configs, folder
+
+ENDING = ".card.yaml"
+UNKNOWN = "unknown"
+
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0), Whole]
+
+
+class CardFile(Keys):
+    """One file of a benchmark."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.,=+-]*$")]
+    """The file's name on disk; its ending tells the format."""
+    holds: Literal["data", "replies", "figures"] = "data"
+    """What is in it: rows for a judge, recorded replies of judges, or published figures."""
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    """Where its authors publish it."""
+    hub: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+(:[\w./-]+)?$")] | None = None
+    """The dataset on the Hugging Face hub that it is, OWNER/NAME:SPLIT."""
+    derived: Text | None = None
+    """How a copy that has no address was made from what the authors publish."""
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64}|unknown)$")]
+    """The SHA-256 of its bytes; `unknown` where nobody who has the file has stated it."""
+    bytes: Count | None = None
+    """Its size; left out where it is not known."""
+    rows: Count | None = None
+    """How many rows it has; left out where it is not known."""
+    columns: Seq[Text] = ()
+    """The columns that it has at least."""
+    labels: dict[str, dict[str, Count]] = Field(default_factory=dict)
+    """Of a column of labels, how often each value stands in it."""
+
+
+class Card(Keys):
+    """A benchmark: its source, licence and files, and the pipeline that goes with it."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    """The name by which commands know it: the card's file name without its ending."""
+    title: Text
+    """Its name as its authors write it."""
+    about: Text
+    """What it asks of a judge, in one sentence."""
+    paper: Text
+    """The paper to cite."""
+    source: Annotated[str, Field(pattern=r"^https://\S+$")]
+    """The page of its authors."""
+    licence: Text
+    """The licence of its data, or `unknown`."""
+    terms: Text | None = None
+    """What else must be known before it is used or passed on."""
+    config: Text | None = None
+    """The pipeline of `configs/` that judges it; none where there is nothing left to judge."""
+    settings: Seq[Text] = ()
+    """Changes to that pipeline, as `--set` takes them."""
+    sample: Text | None = None
+    """A small file of `datasets/` with the same columns, made for this project: for trying out, not for figures."""
+    files: Annotated[Seq[CardFile], Field(min_length=1)]
+    """Its files, the one that is judged by default first."""
+
+    def file(self, name: str) -> CardFile:
+        """The file of that name. UsageError when the card has none."""
+        found = next((file for file in self.files if file.name == name), None)
+        if found is None:
+            hint = nearest(name, [file.name for file in self.files])
+            raise UsageError(f"{self.name} has no file {name!r}", hint=hint)
+        return found
+
+
+@cache
+def cards() -> dict[str, Card]:
+    """Every card by its name. SpecError with every problem of every card."""
+    made: dict[str, Card] = {}
+    problems: list[Problem] = []
+    for path in sorted(folder("datasets").glob(f"*{ENDING}")):
+        try:
+            found = read_card(path)
+        except SpecError as error:
+            problems += error.problems
+        else:
+            made[found.name] = found
+    if problems:
+        raise SpecError(problems)
+    return made
+
+
+def card(name: str) -> Card:
+    """The card of that name. UsageError when there is none."""
+    found = cards().get(name)
+    if found is None:
+        raise UsageError(f"unknown benchmark {name!r}", hint=nearest(name, cards()))
+    return found
+
+
+def read_card(path: Path) -> Card:
+    """The card in a file. SpecError with every problem: of its keys, its name, and the files that it names."""
+    document = read_document(path)
+    try:
+        found = Card.model_validate(document.data)
+    except ValidationError as error:
+        raise SpecError(explain(error, Card, document)) from None
+    problems = [
+        _problem(document, key, message, hint) for key, message, hint in _wrong(found, path.name, path.parent)
+    ]
+    if problems:
+        raise SpecError(problems)
+    return found
+
+
+def _wrong(card: Card, file: str, here: Path) -> list[tuple[str, str, str]]:
+    """(key, what is wrong, the cure) of everything that each key alone cannot tell."""
+    found = []
+    if file != f"{card.name}{ENDING}":
+        found.append(("name", f"the file is called {file}", f"call it {card.name}{ENDING}"))
+    if card.config is not None and card.config not in configs():
+        found.append(("config", f"there is no pipeline {card.config!r}", nearest(card.config, configs())))
+    if card.sample is not None and not (here / card.sample).is_file():
+        found.append(("sample", f"there is no file {card.sample} beside the card", "name one of datasets/"))
+    for place, one in enumerate(card.files):
+        if sum(each is not None for each in (one.url, one.hub, one.derived)) != 1:
+            message = "a file has exactly one of `url`, `hub` and `derived`"
+            found.append((f"files[{place}]", message, "say where it comes from"))
+    return found
+
+
+def _problem(document: Document, key: str, message: str, hint: str) -> Problem:
+    path: tuple[Any, ...] = ("files", int(key[6:-1])) if key.startswith("files[") else (key,)
+    at = document.value_at(path)
+    return Problem("bad-card", message, hint, document.file, at.line, at.column, key)

@@ -1,0 +1,126 @@
+"""Datasets of the Hugging Face hub, as the Parquet files that the hub makes of every one (extra `hf`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from verdict_cli.errors import FetchError, UsageError
+
+REVISION = "refs/convert/parquet"
+_NAME = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One Parquet file of a split: its address, and the SHA-256 that the hub states, empty where it states none."""
+
+    name: str
+    url: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class HubSplit:
+    """A split of a dataset: `folder` is a name for its files on disk; `headers` carry the token, where there is one."""
+
+    folder: str
+    shards: tuple[Shard, ...]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def split_of(reference: str) -> HubSplit:
+    """The files of `OWNER/NAME[:SPLIT]`, SPLIT being `split` or `config/split`; it may be left out where there is one.
+
+    `HF_ENDPOINT` names another hub, `HF_TOKEN` a token for gated datasets. UsageError for a name or split that is none,
+    FetchError for what the hub does not give.
+    """
+    found = _NAME.fullmatch(reference)
+    if found is None:
+        raise UsageError(
+            f"{reference!r} is no dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT"
+        )
+    repository = f"{found['owner']}/{found['name']}"
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    splits: dict[str, list[Any]] = {}
+    for entry in _listed(repository, endpoint):
+        path = str(entry.path)
+        if path.endswith(".parquet") and path.count("/") == 2:
+            splits.setdefault(path.rpartition("/")[0], []).append(entry)
+    chosen = _chosen(repository, found["split"], splits)
+    shards = []
+    for entry in sorted(splits[chosen], key=lambda each: str(each.path)):
+        revision = REVISION.replace("/", "%2F")
+        url = f"{endpoint}/datasets/{repository}/resolve/{revision}/{entry.path}"
+        sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
+        shards.append(Shard(str(entry.path).rpartition("/")[2], url, sha256, entry.size))
+    return HubSplit(f"{repository}/{chosen}".replace("/", "--"), tuple(shards), _headers())
+
+
+def _listed(repository: str, endpoint: str) -> list[Any]:
+    """What the hub lists of the dataset's Parquet files."""
+    try:
+        from huggingface_hub import HfApi, constants
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            HfHubHTTPError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
+    except ImportError:
+        raise UsageError(
+            "datasets of the hub need the package huggingface_hub", hint="pip install 'verdict-cli[hf]'"
+        ) from None
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict tells nobody what it runs on
+    try:
+        tree = HfApi(endpoint=endpoint).list_repo_tree(
+            repository, recursive=True, revision=REVISION, repo_type="dataset"
+        )
+        return list(tree)
+    except GatedRepoError:
+        raise FetchError(
+            f"{repository} is gated: its terms must be accepted at {endpoint}/datasets/{repository}",
+            hint="then set HF_TOKEN to a token of that account",
+        ) from None
+    except RevisionNotFoundError:
+        raise FetchError(
+            f"the hub has made no Parquet files of {repository}",
+            hint="fetch its own files by their addresses",
+        ) from None
+    except RepositoryNotFoundError:
+        raise FetchError(
+            f"there is no dataset {repository} at {endpoint}, or it is private",
+            hint="check its name; a private one needs HF_TOKEN",
+        ) from None
+    except (HfHubHTTPError, OSError, _transport()) as fault:
+        raise FetchError(f"{endpoint} does not list {repository}: {fault}", hint="try again later") from None
+
+
+def _transport() -> type[Exception]:
+    """The error of the client with which huggingface_hub asks."""
+    from httpx import HTTPError
+
+    return HTTPError
+
+
+def _headers() -> dict[str, str]:
+    from huggingface_hub import get_token
+
+    token = get_token()
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _chosen(repository: str, wanted: str | None, splits: Mapping[str, Any]) -> str:
+    fitting = [each for each in splits if wanted in (None, each, each.rpartition("/")[2])]
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(splits) or "none"
+    if not fitting:
+        raise UsageError(f"{repository} has no split {wanted or ''}".rstrip(), hint=f"its splits are {known}")
+    raise UsageError(
+        f"{repository} has several splits: {', '.join(fitting)}", hint=f"write hf:{repository}:{fitting[0]}"
+    )

@@ -1,0 +1,46 @@
+"""Converters from benchmarks' own files to rows for a pipeline, and recorded replies where a file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from verdict_cli.benchmarks.importers import claims, pairs, responses
+from verdict_cli.benchmarks.importers.imported import Imported
+from verdict_cli.benchmarks.importers.xstest import xstest
+from verdict_cli.benchmarks.recorded import chosen
+from verdict_cli.errors import UsageError
+from verdict_cli.spec.problems import nearest
+
+IMPORTERS: dict[str, Callable[[Path], Imported]] = {
+    "xstest": xstest,
+    "judgebench": pairs.judgebench,
+    "llmbar": pairs.llmbar,
+    "pandalm": pairs.pandalm,
+    "mtbench": pairs.mtbench,
+    "rewardbench": pairs.rewardbench,
+    "alpacaeval": pairs.alpacaeval,
+    "expertqa": claims.expertqa,
+    "aggrefact": claims.aggrefact,
+    "wice": claims.wice,
+    "realmistake": responses.realmistake,
+    "halueval": responses.halueval,
+    "summeval": responses.summeval,
+}
+"""The registry: a new benchmark is a function and a line here."""
+
+
+def imported(name: str, path: Path) -> Imported:
+    """The rows of a benchmark's own file; of a recorded case such as `wice/gpt-4-0613`, whose PATH is the folder of
+    recordings, its rows and its recorded replies. UsageError for a name that is neither.
+    """
+    importer = IMPORTERS.get(name)
+    if importer is not None and not (path / name).is_dir():
+        return importer(path)
+    cases = chosen(name, path)
+    if len(cases) > 1:
+        raise UsageError(
+            f"{name} has {len(cases)} recorded cases", hint=nearest(name, [one.name for one in cases])
+        )
+    rows, replies = cases[0].inputs()
+    return Imported(lambda: iter(rows), lambda: iter(replies))

@@ -1,0 +1,65 @@
+"""Benchmarks of claims and the texts that should support them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from verdict_cli.benchmarks.importers.imported import Imported, Rows, columns, no_file_of, records, told
+
+_SUPPORTED = {1: "supported", 0: "not supported", "1": "supported", "0": "not supported"}
+_WHOLE = {"supported": "supported", "partially_supported": "not supported", "not_supported": "not supported"}
+
+
+def expertqa(path: Path) -> Imported:
+    """ExpertQA's claims (Malaviya et al., 2024), with the columns that they have."""
+    needed = {"id", "question", "claim", "references", "label"}
+    if not needed <= columns(path):
+        raise no_file_of("ExpertQA", path, f"its claims have {', '.join(sorted(needed))}")
+    return Imported(lambda: records(path))
+
+
+def aggrefact(path: Path) -> Imported:
+    """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
+    if not {"dataset", "doc", "claim", "label"} <= columns(path):
+        raise no_file_of("LLM-AggreFact", path, "it has dataset, doc, claim, label")
+
+    def rows() -> Rows:
+        for place, record in enumerate(records(path)):
+            yield {
+                "id": str(place),
+                "dataset": record["dataset"],
+                "group": str(place),
+                "document": record["doc"],
+                "claim": record["claim"],
+                "label": told(record["label"], _SUPPORTED, "label", path),
+            }
+
+    return Imported(rows)
+
+
+def wice(path: Path) -> Imported:
+    """WiCE's claims by chunks of evidence (Kamoi et al., 2023); the chunks of a claim are its group.
+
+    Only `supported` counts: a claim that is supported in part is not. Reads the authors' oracle chunks, which name the
+    claim in `meta`, and rows that have `id` and `chunk` of their own.
+    """
+    found = columns(path)
+    if not {"label", "claim", "evidence"} <= found or not found & {"meta", "id"}:
+        raise no_file_of("WiCE", path, "its chunks have label, claim, evidence, and meta or id")
+
+    def rows() -> Rows:
+        chunks: Counter[str] = Counter()
+        for record in records(path):
+            claim = str(record["id"] if "id" in record else record["meta"]["id"])
+            yield {
+                "id": f"{claim}-{record.get('chunk', chunks[claim])}",
+                "dataset": "WiCE",
+                "group": claim,
+                "document": record["evidence"],
+                "claim": record["claim"],
+                "label": told(record["label"], _WHOLE, "label", path),
+            }
+            chunks[claim] += 1
+
+    return Imported(rows)

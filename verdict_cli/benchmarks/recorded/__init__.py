@@ -1,0 +1,80 @@
+"""The recorded sets: each file turns one set into cases, a dataset and a recording of its judge's replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from verdict_cli.benchmarks.recorded import (
+    alpacaeval,
+    debates,
+    factcc,
+    judgebench,
+    llmbar,
+    pandalm,
+    realmistake,
+    triviaqa,
+    unieval,
+    wice,
+    xstest,
+)
+from verdict_cli.benchmarks.recorded.case import Case
+from verdict_cli.errors import UsageError
+from verdict_cli.spec.problems import nearest
+
+SETS: dict[str, Callable[[Path], Iterable[Case]]] = {
+    "xstest": xstest.cases,
+    "judgebench": judgebench.cases,
+    "llmbar": llmbar.cases,
+    "realmistake": realmistake.cases,
+    "alpacaeval": alpacaeval.cases,
+    "wice": wice.cases,
+    "pandalm": pandalm.cases,
+    "triviaqa": triviaqa.cases,
+    "unieval": unieval.cases,
+    "summeval": unieval.summeval,
+    "debates": debates.cases,
+    "factcc": factcc.cases,
+}
+"""The registry: a new set is a file in this folder and a line here."""
+
+FOLDERS = {
+    "alpacaeval": "alpacaeval_logprobs",
+    "debates": "debates_quality",
+    "factcc": "factcc_explanations",
+    "triviaqa": "triviaqa_judges",
+}
+"""Where a set's recordings stand in the folder of recordings; the others have their own name there."""
+
+NOT_POSSIBLE = {
+    "expertqa": "labels alone, no judge was recorded: there is no figure to reproduce",
+    "halueval_general": "labels of every second line, no judge was recorded: there is no figure to reproduce",
+}
+"""Sets without a figure, and why."""
+
+
+def chosen(name: str, recordings: Path) -> list[Case]:
+    """The cases called so or whose names begin so (`llmbar/GPT-4`); of `all`, those of every set that is there.
+
+    UsageError when there is none.
+    """
+    family = name.partition("/")[0]
+    sets = _there(recordings) if name == "all" else [family]
+    if not set(sets) <= SETS.keys():
+        raise UsageError(f"no judge of {family!r} was recorded", hint=nearest(family, [*SETS, "all"]))
+    if not sets or not set(sets) <= set(_there(recordings)):
+        raise UsageError(
+            f"{recordings} holds no recordings of {name}",
+            hint=f"give the folder that has {', '.join(FOLDERS.get(each, each) for each in sets or SETS)}",
+        )
+    cases = [case for each in sets for case in SETS[each](recordings)]
+    found = cases if name == "all" else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
+    if not found:
+        raise UsageError(
+            f"no recorded case is called {name!r}", hint=nearest(name, [one.name for one in cases])
+        )
+    return found
+
+
+def _there(recordings: Path) -> Sequence[str]:
+    return [each for each in SETS if (recordings / FOLDERS.get(each, each)).is_dir()]

@@ -1,0 +1,104 @@
+"""A file held against its data card."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from verdict_cli.benchmarks.card import UNKNOWN, Card, CardFile
+from verdict_cli.data import Dataset, rows
+from verdict_cli.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a card says of a file, and what the file says: `unknown` where the card does not know."""
+
+    what: str
+    verdict: Literal["same", "differs", "unknown"]
+    said: str
+
+
+def file_of(card: Card, path: Path) -> CardFile:
+    """The card's file that a path is: by its name, else by its columns. UsageError when it is none."""
+    named = next((file for file in card.files if file.name == path.name), None)
+    if named is not None:
+        return named
+    found = set(_first(path))
+    fitting = [file for file in card.files if file.columns and set(file.columns) <= found]
+    if not fitting:
+        raise UsageError(
+            f"{path} is no file of {card.name}: its columns are {', '.join(sorted(found)) or 'missing'}",
+            hint=f"its files are {', '.join(file.name for file in card.files)}",
+        )
+    return fitting[0]
+
+
+def findings(file: CardFile, path: Path) -> list[Finding]:
+    """What the file at the path is like. DataError for one that cannot be read."""
+    found = [_checksum(file, path)]
+    if file.holds == "figures":
+        return found
+    columns, count = set(_first(path)), 0
+    counted: dict[str, Counter[str]] = {column: Counter() for column in file.labels}
+    for row in rows(Dataset((path,))):
+        count += 1
+        for column, counter in counted.items():
+            counter[str(row.source.get(column))] += 1
+    found.append(_columns(file, columns))
+    found.append(_number("rows", file.rows, count))
+    for column, labels in file.labels.items():
+        same = counted[column] == Counter(labels)
+        found.append(
+            Finding(
+                f"labels of {column}",
+                "same" if same else "differs",
+                _counts(labels) if same else f"{_counts(counted[column])}; the card says {_counts(labels)}",
+            )
+        )
+    return found
+
+
+def _checksum(file: CardFile, path: Path) -> Finding:
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as fault:
+        raise UsageError(
+            f"{path} cannot be read: {fault.strerror}", hint="give the benchmark's own file"
+        ) from None
+    if file.sha256 == UNKNOWN:
+        return Finding("SHA-256", "unknown", f"{digest}; the card does not know it")
+    if digest == file.sha256:
+        return Finding("SHA-256", "same", digest)
+    return Finding("SHA-256", "differs", f"{digest}; the card says {file.sha256}")
+
+
+def _first(path: Path) -> Mapping[str, Any]:
+    first = next(rows(Dataset((path,))), None)
+    return {} if first is None else first.source
+
+
+def _columns(file: CardFile, found: set[str]) -> Finding:
+    if not file.columns:
+        return Finding("columns", "unknown", ", ".join(sorted(found)))
+    lacking = [column for column in file.columns if column not in found]
+    if lacking:
+        return Finding("columns", "differs", f"{', '.join(lacking)} missing")
+    return Finding("columns", "same", ", ".join(file.columns))
+
+
+def _number(what: str, said: int | None, found: int) -> Finding:
+    if said is None:
+        return Finding(what, "unknown", f"{found:,}; the card does not know it")
+    if said == found:
+        return Finding(what, "same", f"{found:,}")
+    return Finding(what, "differs", f"{found:,}; the card says {said:,}")
+
+
+def _counts(labels: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {label}" for label, count in sorted(labels.items()))
