@@ -136,6 +136,7 @@ def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
     assert "holds no recordings of wice" in failed("wice", "--replay", sets)
     assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
     assert "leave --model" in failed("pandalm", "--replay", sets, "--model", "gpt-4o")
+    assert "there is no recording nowhere" in failed("all", "--replay", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "holds no recordings of all" in failed("all", "--replay", tmp_path / "empty")
 

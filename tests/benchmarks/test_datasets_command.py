@@ -235,3 +235,47 @@ def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> Non
     replies = out.with_name("xstest.replay.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(replies) == 450 and json.loads(replies[0])["unit"] == "judge"
     assert "there is no file" in failed("import", "xstest", tmp_path / "none.csv")
+
+
+def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_then_judged(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SHARED / "xstest" / "xstest_prompts.csv"
+    if not real.exists():
+        pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
+
+    async def no_pause(_: float) -> None:
+        """Waits that take no time."""
+
+    own = cards()["xstest"]
+    here = own.files[0].model_copy(update={"url": f"{site.url}/xstest_prompts.csv"})
+    moved = own.model_copy(update={"files": (here, *own.files[1:])})
+    monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
+    monkeypatch.setitem(fetch.fetch_file.__kwdefaults__, "pause", no_pause)
+    body = real.read_bytes()
+    site.answers = [
+        cut_off(body, 1_000, ETag='"1"'),
+        refused(503),
+        cut_off(body, 20_000, ETag='"1"'),
+        ranged(body),
+    ]
+    shown = verdict("fetch", "xstest")
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    assert "SHA-256 as expected: 11783fb294ed0174" in shown.stderr
+    assert (
+        verdict("sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl").exit_code
+        == 0
+    )
+    words = [
+        "bench",
+        "xstest",
+        "--model",
+        "baseline/lexical",
+        "--quiet",
+        "--json",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    judged = json.loads(CliRunner().invoke(app, words).stdout)
+    assert (judged["sample"], judged["rows"], judged["failed"]) == (False, 450, 0)
+    assert judged["evaluations"]["safety"]["accuracy"]["n"] == 450

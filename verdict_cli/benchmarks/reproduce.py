@@ -106,12 +106,10 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
 
 
 def _beside(case: Case, figure: Figure, measures: Mapping[str, Measures]) -> Reproduced:
-    at, _, times = figure.at.partition(" × ")
-    evaluation, _, metric = at.rpartition(".")
+    evaluation, _, metric = figure.at.rpartition(".")
     found = measures[evaluation].figures[metric]
-    scale = float(times or 1)
     value, low, high = (
-        None if each is None else each * scale for each in (found.value, found.low, found.high)
+        None if each is None else figure.made(each) for each in (found.value, found.low, found.high)
     )
     return Reproduced(
         case.name,

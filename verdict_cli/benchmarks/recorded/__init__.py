@@ -47,10 +47,13 @@ FOLDERS = {
 """Where a set's recordings stand in the folder of recordings; the others have their own name there."""
 
 NOT_POSSIBLE = {
+    "alpacaeval, length-controlled win rates": "they come from a regression over all models and instructions, which the "
+    "recordings do not hold",
+    "llmbar, kappa": "the authors' code takes kappa of labels that it codes differently on the two sides",
     "expertqa": "labels alone, no judge was recorded: there is no figure to reproduce",
     "halueval_general": "labels of every second line, no judge was recorded: there is no figure to reproduce",
 }
-"""Sets without a figure, and why."""
+"""What has no figure here, and why."""
 
 
 def chosen(name: str, recordings: Path) -> list[Case]:

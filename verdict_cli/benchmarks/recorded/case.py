@@ -16,7 +16,7 @@ Rows = Iterable[dict[str, Any]]
 class Figure:
     """A figure as it was given: what it says, where a run has it (`evaluation.metric`), its value and decimals.
 
-    `note` says why ours may differ.
+    `note` says why ours may differ; `made` makes the given figure of the run's, where that is another one.
     """
 
     what: str
@@ -24,6 +24,7 @@ class Figure:
     given: float
     decimals: int
     note: str = ""
+    made: Callable[[float], float] = float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,18 @@ SENTENCE = r"(?s)\A.*?Output \((a)\) is better|Output \((b)\) is better"
 
 
 def cases(data: Path) -> Iterator[Case]:
-    """Average accuracy and agreement of the two orders, for every published run."""
+    """Accuracy in each order, in both and on average, and agreement of the two, for every published run."""
     folder = data / "llmbar"
     for run in lines(folder / "published_statistics.jsonl"):
         evaluator, subset, strategy = run["evaluator"], run["subset"], run["strategy"]
         pipeline, settings = _pipeline(evaluator, strategy)
         name = f"llmbar/{evaluator}/{subset}/{strategy}"
         figures = (
-            Figure("accuracy (%)", "accuracy.mean", float(run["correct_average"].rstrip("%")), 4),
-            Figure("agreement (%)", "agreement.mean", float(run["equal"].rpartition("= ")[2].rstrip("%")), 4),
+            Figure("accuracy (%)", "accuracy.mean", _percent(run["correct_average"]), 4),
+            Figure("agreement (%)", "agreement.mean", _percent(run["equal"]), 4),
+            Figure("right as given (%)", "given.mean", _percent(run["correct_False"]), 4),
+            Figure("right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4),
+            Figure("right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4),
         )
 
         def inputs(
@@ -34,6 +37,11 @@ def cases(data: Path) -> Iterator[Case]:
             ]
 
         yield Case(name, pipeline, inputs, figures, settings)
+
+
+def _percent(text: str) -> float:
+    """`70.0` of `70 / 100 = 70.0%`."""
+    return float(text.rpartition("= ")[2].rstrip("%"))
 
 
 def _pipeline(evaluator: str, strategy: str) -> tuple[str, tuple[str, ...]]:

@@ -72,10 +72,22 @@ def _model(key: str) -> str:
 
 def _figures(run: dict[str, Any]) -> tuple[Figure, ...]:
     places = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
+    rates = tuple(
+        Figure(f"{what} (share of all)", f"{at}.mean", run["metrics"][key], 6)
+        for what, at, key in (
+            ("errors found", "hits", "true_positive_rate"),
+            ("errors missed", "misses", "false_negative_rate"),
+            ("false alarms", "alarms", "false_positive_rate"),
+            ("rightly passed", "passes", "true_negative_rate"),
+        )
+    )
     notes = {} if run["prediction_error_num"] else {"precision": NO_POSITIVE}
-    return tuple(
-        Figure(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
-        for metric, at in places.items()
+    return (
+        tuple(
+            Figure(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
+            for metric, at in places.items()
+        )
+        + rates
     )
 
 

@@ -17,11 +17,15 @@ def cases(data: Path) -> Iterator[Case]:
         return rows, [{"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs]
 
     figures = (
-        Figure("F1 × 100", "claim.f1 × 100", 61.0, 1),
-        Figure("accuracy (%)", "claim.accuracy × 100", 77.0, 1),
+        Figure("F1 × 100", "claim.f1", 61.0, 1, made=_percent),
+        Figure("accuracy (%)", "claim.accuracy", 77.0, 1, made=_percent),
     )
     yield Case("wice/gpt-4-0613", "wice", inputs, figures)
 
 
 def _key(row: dict[str, object]) -> str:
     return f"{row['id']}-{row['chunk']}"
+
+
+def _percent(share: float) -> float:
+    return 100 * share

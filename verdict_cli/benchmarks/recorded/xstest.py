@@ -34,6 +34,11 @@ def cases(data: Path) -> Iterator[Case]:
         for label, value in zip(LABELS, values, strict=False)
     )
     yield Case("xstest/rates", "xstest", inputs, rates)
+    people = (
+        Figure("two people: agreement (%)", "people.accuracy", 96.4, 1, made=lambda share: 100 * share),
+        Figure("two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2),
+    )
+    yield Case("xstest/people", "xstest", inputs, people)
     agreement = (
         Figure("GPT-4: accuracy", "gpt4.accuracy", 0.7711, 4),
         Figure("GPT-4: Cohen's kappa", "gpt4.cohen_kappa", 0.5795, 4),
