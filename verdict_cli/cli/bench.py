@@ -62,7 +62,9 @@ def bench(
     if markdown and as_json:
         raise UsageError("--markdown and --json print different things", hint="give one of them")
     if replay is not None and not replay.exists():
-        raise UsageError(f"there is no recording {replay}", hint="give a run, its calls, or the folder of recorded sets")
+        raise UsageError(
+            f"there is no recording {replay}", hint="give a run, its calls, or the folder of recorded sets"
+        )
     if replay is not None and replay.is_dir() and not (replay / "calls.parquet").exists():
         if model or limit or data or settings or budget is not None:
             raise UsageError(
