@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from verdict_cli.benchmarks.card import Card
 from verdict_cli.spec.evaluate import Published
-from verdict_cli.spec.json_schema import pipeline_schema, schema_of, violations
+from verdict_cli.spec.json_schema import file_schema, pipeline_schema, violations
 from verdict_cli.spec.pipeline import PipelineFile
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
@@ -35,20 +35,20 @@ def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_published_schema_is_the_programs_own(name):
-    fresh = orjson.dumps(schema_of(KINDS[name]), option=orjson.OPT_INDENT_2) + b"\n"
+    fresh = orjson.dumps(file_schema(KINDS[name]), option=orjson.OPT_INDENT_2) + b"\n"
     assert (SCHEMAS / f"{name}.schema.json").read_bytes() == fresh, "run `make schema`"
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_schema_is_a_valid_draft_2020_12(name):
-    schema = schema_of(KINDS[name])
+    schema = file_schema(KINDS[name])
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(schema)
 
 
 @pytest.mark.parametrize(("name", "least"), [("pipeline", 200), ("card", 20), ("published", 8)])
 def test_every_property_has_a_description(name, least):
-    found = properties(schema_of(KINDS[name]))
+    found = properties(file_schema(KINDS[name]))
     assert len(found) > least
     assert [path for path, schema in found if not schema.get("description", "").strip()] == []
 

@@ -38,14 +38,14 @@ def schema(
 
 
 def _schema(of: Of) -> dict[str, Any]:
-    from verdict_cli.spec.json_schema import DIALECT, pipeline_schema, schema_of
+    from verdict_cli.spec.json_schema import file_schema, pipeline_schema
 
     if of is Of.CARD:
         from verdict_cli.benchmarks.card import Card
 
-        return {"$schema": DIALECT, **schema_of(Card)}
+        return file_schema(Card)
     if of is Of.PUBLISHED:
         from verdict_cli.spec.evaluate import Published
 
-        return {"$schema": DIALECT, **schema_of(Published)}
+        return file_schema(Published)
     return pipeline_schema()

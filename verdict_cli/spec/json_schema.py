@@ -73,8 +73,13 @@ class _Generator(GenerateJsonSchema):
 
 @cache
 def pipeline_schema() -> dict[str, Any]:
-    """The schema, Draft 2020-12, with a description on every property."""
-    return {"$schema": DIALECT, **schema_of(PipelineFile)}
+    """The schema of pipeline files."""
+    return file_schema(PipelineFile)
+
+
+def file_schema(kind: type[Keys]) -> dict[str, Any]:
+    """The schema of a kind of file, Draft 2020-12, with a description on every property."""
+    return {"$schema": DIALECT, **schema_of(kind)}
 
 
 def schema_of(kind: type[Keys]) -> dict[str, Any]:
