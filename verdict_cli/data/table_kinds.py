@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from verdict_cli.data.json_text import METADATA, encode
+from verdict_cli.errors import OutputError
 
 Kind = Literal["null", "bool", "int", "float", "str", "json"]
 
@@ -67,14 +68,45 @@ def field(name: str, kind: Kind) -> Any:
 
 
 def array(values: Sequence[Any], kind: Kind) -> Any:
-    """The values as an Arrow array of that kind."""
+    """The values as an Arrow array of that kind.
+
+    Made from buffers: `pyarrow.array` imports pandas, which takes longer than all else that a small run does.
+    """
+    import numpy as np
     import pyarrow as pa
 
-    if kind == "json":
-        values = [value if value is None or isinstance(value, Json) else encode(value) for value in values]
-    elif kind == "float":
-        values = [None if value is None else float(value) for value in values]
-    return pa.array(values, field("", kind).type, from_pandas=False)
+    count = len(values)
+    if kind == "null":
+        return pa.nulls(count)
+    there = np.fromiter((value is not None for value in values), np.bool_, count)
+    known = None if there.all() else pa.py_buffer(_bits(there))
+    if kind == "bool":
+        data = [pa.py_buffer(_bits(np.fromiter(map(bool, values), np.bool_, count)))]
+    elif kind in ("int", "float"):
+        numbers = (0 if value is None else value for value in values)
+        data = [pa.py_buffer(np.fromiter(numbers, np.int64 if kind == "int" else np.float64, count))]
+    else:
+        texts = [_text(value, kind) for value in values]
+        ends = np.zeros(count + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, texts), np.int64, count), out=ends[1:])
+        if ends[-1] >= 1 << 31:
+            raise OutputError(
+                "a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset"
+            )
+        data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(field("", kind).type, count, [known, *data])
+
+
+def _bits(truths: Any) -> Any:
+    import numpy as np
+
+    return np.packbits(truths, bitorder="little")
+
+
+def _text(value: Any, kind: Kind) -> bytes:
+    if value is None:
+        return b""
+    return (encode(value) if kind == "json" and not isinstance(value, Json) else value).encode()
 
 
 def _within(values: Sequence[Any], low: int, high: int) -> bool:

@@ -15,6 +15,8 @@ from verdict_cli.data.table_kinds import Json, Kind, all_exact, array, field, ki
 from verdict_cli.errors import OutputError
 
 _GROUP_BYTES = 32 << 20
+_PIECE = 500
+"""Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
 _SCALAR = frozenset({int, float, bool, type(None)})
 
 
@@ -25,8 +27,8 @@ class ParquetTable:
     are there in any case and at least that wide. A column takes the narrowest kind that holds all of its
     values exactly: bool, int (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata
     then says ``verdict: json``; `read_table` decodes it). Where a later row group does not fit, what was
-    written is written again as a stream. At most ``row_group`` rows, or about 32 MB of text, are held, and as many
-    again are being written by a thread.
+    written is written again as a stream. A thread makes arrays of the rows as they come, and a row group of
+    ``row_group`` rows, or of about 32 MB of text.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
@@ -39,6 +41,9 @@ class ParquetTable:
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
         self._writer: Any = None
+        self._written: dict[str, Kind] = {}
+        self._pieces: list[tuple[int, dict[str, Kind], list[Any]]] = []
+        self._held_bytes = 0
         self._thread = ThreadPoolExecutor(1, "table")
         self._flushing: Future[None] | None = None
         with self._disk():
@@ -62,19 +67,21 @@ class ParquetTable:
                 held[name] = text = Json(encode(value))
                 self._pending_bytes += len(text)
         self._pending.append(held or dict(row))
-        if len(self._pending) >= self._row_group or self._pending_bytes >= _GROUP_BYTES:
+        if len(self._pending) >= min(_PIECE, self._row_group) or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
+
+    def end(self) -> None:
+        """Lets the thread write the last rows; `close` waits for it."""
+        self._hand_over(last=True)
 
     def close(self) -> None:
         """Writes what is held, and gives the table its name."""
         try:
-            self._hand_over()
+            self.end()
             self._thread.shutdown()
             if self._flushing is not None:
                 self._flushing.result()
             with self._disk():
-                if self._writer is None:
-                    self._open()
                 self._writer.close()
                 with self._part.open("rb+") as file:
                     os.fsync(file.fileno())
@@ -117,24 +124,50 @@ class ParquetTable:
         import pyarrow.parquet as pq
 
         self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd")
+        self._written = dict(self._kinds)
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, *, last: bool = False) -> None:
         """Gives the held rows to the writing thread, once it is done with those before."""
         if self._flushing is not None:
             self._flushing.result()
-        rows, self._pending, self._pending_bytes = self._pending, [], 0
-        if rows:
-            self._flushing = self._thread.submit(self._flush, rows)
+        rows, self._pending = self._pending, []
+        size, self._pending_bytes = self._pending_bytes, 0
+        self._flushing = self._thread.submit(self._flush, rows, size, last=last)
 
-    def _flush(self, rows: list[dict[str, Any]]) -> None:
-        before = dict(self._kinds)
-        columns = self._columns(rows)
+    def _flush(self, rows: list[dict[str, Any]], size: int, *, last: bool) -> None:
+        if rows:
+            columns = self._columns(rows)
+            arrays = [array(columns[name], kind) for name, kind in self._kinds.items()]
+            self._pieces.append((len(rows), dict(self._kinds), arrays))
+            self._held_bytes += size
+        held = sum(count for count, _, _ in self._pieces)
+        if not last and held < self._row_group and self._held_bytes < _GROUP_BYTES:
+            return
         with self._disk():
             if self._writer is None:
                 self._open()
-            elif self._kinds != before:
+            elif self._kinds != self._written:
                 self._write_again()
-            self._write_group([array(columns[name], kind) for name, kind in self._kinds.items()])
+            if held:
+                self._write_pieces()
+
+    def _write_pieces(self) -> None:
+        """One row group of all that is held, under the kinds that are known by now."""
+        import pyarrow as pa
+
+        pieces, self._pieces, self._held_bytes = self._pieces, [], 0
+        columns = []
+        for place, (name, kind) in enumerate(self._kinds.items()):
+            chunks = []
+            for count, kinds, arrays in pieces:
+                if name not in kinds:
+                    chunks.append(pa.nulls(count, field(name, kind).type))
+                elif kinds[name] == kind:
+                    chunks.append(arrays[place])
+                else:
+                    chunks.append(array(arrays[place].to_pylist(), kind))
+            columns.append(pa.chunked_array(chunks))
+        self._write_group(columns)
 
     def _columns(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
@@ -189,8 +222,5 @@ class ParquetTable:
 
 
 def _load() -> None:
-    """Imports pyarrow, and what it imports with its first array, while nothing has to be written yet."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    pa.array([None])
+    """Imports pyarrow while nothing has to be written yet."""
+    import pyarrow.parquet  # noqa: F401
