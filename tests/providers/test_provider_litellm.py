@@ -178,8 +178,28 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
     assert _best("nobody/knows-this") == "words"
 
 
-@pytest.mark.parametrize("provider", [NativeProvider, LitellmProvider])
-def test_both_paths_leave_a_way_that_is_refused_for_the_next(request_for: Make, provider: Any) -> None:
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (400, "no response_format here"),
+        (
+            500,
+            "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [
+        (NativeProvider, "openai/gpt-4o-mini"),
+        (LitellmProvider, "openai/gpt-4o-mini"),
+        (LitellmProvider, "mistral/mistral-small-latest"),
+    ],
+)
+def test_both_paths_leave_a_way_that_is_refused_for_the_next(
+    request_for: Make, provider: Any, status: int, says: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-loopback-key")
     from aiohttp import web
     from aiohttp.test_utils import RawTestServer
 
@@ -189,7 +209,7 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(request_for: Make, 
         body = await request.json()
         ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "words")
         if ways[-1] == "schema":
-            return web.json_response({"error": {"message": "no response_format here"}}, status=400)
+            return web.json_response({"error": {"message": says}}, status=status)
         call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": '{"score": 4}'}}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
@@ -198,7 +218,7 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(request_for: Make, 
     async def run() -> list[str]:
         made = provider()
         async with RawTestServer(handle) as server:
-            model = Model(name="openai/gpt-4o-mini", api_base=str(server.make_url("/v1")))
+            model = Model(name=name, api_base=str(server.make_url("/v1")))
             request = request_for(model, json_schema=SCHEMA)
             try:
                 return [(await made.ask(request)).text for _ in range(2)]

@@ -61,7 +61,11 @@ def follow(path: Path, values: Mapping[str, Any]) -> Any:
     """The value at the path: mapping keys and list items only. RowError says which part is not there."""
     here: Any = values
     for depth, part in enumerate(path):
-        reachable = isinstance(here, Mapping) or (isinstance(here, list | tuple) and isinstance(part, int))
+        reachable = (
+            type(here) is dict  # nearly always, and much quicker found than that it is a mapping
+            or isinstance(here, Mapping)
+            or (isinstance(here, list | tuple) and isinstance(part, int))
+        )
         try:
             if not reachable:
                 raise KeyError(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -32,8 +32,12 @@ _INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies
 
 def arguments(request: Request, way: Way = "schema") -> dict[str, Any]:
     """Everything that is asked for beside the model's name, in the API's words; JSON in the given way."""
+    return _settings(request, way) | {"messages": _messages(request, way)}
+
+
+def _settings(request: Request, way: Way) -> dict[str, Any]:
+    """All arguments but the messages: the same for all requests of a unit."""
     asked: dict[str, Any] = request.model.sampling()
-    said = list(request.messages)
     schema = request.json_schema
     if schema is not None:
         if way == "schema":
@@ -43,19 +47,62 @@ def arguments(request: Request, way: Way = "schema") -> dict[str, Any]:
             function = {"name": TOOL, "description": "Gives the reply.", "parameters": schema}
             asked["tools"] = [{"type": "function", "function": function}]
             asked["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
-        else:
-            told = f"{said[-1].content}{_INSTRUCTION}{orjson.dumps(schema).decode()}"
-            said[-1] = replace(said[-1], content=told)
-    asked["messages"] = [{"role": one.role, "content": content(one)} for one in said]
     if request.top_logprobs:
         asked["logprobs"] = True
         asked["top_logprobs"] = request.top_logprobs
     return asked
 
 
-def body(request: Request, name: str, way: Way = "schema") -> tuple[bytes, str]:
-    """The request's body for a server that knows the model by this name, and the parameters in it as JSON."""
-    asked = arguments(request, way)
+def _messages(request: Request, way: Way) -> list[dict[str, Any]]:
+    said = [{"role": one.role, "content": content(one)} for one in request.messages]
+    if way == "words" and request.json_schema is not None:
+        last = request.messages[-1]
+        told = f"{last.content}{_INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
+        said[-1] = {"role": last.role, "content": content(replace(last, content=told))}
+    return said
+
+
+class Bodies:
+    """The bodies of requests. What the requests of one unit have in common is written out once."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[tuple[int, int, int, bool, Way, str], _Fixed] = {}
+
+    def of(self, request: Request, name: str, way: Way = "schema") -> tuple[bytes, str]:
+        """The request's body for a server that knows the model by this name, and the parameters in it as JSON.
+
+        TypeError for a request that cannot be written as JSON.
+        """
+        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, way, name)
+        fixed = self._fixed.get(key)
+        if fixed is None:
+            if len(self._fixed) >= _MOST_KEPT:
+                self._fixed.clear()
+            fixed = self._fixed[key] = _fixed(request, name, way)
+        if fixed.whole:
+            return fixed.body, fixed.sent
+        messages = orjson.dumps(_messages(request, way))
+        return b'%b,"messages":%b}' % (fixed.body[:-1], messages), fixed.sent
+
+
+_MOST_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """A body without its messages (or ``whole``: `extra_body` gives them), and the parameters in it as JSON.
+
+    ``owners`` are kept so that no other object is given their place in memory.
+    """
+
+    body: bytes
+    sent: str
+    whole: bool
+    owners: tuple[Any, ...]
+
+
+def _fixed(request: Request, name: str, way: Way) -> _Fixed:
+    asked = _settings(request, way)
     asked["model"] = name
     asked.pop("extra_headers", None)
     asked |= asked.pop("extra_body", None) or {}
@@ -63,7 +110,8 @@ def body(request: Request, name: str, way: Way = "schema") -> tuple[bytes, str]:
         asked["max_completion_tokens"] = asked.pop("max_tokens")
     if request.stream:
         asked |= STREAMED
-    return orjson.dumps(asked), parameters(asked)
+    owners = (request.model, request.json_schema)
+    return _Fixed(orjson.dumps(asked), parameters(asked), "messages" in asked, owners)
 
 
 _IN_OTHER_COLUMNS = frozenset({"messages", "model", "api_base", "api_key"})

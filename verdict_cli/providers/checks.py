@@ -14,7 +14,16 @@ from verdict_cli.providers.prices import prices_of
 from verdict_cli.providers.refusals import refusal
 from verdict_cli.providers.replay import PREFIX
 
-_OURS = ("api_key", "messages", "model", "stream")
+_OURS = {
+    "api_key": "name an environment variable with api_key_env",
+    "max_retries": "set the model's own `retries`",
+    "messages": "remove it",
+    "model": "remove it",
+    "num_retries": "set the model's own `retries`",
+    "stream": "remove it",
+    "timeout": "set the model's own `timeout`",
+}
+"""Arguments that the program gives itself, and what to do instead of giving them in `params`."""
 
 
 def is_local(model_name: str) -> bool:
@@ -36,9 +45,8 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
     if model.name.startswith(PREFIX):
         path = Path(model.name.removeprefix(PREFIX))
         return None if path.exists() else f"model {model.name}: there is no recording at {path}"
-    for key in _OURS:
+    for key, cure in _OURS.items():
         if key in model.params:
-            cure = "name an environment variable with api_key_env" if key == "api_key" else "remove it"
             return f"model {model.name}: {key} cannot stand in params; {cure}"
     if model.api_key_env and not os.environ.get(model.api_key_env):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"

@@ -15,7 +15,7 @@ from yarl import URL
 from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.models import Model
 from verdict_cli.providers.allowance import allowance_of
-from verdict_cli.providers.chat import body, read
+from verdict_cli.providers.chat import Bodies, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
 from verdict_cli.providers.events import Pieces
 from verdict_cli.providers.provider import Heard
@@ -54,6 +54,8 @@ class NativeProvider:
         self._session: aiohttp.ClientSession | None = None
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
         self._ways = Ways()
+        self._bodies = Bodies()
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
@@ -67,7 +69,7 @@ class NativeProvider:
     async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
         model = request.model
         try:
-            payload, sent = body(request, target.endpoint.name, way)
+            payload, sent = self._bodies.of(request, target.endpoint.name, way)
         except TypeError as problem:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
         answer = await self._send(target, payload, request)
@@ -104,7 +106,7 @@ class NativeProvider:
                 if extra
                 else target.headers,
                 proxy=target.proxy,
-                timeout=aiohttp.ClientTimeout(total=model.timeout),
+                timeout=self._timeout(model.timeout),
                 allow_redirects=False,
             ) as response:
                 content = await _read(response, model.name, self._listener(request, response.status))
@@ -138,6 +140,12 @@ class NativeProvider:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+    def _timeout(self, total_s: float) -> aiohttp.ClientTimeout:
+        found = self._timeouts.get(total_s)
+        if found is None:
+            found = self._timeouts[total_s] = aiohttp.ClientTimeout(total=total_s)
+        return found
 
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env)

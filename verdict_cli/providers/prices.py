@@ -30,7 +30,7 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     prices = prices_of(model.name)
     if prices is None:
         return None
-    tier = _tier(prices, usage.prompt_tokens)
+    tier = _tier(_limits(model.name), usage.prompt_tokens)
     read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
     if read is None or write is None:
         return None
@@ -60,8 +60,13 @@ def _text() -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _tier(prices: Mapping[str, Any], prompt_tokens: int) -> str:
+@lru_cache(maxsize=256)
+def _limits(name: str) -> tuple[int, ...]:
+    """The lengths, in thousands of tokens, above which the model's prompts have another price."""
+    return tuple(int(found[1]) for key in prices_of(name) or () if (found := _TIER.fullmatch(key)))
+
+
+def _tier(limits: tuple[int, ...], prompt_tokens: int) -> str:
     """The ending of the price keys for a prompt this long, such as ``_above_272k_tokens``."""
-    limits = [int(found[1]) for key in prices if (found := _TIER.fullmatch(key))]
     passed = [limit for limit in limits if prompt_tokens > 1000 * limit]
     return f"_above_{max(passed)}k_tokens" if passed else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 LIMIT = 1000
@@ -12,11 +13,17 @@ LIMIT = 1000
 
 def span(ends: Sequence[Any]) -> tuple[Any, ...]:
     """The values of a range without `trouble`. Decimals are counted as they are written: 0.1, 0.2, 0.3."""
+    return _values(tuple(ends), tuple(map(type, ends)))
+
+
+@lru_cache(maxsize=256)
+def _values(ends: tuple[Any, ...], kinds: tuple[type, ...]) -> tuple[Any, ...]:
+    """The kinds tell 1 from 1.0, which are equal as keys."""
     first, last, *rest = ends
     if isinstance(first, str):
         step = int(rest[0]) if rest else 1
         return tuple(chr(code) for code in range(ord(first), ord(last) + 1, step))
-    kind = int if all(isinstance(part, int) for part in ends) else float
+    kind = int if all(issubclass(part, int) for part in kinds) else float
     low, width = _exact(first), _exact(rest[0]) if rest else Fraction(1)
     return tuple(kind(low + width * place) for place in range(_count(first, last, width)))
 
