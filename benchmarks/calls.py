@@ -3,11 +3,12 @@
     python benchmarks/calls.py [REPETITIONS]
 
 The endpoint is the loopback server of the shared folder (VERDICT_SHARED, else `../shared`), 200 ms a reply. The cache is
-off. Prints a Markdown table of medians.
+off. Python's modules are compiled beforehand, as those of an installed package are. Prints Markdown tables of medians.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import statistics
@@ -44,6 +45,11 @@ CASES = (
     ("one judge", ONE, 1, 3_000, 512),
     ("CoT → 2 judges → pool", FOUR, 3, 1_000, 128),
 )
+COSTS = (
+    ("native", ONE, "aiohttp", 3_000, 12_000, 256),
+    ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 50, 550, 64),
+)
+"""Label, pipeline, the client of floor.py, two numbers of rows whose difference counts, calls at once."""
 
 
 def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
@@ -65,26 +71,61 @@ def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
     return process, f"http://127.0.0.1:{port}/v1"
 
 
+def floor(url: str, client: str, concurrency: int, calls: int) -> float:
+    """Seconds of CPU a call of a bare client that does the same requests and parses the same replies."""
+    command = [sys.executable, "floor.py", "--client", client, "--loop", "uvloop", "--base", url]
+    command += ["--concurrency", str(concurrency), "--calls", str(calls)]
+    done = subprocess.run(
+        command, cwd=SHARED / "bench", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
+    return float(json.loads(done.stdout)["cpu_ms_per_call"]) / 1000
+
+
+def walls(folder: Path, repetitions: int) -> None:
+    """Prints how near the whole process comes to the bound."""
+    print("| pipeline | rows | at once | bound s | whole process s | times the bound | peak MB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for label, text, calls, rows, concurrency in CASES:
+        config = folder / "pipeline.yaml"
+        config.write_text(text, encoding="utf-8")
+        more = ("--no-cache", "--concurrency", str(concurrency))
+        runs = [measure(folder, config, make(folder, rows), *more) for _ in range(repetitions)]
+        seconds = statistics.median(run.seconds for run in runs)
+        peak = statistics.median(run.peak_mb for run in runs)
+        bound = rows * calls * LATENCY_S / concurrency
+        print(
+            f"| {label} | {rows:,} | {concurrency} | {bound:.2f} | {seconds:.2f} | {seconds / bound:.2f} | {peak:.0f} |"
+        )
+
+
+def cpu(folder: Path, repetitions: int, url: str) -> None:
+    """Prints what one more call costs, and what it costs a bare client; the two run in turn."""
+    print("\n| path | CPU ms a call | bare client's | times |\n| --- | ---: | ---: | ---: |")
+    for label, text, client, few, many, concurrency in COSTS:
+        config = folder / "pipeline.yaml"
+        config.write_text(text, encoding="utf-8")
+        more = ("--no-cache", "--concurrency", str(concurrency))
+        found = []
+        for _ in range(repetitions):
+            short, long = (measure(folder, config, make(folder, rows), *more).cpu_s for rows in (few, many))
+            found.append(((long - short) / (many - few), floor(url, client, concurrency, many - few)))
+        ours, bare = (statistics.median(values) for values in zip(*found, strict=True))
+        print(f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |")
+
+
 def main(repetitions: int) -> None:
-    """Prints the table."""
+    """Prints the tables."""
     server, url = serve()
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
-        print("| pipeline | rows | at once | bound s | whole process s | times the bound | peak MB |")
-        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for label, text, calls, rows, concurrency in CASES:
-                config = folder / "pipeline.yaml"
-                config.write_text(text, encoding="utf-8")
-                more = ("--no-cache", "--concurrency", str(concurrency))
-                runs = [measure(folder, config, make(folder, rows), *more) for _ in range(repetitions)]
-                seconds = statistics.median(each.seconds for each in runs)
-                peak = statistics.median(each.peak_mb for each in runs)
-                bound = rows * calls * LATENCY_S / concurrency
-                print(
-                    f"| {label} | {rows:,} | {concurrency} | {bound:.2f} | {seconds:.2f} | {seconds / bound:.2f} | {peak:.0f} |"
-                )
+            os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
+            (folder / "pipeline.yaml").write_text(ONE, encoding="utf-8")
+            measure(folder, folder / "pipeline.yaml", make(folder, 10), "--no-cache")
+            walls(folder, repetitions)
+            cpu(folder, repetitions, url)
     finally:
         server.terminate()
         server.wait()

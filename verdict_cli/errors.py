@@ -171,9 +171,13 @@ class Retryable(ProviderError):
 
 
 class Rejected(ProviderError):
-    """This request cannot succeed: ``rejected``, ``context-too-long``, ``content-filter``, ``not-recorded``."""
+    """This request cannot succeed: ``rejected``, ``context-too-long``, ``content-filter``, ``not-recorded``.
+
+    ``passing``: it may lie in the endpoint, which has not answered yet; a run that goes on asks again.
+    """
 
     kind = "rejected"
+    passing = False
 
 
 class BudgetError(VerdictError):

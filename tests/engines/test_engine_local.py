@@ -29,6 +29,7 @@ from verdict_cli.journal import Journal
 from verdict_cli.values import Reply, Request, Usage
 
 LEXICAL = "model: baseline/lexical"
+RATES = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'%s}"
 TWO_STEPS = """
 - {unit: CoTUnit, name: think, prompt: 'Think of {source.text}'}
 - {unit: JudgeUnit, name: judge, prompt: 'Rate {previous.thinking}'}
@@ -398,7 +399,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
 
 
 def test_a_table_that_cannot_be_written_stops_the_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OutputError("results.parquet cannot be written: No space left on device")
 
     monkeypatch.setattr("verdict_cli.data.table_writer.ParquetTable._flush", full)
@@ -513,3 +514,51 @@ def test_a_directory_whose_facts_are_no_runs_is_refused(bench: Any, tmp_path: Pa
         (job.directory.path / "run.json").write_text(content)
         with pytest.raises(JournalError, match=r"run\.json"):
             job.directory.facts()
+
+
+async def rejected(_: Request) -> Reply:
+    raise Rejected("model m rejected the request (400): unknown parameter: top_k", status=400)
+
+
+def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_again(bench: Any) -> None:
+    bench.rule = rejected
+    job = bench.job(100, concurrency=4)
+    with pytest.raises(Refused, match="unknown parameter"):
+        bench.run(job)
+    assert len(bench.asked) <= 24
+    bench.rule = spoken
+    facts = bench.run(job)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("head", "steps"),
+    [
+        ("model: [{name: bad}, {name: good}]", RATES % ""),
+        ("model: {name: bad}", RATES % ", on_failure: skip"),
+    ],
+    ids=["fallback", "skip"],
+)
+def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -> None:
+    async def rule(request: Request) -> Reply:
+        return await (rejected if request.model.name == "bad" else spoken)(request)
+
+    bench.rule = rule
+    facts = bench.run(bench.job(60, steps, head=head))
+    assert (facts.status, facts.failed) == ("finished", 0)
+
+
+def test_the_call_that_showed_that_there_are_no_log_probabilities_is_counted_and_recorded(
+    bench: Any, read: Any
+) -> None:
+    async def without(_: Request) -> Reply:
+        return Reply("4", usage=Usage(10, 1), cost_usd=0.25)
+
+    bench.rule = without
+    job = bench.job(30, RATES % ", extract: token_probability")
+    with pytest.raises(Refused, match="log-probabilities"):
+        bench.run(job)
+    facts = job.directory.facts()
+    assert (facts.calls, facts.cost_usd, facts.prompt_tokens, facts.models) == (1, 0.25, 10, {"m": 1})
+    assert read(job.directory.calls, "reply") == ["4"]
+    assert read(job.directory.calls, "failure") == ["no-logprobs"]

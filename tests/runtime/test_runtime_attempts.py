@@ -172,3 +172,35 @@ def test_the_scales_sentence_follows_the_last_user_message(plan_of: Any, model: 
     contents: list[str] = [message.content for message in fake.requests[0].messages]
     assert contents[:2] == ["first", "between"]
     assert contents[2].startswith("last\n\n")
+
+
+@pytest.mark.parametrize(
+    ("temperature", "texts", "asked"),
+    [
+        (0, ["no", "no", "no"], 2),
+        (0, ["no", "neither", "neither"], 3),
+        (0.5, ["no", "no", "no"], 4),
+        (None, ["no", "no", "no"], 4),
+    ],
+)
+def test_at_temperature_0_the_same_unreadable_text_twice_is_not_asked_for_again(
+    temperature: float | None, texts: list[str], asked: int, plan_of: Any, model: Any
+) -> None:
+    given = "" if temperature is None else f", temperature: {temperature}"
+    plan = plan_of(
+        "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", f"model: {{name: m, retries: 3{given}}}"
+    )
+    fake = model(*texts, "no")
+    assert fake.run(plan, {"text": "x"}).failure.kind == "unreadable"
+    assert len(fake.requests) == asked
+
+
+def test_a_reply_that_was_cut_off_the_same_way_twice_still_gets_more_room(plan_of: Any, model: Any) -> None:
+    cut = Reply('{"sc', finish_reason="length")
+    plan = plan_of(
+        "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}",
+        "model: {name: m, retries: 3, temperature: 0, max_tokens: 4}",
+    )
+    fake = model(cut, cut, Reply('{"score": 3}'))
+    assert fake.run(plan, {"text": "x"}).failure is None
+    assert [request.model.max_tokens for request in fake.requests] == [4, 8, 16]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
 
 import pytest
 
-from verdict_cli.values import Reply, Request
+from verdict_cli.errors import Refused, Rejected
+from verdict_cli.runtime import Context, run_row
+from verdict_cli.values import Reply, Request, Result, Row
 
 PAIR = "- {unit: PairwiseJudgeUnit, options: [source.a, source.b], positions: both%s}"
 ROW = {"a": "apple", "b": "pear"}
@@ -104,3 +107,30 @@ def test_a_ranking_that_is_no_permutation_is_asked_again(plan_of: Any, model: An
 def test_a_tie_that_was_not_offered_is_off_scale(plan_of: Any, model: Any) -> None:
     fake = model(rule=lambda _: Reply('{"choice": "tie"}'))
     assert fake.run(plan_of(PAIR % ""), ROW).failure.kind == "off-scale"
+
+
+def test_both_positions_are_asked_at_once_and_recorded_in_order(plan_of: Any, model: Any) -> None:
+    fake = model(rule=prefers("pear"))
+    both = asyncio.Barrier(2)
+
+    async def meet(request: Request) -> Reply:
+        reply = await fake.ask(request)
+        async with asyncio.timeout(5):
+            await both.wait()
+        if request.call == 0:
+            await asyncio.sleep(0.01)
+        return reply
+
+    async def go() -> Result:
+        return await run_row(plan_of(PAIR % ""), Row(0, 0, ROW), Context(meet))
+
+    result = asyncio.run(go())
+    assert [call.request.call for call in result.calls] == [0, 1]
+    assert result.outputs == ({"choice": "B", "consistent": True},)
+
+
+def test_a_position_that_stops_the_run_is_not_hidden_by_one_that_fails(plan_of: Any, model: Any) -> None:
+    fake = model(rule=lambda request: Refused("no key") if request.call else Rejected("too long"))
+    with pytest.raises(Refused, match="no key"):
+        fake.run(plan_of(PAIR % ""), ROW)
+    assert len(fake.requests) == 2

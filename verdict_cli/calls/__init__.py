@@ -2,6 +2,7 @@
 
 from verdict_cli.calls.backoff import delay_s
 from verdict_cli.calls.cache import cached
+from verdict_cli.calls.capped import capped
 from verdict_cli.calls.journalled import UnrecordedError, journalled, recorded
 from verdict_cli.calls.limit import Flow, Gates, limited
 from verdict_cli.calls.logprobs import proven
@@ -15,6 +16,7 @@ __all__ = [
     "Store",
     "UnrecordedError",
     "cached",
+    "capped",
     "delay_s",
     "journalled",
     "limited",

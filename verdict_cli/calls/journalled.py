@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
-from verdict_cli.errors import ProviderError, Refused, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.journal import Entry
 from verdict_cli.providers import failure_again, is_local
 from verdict_cli.values import Ask, Call, Reply, Request
@@ -26,13 +27,15 @@ class UnrecordedError(VerdictError):
     kind = "unrecorded"
 
 
-def journalled(ask: Ask, journal: Keeper, *, as_recorded: bool = False) -> Ask:
+def journalled(
+    ask: Ask, journal: Keeper, *, as_recorded: bool = False, appended: Callable[[], None] = lambda: None
+) -> Ask:
     """``ask``, with each outcome appended before it is returned or raised (the journal's ``settle`` writes it out).
 
     A call that the journal has is not made again: its reply comes back as ``recalled``, its failure is raised anew.
     Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass, so
     that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
-    run is resumed. ``as_recorded``: a failure that passes is raised anew like any other.
+    run is resumed. ``as_recorded``: a failure that passes is raised anew like any other. ``appended`` is called after each append.
     """
 
     def _is_last(request: Request) -> bool:
@@ -59,9 +62,12 @@ def journalled(ask: Ask, journal: Keeper, *, as_recorded: bool = False) -> Ask:
             raise
         except (ProviderError, ReplyError) as problem:
             failed = Call(request, problem.reply, problem.failure, problem.message, perf_counter() - start)
-            journal.append(Entry.of(failed, retryable=isinstance(problem, Retryable)))
+            passing = isinstance(problem, Retryable) or (isinstance(problem, Rejected) and problem.passing)
+            journal.append(Entry.of(failed, retryable=passing))
+            appended()
             raise
         journal.append(Entry.of(Call(request, reply, latency_s=reply.latency_s)))
+        appended()
         return reply
 
     return ask_once

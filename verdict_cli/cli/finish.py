@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,16 @@ FILES = (
     "spec.yaml",
 )
 FORMATS = ("parquet", "csv", "jsonl")
+
+
+def prepare(plan: Plan) -> None:
+    """Imports what `reported` and `show` need, which takes as long as a second."""
+    import_module("pyarrow.parquet")
+    import_module("verdict_cli.evaluate")
+    import_module("verdict_cli.report")
+    import_module("rich.console")
+    if plan.evaluations:
+        import_module("scipy.stats")
 
 
 def reported(

@@ -6,6 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,7 +165,7 @@ def judged_dataset(
         )
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
-    from verdict_cli.cli.finish import reported
+    from verdict_cli.cli.finish import prepare, reported
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace import traced
@@ -233,6 +234,7 @@ def judged_dataset(
                 retry_failed=retry_failed,
                 update=update,
                 spans=spans,
+                meanwhile=partial(prepare, plan),
             )
             done = _carried_out(job, stop, quiet=quiet)
         return reported(plan, place, done, formats, inconclusive=inconclusive)

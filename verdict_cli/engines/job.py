@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from verdict_cli.calls import Spans, Store
@@ -30,6 +31,8 @@ class Job:
     retry_failed: bool = False
     update: bool = False
     spans: Spans = field(default_factory=Spans)
+    meanwhile: Callable[[], None] = lambda: None
+    """Done in a thread while the first calls are in flight: preparations for what follows the run."""
 
 
 @dataclass

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
+from time import monotonic
 from typing import Any, TypeVar
 
-from verdict_cli.calls import Gates, journalled
+from verdict_cli.calls import Gates, capped, journalled
 from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
@@ -18,12 +19,19 @@ from verdict_cli.engines.part import Part, PartDone
 from verdict_cli.engines.tally import Progress, Tally
 from verdict_cli.errors import VerdictError
 from verdict_cli.journal import Journal, told_apart
+from verdict_cli.plan import Asked, Plan
 from verdict_cli.providers import Providers
 from verdict_cli.runtime import Context, run_pinned, run_row
-from verdict_cli.values import Ask, Output, Reply, Request, Result, Row, RunFacts
+from verdict_cli.values import Ask, Call, Output, Request, Result, Row, RunFacts
 
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop."""
+GATHER_S = 0.02
+"""How long what is done is gathered before it is brought to the disk together. The operating system has it before."""
+BREATH_S = 0.005
+"""How long rows whose calls never wait (built-in models) may keep the event loop."""
+STARTING_S = 0.0004
+"""What starting one call takes, about: the preparations for what follows wait for the first of them."""
 TICK_S = 0.25
 """Seconds between two looks at the progress."""
 
@@ -89,6 +97,18 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+def _sparing(plan: Plan) -> Callable[[Request], bool]:
+    """Whether a request's rejection loses no row: another model is asked next, or the unit may fail."""
+    lasting = {
+        (node.id, models[-1].name)
+        for node in plan.nodes
+        if isinstance(node.work, Asked) and not node.skips
+        for models in (*node.stages, node.work.follow_up)
+        if models
+    }
+    return lambda request: (request.node, request.model.name) not in lasting
+
+
 class _Run:
     """A part of the rows through the plan."""
 
@@ -110,6 +130,7 @@ class _Run:
         self.waiting_rows: dict[int, Result] = {}
         self.next_row = 0
         self.trouble: VerdictError | None = None
+        self.breathed = 0.0
         self.pinned: dict[int, Output | None] = {}
 
     async def go(self) -> None:
@@ -125,6 +146,8 @@ class _Run:
                 self.calls = stack.enter_context(ParquetTable(self.part.folder.calls, CALL_COLUMNS))
                 await self._work(self._ring())
                 self._write_rest()
+                for table in (self.results, self.calls):
+                    table.end()
             self.conclude()
         finally:
             self.stop.release()
@@ -149,26 +172,18 @@ class _Run:
             return ask
         if self.job.retry_failed:
             self.failed = Failed(self.job.plan, ask, self.journal)
-        ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed)
-        return self._kept(remembered(ask, self.access.spending))
-
-    def _kept(self, ask: Ask) -> Ask:
-        """``ask``, whose outcome goes to the disk at once: whatever ends the process, it is not paid for twice."""
-
-        async def ask_and_keep(request: Request) -> Reply:
-            try:
-                return await ask(request)
-            finally:
-                self.news.set()
-
-        return ask_and_keep
+        resumed = len(self.journal) > 0
+        ask = capped(ask, _sparing(self.job.plan))
+        ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed, appended=self.news.set)
+        return remembered(ask, self.access.spending) if resumed else ask
 
     async def _work(self, ask: Ask) -> None:
         seed, unit = self.job.start.seed, self.job.spans.unit
-        context = Context(ask, seed=seed, forget=self.forget, again=self._again, unit=unit)
+        context = Context(ask, seed=seed, forget=self.forget, again=self._again, unit=unit, paid=self._paid)
         ticker = asyncio.create_task(self._tick())
         settler = asyncio.create_task(self._settler())
         settler.add_done_callback(lambda _: self.halt.set())
+        meanwhile = asyncio.create_task(self._meanwhile())
         try:
             pinned = asyncio.create_task(self._pinned(context))
             if not await self._until_done({pinned}):
@@ -179,12 +194,18 @@ class _Run:
             }
             await self._until_done(workers)
         finally:
-            for task in (ticker, settler):
+            for task in (ticker, settler, meanwhile):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
             await self._settle()
             self.watch(self.tally.progress(self.access.gates))
+
+    async def _meanwhile(self) -> None:
+        """Lets the preparations begin when about as many calls are on their way as may be."""
+        places = min(self.job.concurrency, self.job.data.rows)
+        await asyncio.sleep(BREATH_S + STARTING_S * places)
+        await asyncio.to_thread(self.job.meanwhile)
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
         """Waits for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
@@ -225,13 +246,17 @@ class _Run:
             self._halt(error)
             return
         for call in calls:
-            self.tally.count(call)
-            self.calls.write(call_row(call))
+            self._paid(call)
+
+    def _paid(self, call: Call) -> None:
+        """Counts a call that belongs to no row's result."""
+        self.tally.count(call)
+        self.calls.write(call_row(call))
 
     async def _worker(self, context: Context) -> None:
         """Takes row after row until there is none, or the run is to stop."""
         try:
-            while not self.halt.is_set():
+            while not (self.halt.is_set() or self.stop.asked):
                 await self.window.acquire()
                 if self.halt.is_set():
                     return
@@ -245,15 +270,21 @@ class _Run:
                     ended(result.failure)
                 self.finished.append((place, result))
                 self.news.set()
-                await asyncio.sleep(0)
+                if monotonic() - self.breathed > BREATH_S:
+                    await asyncio.sleep(0)
+                    self.breathed = monotonic()
         except VerdictError as error:
             self._halt(error)
+        except Exception:
+            self.halt.set()
+            raise
 
     async def _settler(self) -> None:
         """Rows count as done once their calls are on disk; one write serves all calls that ended meanwhile."""
         try:
             while True:
                 await self.news.wait()
+                await asyncio.sleep(GATHER_S)
                 await self._settle()
         except VerdictError as error:
             self._halt(error)

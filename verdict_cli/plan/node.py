@@ -220,6 +220,20 @@ class Plan:
         """When the oldest calibration that the pipeline uses was fitted; "" where it uses none."""
         return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
+    @cached_property
+    def start(self) -> Mapping[int, int]:
+        """For each unit that every row runs, the number of parents it waits for once the pinned units are done."""
+        return self._start(pinned=False)
+
+    @cached_property
+    def pinned_start(self) -> Mapping[int, int]:
+        """The same for the pinned units."""
+        return self._start(pinned=True)
+
+    def _start(self, *, pinned: bool) -> Mapping[int, int]:
+        todo = {node.index for node in self.nodes if node.pinned == pinned}
+        return {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
+
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
         """Pairs of ids, sorted."""

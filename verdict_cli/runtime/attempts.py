@@ -35,7 +35,8 @@ async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[d
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
-    Refused, and RowError for a `validate` rule that cannot be computed. What fails, but for Refused, is asked in another
+    Refused, and RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the same
+    unreadable text twice, one after the other, is not asked a third time. What fails, but for Refused, is asked in another
     round of attempts where ``context.again`` says so; their numbers go on.
     """
     last: VerdictError | None = None
@@ -61,20 +62,22 @@ async def _round(
     for model in asking.models:
         corrections: tuple[Message, ...] = ()
         failures = 0
+        said = ""
         used = model
         for turn in range(1 + model.retries):
-            request = replace(
-                asking.request,
-                model=used,
-                attempt=attempt,
-                messages=asking.request.messages + corrections,
-            )
+            request = asking.request
+            if attempt or used is not request.model:
+                request = replace(
+                    request, model=used, attempt=attempt, messages=request.messages + corrections
+                )
             attempt += 1
             try:
                 reply = await context.ask(request)
                 response = _read(reply, request, asking)
             except Refused as error:
                 calls.append(_failed(request, error))
+                if error.reply is not None:
+                    context.paid(calls[-1])
                 raise
             except Rejected as error:
                 if error.failure == "not-recorded" and last is not None:
@@ -95,6 +98,9 @@ async def _round(
                 context.forget(request)
                 last = unread.error
                 used = _roomier(used, model, unread.error)
+                if unread.reply.text == said and used is request.model and _is_certain(model):
+                    break
+                said = unread.reply.text
                 corrections = _correction(unread, asking.reading)
             except ReplyError as error:
                 calls.append(_failed(request, error))
@@ -152,6 +158,11 @@ def _roomier(used: Model, model: Model, error: ReplyError) -> Model:
     if error.failure != "cut-off" or used.max_tokens is None or model.max_tokens is None:
         return used
     return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_ROOM * model.max_tokens)})
+
+
+def _is_certain(model: Model) -> bool:
+    """Whether the model draws nothing at random: what it said twice it says a third time."""
+    return model.sampling().get("temperature") == 0
 
 
 def _correction(unread: _UnreadError, reading: Reading) -> tuple[Message, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.expressions import follow
 from verdict_cli.models import Model
 from verdict_cli.plan import Asked, Escalation, Mapped, Node, Pooled
@@ -94,29 +95,60 @@ async def _answered(
     values["input"] = given
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id))
+    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
     follow_up = (
         models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     )
-    errand = _Errand(node, work, row, context, calls, stage * calls_of(node), models, follow_up)
-    responses = []
-    for place, arrangement in enumerate(arrangements):
+    first = stage * calls_of(node)
+
+    async def response(place: int, made: list[Call]) -> dict[str, Any]:
+        arrangement = arrangements[place]
         seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
 
-        def accept(response: dict[str, Any], arrangement: tuple[int, ...] = arrangement) -> None:
+        def accept(response: dict[str, Any]) -> None:
             alone = len(arrangements) == 1
             output = work.unit.settle([response], [arrangement], given) if alone else response
             broken = _broken_rule(node, values | {"response": response, "output": output})
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
-        responses.append(await errand.response(seen, place, accept))
+        errand = _Errand(node, work, row, context, made, first, models, follow_up)
+        return await errand.response(seen, place, accept)
+
+    responses = (
+        [await response(0, calls)] if len(arrangements) == 1 else await _each(response, arrangements, calls)
+    )
     output = work.unit.settle(responses, arrangements, given)
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
     return values, responses[0], _propagated(node, values, responses[0], output)
+
+
+async def _each(
+    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]],
+    arrangements: Sequence[object],
+    calls: list[Call],
+) -> list[dict[str, Any]]:
+    """The responses to all arrangements, asked for at once; `calls` gets their calls in order, whoever is answered first.
+
+    All are waited for, since they are paid for; then what stops the run is raised, else the first failure.
+    """
+    made: list[list[Call]] = [[] for _ in arrangements]
+    outcomes = await asyncio.gather(
+        *(response(place, own) for place, own in enumerate(made)), return_exceptions=True
+    )
+    calls += [call for own in made for call in own]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failures:
+        raise next((each for each in failures if not is_of_the_row(each)), failures[0])
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def is_of_the_row(error: BaseException) -> bool:
+    """Whether it is a row's own failure; any other stops the run."""
+    return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(error, Refused)
 
 
 @dataclass(frozen=True)

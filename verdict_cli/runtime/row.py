@@ -6,10 +6,10 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from verdict_cli.errors import PinnedError, ProviderError, Refused, ReplyError, RowError, VerdictError
+from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.plan import Asked, Early, Plan, Pooled
 from verdict_cli.runtime.context import Context
-from verdict_cli.runtime.node import ask, calls_of, compute, pooled_values
+from verdict_cli.runtime.node import ask, calls_of, compute, is_of_the_row, pooled_values
 from verdict_cli.runtime.stopping import at_first, settled
 from verdict_cli.units import ABSTAIN, ITSELF
 from verdict_cli.values import Call, Failure, Output, Result, Row, Stage, cost_of
@@ -55,10 +55,8 @@ class _Walk:
         self.previous: dict[str, Any] = {plan.nodes[index].id: output for index, output in known.items()}
         self.calls: list[list[Call]] = [[] for _ in plan.nodes]
         self.failures: dict[int, Failure] = {}
-        self.todo = {node.index for node in plan.nodes if node.pinned == pinned and node.index not in known}
-        self.waiting = {
-            index: sum(parent in self.todo for parent in plan.nodes[index].parents) for index in self.todo
-        }
+        self.waiting = dict(plan.pinned_start if pinned else plan.start)
+        self.todo = set(self.waiting)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
@@ -123,9 +121,9 @@ class _Walk:
                     node, self.row, self.previous, self.context, self.calls[index]
                 )
                 ended(output)
-        except Refused:
-            raise
         except (ReplyError, ProviderError, RowError) as error:
+            if not is_of_the_row(error):
+                raise
             self._failed(index, error.failure, str(error))
         else:
             self._settled(index, output)
