@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,29 @@ def test_recorded_labels_give_the_published_accuracy_and_kappa(shell: Any, root:
     assert refusal["accuracy"]["value"] == pytest.approx(347 / 450, abs=1e-12)
     assert refusal["accuracy"]["n"] == 450
     assert round(refusal["cohen_kappa"]["value"], 4) == 0.5795
+
+
+def test_a_run_without_labels_imports_neither_pandas_nor_scipy_nor_litellm(tmp_path: Path) -> None:
+    config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"
+    config.write_text(
+        "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
+    )
+    data.write_text('{"text": "a"}\n{"text": "b"}\n')
+    program = (
+        "import sys\nfrom verdict_cli.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
+        "print({'pandas', 'scipy', 'litellm'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "run",
+        str(config),
+        str(data),
+        "--out",
+        str(tmp_path / "out"),
+        "-q",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr.endswith("set()\n"), done.stderr

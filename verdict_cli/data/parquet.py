@@ -13,6 +13,7 @@ from typing import Any
 from verdict_cli.data.json_text import decode, is_json
 from verdict_cli.data.jsonl import Record
 from verdict_cli.data.opened import unreadable
+from verdict_cli.data.table_kinds import array
 from verdict_cli.errors import DataError, Problem
 
 _BATCH = 1000
@@ -56,7 +57,6 @@ def picked(
 ) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending places, a batch at a time; row groups without one are not read."""
     import numpy as np
-    import pyarrow as pa
 
     wanted = np.asarray(places, dtype=np.int64)
     with open_parquet(path) as file:
@@ -74,7 +74,7 @@ def picked(
             for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=list(columns)):
                 first, last = np.searchsorted(here, [done, done + batch.num_rows])
                 if last > first:
-                    chosen = batch.take(pa.array(here[first:last] - done))
+                    chosen = batch.take(array((here[first:last] - done).tolist(), "int"))
                     yield {name: plain[name](chosen.column(name).to_pylist()) for name in columns}
                 done += batch.num_rows
 

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.data.table_kinds import Kind
+from verdict_cli.data.table_kinds import array as arrow
+
 
 def floats(array: Any) -> npt.NDArray[np.float64]:
     """An array of numbers or booleans, NaN where there is none."""
@@ -17,9 +20,14 @@ def floats(array: Any) -> npt.NDArray[np.float64]:
         return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
-    return np.from_dlpack(pc.fill_null(array.cast(pa.float64(), safe=False), float("nan"))).astype(
-        np.float64, copy=False
-    )
+    return np.from_dlpack(
+        pc.fill_null(array.cast(pa.float64(), safe=False), scalar(float("nan"), "float"))
+    ).astype(np.float64, copy=False)
+
+
+def scalar(value: Any, kind: Kind) -> Any:
+    """The value as an Arrow scalar."""
+    return arrow([value], kind)[0]
 
 
 def integers(array: Any) -> npt.NDArray[np.int64]:
@@ -34,4 +42,4 @@ def truths(array: Any) -> npt.NDArray[np.bool_]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return np.from_dlpack(pc.fill_null(array, False).cast(pa.int8())).astype(bool)
+    return np.from_dlpack(pc.fill_null(array, scalar(False, "bool")).cast(pa.int8())).astype(bool)

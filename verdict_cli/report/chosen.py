@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from verdict_cli.data import read_arrow
-from verdict_cli.data.vectors import truths
+from verdict_cli.data.vectors import scalar, truths
 from verdict_cli.evaluate import Scored
 from verdict_cli.evaluate.column import Ints
 from verdict_cli.report.behind import Behind
@@ -56,7 +56,8 @@ def _bad(behind: Behind) -> npt.NDArray[np.bool_]:
     import pyarrow.compute as pc
 
     parts = [
-        truths(pc.not_equal(batch.column("status"), "ok")) for batch in read_arrow(behind.results, ["status"])
+        truths(pc.not_equal(batch.column("status"), scalar("ok", "str")))
+        for batch in read_arrow(behind.results, ["status"])
     ]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
