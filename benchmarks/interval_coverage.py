@@ -1,9 +1,14 @@
-"""How often the 95% intervals cover the truth, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS]`.
+"""How often the 95% intervals cover the truth, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS [FAMILY]]`.
 
 Prints, for each figure, the percentage of simulated samples whose interval holds the true value: 20, 100 and 1,000
 independent rows, then the same in 10, 25 and 100 clusters of unequal size. Every row is drawn from normal variables
-that its cluster shares by 0.3, so clustered rows are distributed as independent ones are, and the truth is the figure
-of two million of these. Uses two processes.
+that its cluster shares by 0.3, so clustered rows are distributed as independent ones are.
+
+A figure of labels takes few values in a small sample, and the coverage of any interval that is not randomised swings
+with the true value (Brown, Cai and DasGupta, 2001). So where data are labels or ratings every sample has a truth of its
+own, drawn evenly from a range, and the percentage is the mean coverage over it (Agresti and Coull, 1998); the truth is
+computed from the table of the population. Where data are continuous the truth is the figure of two million rows.
+Uses two processes.
 """
 
 from __future__ import annotations
@@ -17,13 +22,13 @@ from multiprocessing import Pool
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import betainc, betaincinv, ndtr, ndtri
+from scipy.stats import multivariate_normal
 
 from verdict_cli.evaluate.column import Floats, Ints
 from verdict_cli.evaluate.figures import Figure
-from verdict_cli.evaluate.intervals import Draw, figures
-from verdict_cli.evaluate.metrics import Statistic, labels, numbers, probability, ranks
-from verdict_cli.evaluate.paired import change
+from verdict_cli.evaluate.intervals import Draw, figures, paired
+from verdict_cli.evaluate.metrics import Statistic, labels, numbers, panel, probability, ranks
 from verdict_cli.evaluate.sample import Sample
 
 Columns = tuple[Floats, ...]
@@ -33,32 +38,79 @@ CLUSTERS = {20: (1, 3, 10), 100: (2, 6, 25), 1000: (5, 15, 100)}
 """Rows -> the least and the most rows of a cluster, and the number of clusters."""
 
 
+SHARES = np.array([0.5, 0.3, 0.2])
+"""How often each of three labels is the target."""
+EDGES = np.array([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf])
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(81)
+HUNDREDTHS = np.arange(1, 100) / 100
+
+Table = tuple[Columns, Floats]
+"""The distinct rows of a population, and how likely each is."""
+
+
+def between(share: float, low: float, high: float) -> float:
+    """The number at this share of the way."""
+    return low + share * (high - low)
+
+
 def judged(z: Floats, right: float) -> Columns:
     """Three labels, five, three and two of ten rows; a judge that is right by itself and guesses otherwise."""
     target = np.searchsorted([0.5, 0.8], ndtr(z[0]))
     return target, np.where(ndtr(z[1]) < right, target, np.minimum(ndtr(z[2]) * 3, 2).astype(int))
 
 
-def sorted_out(z: Floats) -> Columns:
-    """Two labels, the positive one on four of ten rows; a judge that is right on eight of ten."""
-    target = (ndtr(z[0]) < 0.4).astype(int)
-    return target, np.where(ndtr(z[1]) < 0.8, target, 1 - target)
+def judged_table(right: float) -> Table:
+    """The population of `judged`."""
+    weights = np.diag(SHARES * right) + SHARES[:, None] * (1 - right) / 3
+    return tuple(np.indices((3, 3)).reshape(2, -1)), weights.ravel()
 
 
-def scored(z: Floats) -> Columns:
+def sorted_out(z: Floats, positive: float, right: float) -> Columns:
+    """Two labels of which one is positive, and a judge of them."""
+    target = (ndtr(z[0]) < positive).astype(int)
+    return target, np.where(ndtr(z[1]) < right, target, 1 - target)
+
+
+def sorted_table(positive: float, right: float) -> Table:
+    """The population of `sorted_out`."""
+    weights = np.outer([1 - positive, positive], [1, 1]) * np.array([[right, 1 - right], [1 - right, right]])
+    return tuple(np.indices((2, 2)).reshape(2, -1)), weights.ravel()
+
+
+def scored(z: Floats, middle: float, noise: float) -> Columns:
     """Two ratings from 1 to 5 that share a normal quality."""
-    return tuple(np.clip(np.round(3 + z[0] + 0.7 * noise), 1, 5) for noise in (z[1], z[2]))
+    return tuple(np.clip(np.round(middle + z[0] + noise * own), 1, 5) for own in (z[1], z[2]))
 
 
-def believed(z: Floats) -> Columns:
-    """Probabilities that are too sure of themselves, in hundredths."""
+def scored_table(middle: float, noise: float) -> Table:
+    """The population of `scored`."""
+    likely = np.diff(ndtr((EDGES[:, None] - middle - NODES) / noise), axis=0)
+    weights = (likely * WEIGHTS / WEIGHTS.sum()) @ likely.T
+    return tuple(np.indices((5, 5)).reshape(2, -1) + 1.0), weights.ravel()
+
+
+def believed(z: Floats, slope: float) -> Columns:
+    """Probabilities in hundredths that are too sure of themselves, the more so the smaller the slope."""
     p = np.clip(np.round(betaincinv(0.8, 1.2, ndtr(z[0])), 2), 0.01, 0.99)
-    return p, (ndtr(z[1]) < 0.5 + 0.7 * (p - 0.5)).astype(float)
+    return p, (ndtr(z[1]) < 0.5 + slope * (p - 0.5)).astype(float)
 
 
-def rated(z: Floats) -> Columns:
+def believed_table(slope: float) -> Table:
+    """The population of `believed`."""
+    edges = np.concatenate([[0.0], betainc(0.8, 1.2, HUNDREDTHS[:-1] + 0.005), [1.0]])
+    likely, true = np.diff(edges), 0.5 + slope * (HUNDREDTHS - 0.5)
+    columns = (np.tile(HUNDREDTHS, 2), np.repeat([0.0, 1.0], len(HUNDREDTHS)))
+    return columns, np.concatenate([likely * (1 - true), likely * true])
+
+
+def rated(z: Floats, middle: float, spread: float) -> Columns:
     """Values from 1 to 5."""
-    return (np.clip(np.round(3.5 + z[0]), 1, 5),)
+    return (np.clip(np.round(middle + spread * z[0]), 1, 5),)
+
+
+def rated_table(middle: float, spread: float) -> Table:
+    """The population of `rated`."""
+    return (np.arange(1.0, 6.0),), np.diff(ndtr((EDGES - middle) / spread))
 
 
 def skewed(z: Floats) -> Columns:
@@ -71,20 +123,61 @@ def continued(z: Floats) -> Columns:
     return z[0], 0.6 * z[0] + 0.8 * z[1]
 
 
-def two_judges(z: Floats) -> Columns:
-    """Three labels and two judges of them, whose mistakes go together: the second is a little better."""
+def two_judges(z: Floats, first: float, second: float) -> Columns:
+    """Three labels and two judges of them, whose mistakes go together."""
     target, guess = np.searchsorted([0.5, 0.8], ndtr(z[0])), np.minimum(ndtr(z[2]) * 3, 2).astype(int)
-    first, second = ndtr(z[1]) < 0.75, ndtr(0.6 * z[1] + 0.8 * z[3]) < 0.8
-    return target, np.where(first, target, guess), np.where(second, target, guess)
+    right = ndtr(z[1]) < first, ndtr(0.6 * z[1] + 0.8 * z[3]) < second
+    return target, *(np.where(each, target, guess) for each in right)
+
+
+def two_judges_table(first: float, second: float) -> Table:
+    """The population of `two_judges`."""
+    both = float(multivariate_normal.cdf(ndtri([first, second]), cov=[[1, 0.6], [0.6, 1]]))
+    target, one, other, guess = np.indices((3, 3, 3, 3)).reshape(4, -1)
+    ways = (
+        (both, target, target),
+        (first - both, target, guess),
+        (second - both, guess, target),
+        (1 - first - second + both, guess, guess),
+    )
+    likely = sum(share * (one == said) * (other == also) for share, said, also in ways)
+    return (target, one, other), SHARES[target] / 3 * likely
+
+
+def three_judges(z: Floats, *right: float) -> Columns:
+    """Two labels and three judges of them, whose mistakes go together."""
+    target = (ndtr(z[0]) < 0.4).astype(int)
+    mixed = np.linalg.cholesky(np.full((3, 3), 0.5) + 0.5 * np.eye(3)) @ z[1:]
+    return target, *(
+        np.where(ndtr(own) < share, target, 1 - target) for own, share in zip(mixed, right, strict=True)
+    )
+
+
+def three_judges_table(*right: float) -> Table:
+    """The population of `three_judges`."""
+    alone = ndtr((ndtri(right)[:, None] - np.sqrt(0.5) * NODES) / np.sqrt(0.5))
+    target, *hits = np.indices((2, 2, 2, 2)).reshape(4, -1)
+    each = [np.where(hit[:, None] == 1, share, 1 - share) for hit, share in zip(hits, alone, strict=True)]
+    likely = np.prod(each, axis=0) @ WEIGHTS / WEIGHTS.sum()
+    votes = [np.where(hit == 1, target, 1 - target) for hit in hits]
+    return (target, *votes), np.where(target == 1, 0.4, 0.6) * likely
+
+
+def of_panel(target: Ints, *votes: Ints) -> dict[str, Statistic]:
+    """The figures of a panel whose target is known."""
+    values = [said.astype(float) for said in votes]
+    return panel.statistics(votes, values, [(said != target).astype(float) for said in votes], True)
 
 
 @dataclass(frozen=True)
 class Family:
-    """How a sample is drawn, its statistics, and the figures that are looked at."""
+    """How a sample is drawn, its statistics, the figures that are looked at, and the ranges of the truth's parameters."""
 
-    sample: Callable[[Floats], Columns]
+    sample: Callable[..., Columns]
     statistics: Callable[..., dict[str, Statistic]]
     figures: tuple[str, ...]
+    table: Callable[..., Table] | None = None
+    ranges: tuple[tuple[float, float], ...] = ()
 
 
 OF_LABELS = ("balanced_accuracy", "precision", "recall", "f1", "mcc", "cohen_kappa", "gwet_ac1")
@@ -103,18 +196,41 @@ def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "three labels, 75%": Family(lambda z: judged(z, 0.75), three, ("accuracy", *OF_LABELS)),
-    "three labels, 93%": Family(lambda z: judged(z, 0.93), three, ("accuracy", *OF_LABELS)),
+    "three labels, 60 to 90%": Family(judged, three, ("accuracy", *OF_LABELS), judged_table, ((0.6, 0.9),)),
+    "three labels, 88 to 98%": Family(judged, three, ("accuracy", *OF_LABELS), judged_table, ((0.88, 0.98),)),
     "a positive label": Family(
-        sorted_out, lambda t, p: labels.statistics(t, p, 2, 1, False), ("precision", "recall", "f1")
+        sorted_out,
+        lambda t, p: labels.statistics(t, p, 2, 1, False),
+        ("precision", "recall", "f1"),
+        sorted_table,
+        ((0.3, 0.5), (0.7, 0.9)),
     ),
-    "two ratings": Family(scored, pairs, OF_NUMBERS),
+    "two ratings": Family(scored, pairs, OF_NUMBERS, scored_table, ((2, 4), (0.4, 1))),
     "two normal columns": Family(continued, pairs, OF_NUMBERS),
     "probabilities": Family(
-        believed, probability.statistics, ("auroc", "average_precision", "brier", "log_loss", "ece")
+        believed,
+        probability.statistics,
+        ("auroc", "average_precision", "brier", "log_loss", "ece"),
+        believed_table,
+        ((0.4, 1),),
     ),
-    "two judges": Family(two_judges, three, ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa")),
-    "ratings": Family(rated, lambda x: numbers.values(x, False), ("mean", "variance")),
+    "two judges": Family(
+        two_judges,
+        three,
+        ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa"),
+        two_judges_table,
+        ((0.6, 0.9), (0.6, 0.9)),
+    ),
+    "three judges": Family(
+        three_judges,
+        of_panel,
+        ("krippendorff_alpha", "pairwise_kappa", "effective_judges"),
+        three_judges_table,
+        ((0.7, 0.95),) * 3,
+    ),
+    "ratings": Family(
+        rated, lambda x: numbers.values(x, False), ("mean", "variance"), rated_table, ((2, 4), (0.7, 1.3))
+    ),
     "exponential values": Family(skewed, lambda x: numbers.values(x, False), ("mean", "median", "variance")),
 }
 
@@ -131,7 +247,7 @@ def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[
         statistics = family.statistics(*at)
         return figures({figure: statistics[figure] for figure in family.figures}, sample, draw)
     first, second = (family.statistics(at[0], said) for said in at[1:])
-    return {figure: change(first[figure], second[figure], sample, draw) for figure in family.figures}
+    return {figure: paired(first[figure], second[figure], sample, draw) for figure in family.figures}
 
 
 def clusters(rng: np.random.Generator, n: int) -> Ints:
@@ -144,52 +260,66 @@ def clusters(rng: np.random.Generator, n: int) -> Ints:
     return np.repeat(np.arange(count), sizes)
 
 
-def truths(name: str) -> dict[str, float]:
-    """The figures of the population."""
+def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, float]:
+    """The figures of a population, or how much the second judge's are above the first's."""
     family = FAMILIES[name]
-    columns = family.sample(np.random.default_rng(1).normal(size=(4, LARGE)))
-    found: dict[str, float] = {}
+    sides = [columns] if name != PAIRED else [(columns[0], said) for said in columns[1:]]
+    each = [
+        {
+            figure: float(one.at(LARGE * weights[None, :])[0])
+            for figure, one in family.statistics(*side).items()
+        }
+        for side in sides
+    ]
+    return {
+        figure: each[-1][figure] - (each[0][figure] if name == PAIRED else 0.0) for figure in family.figures
+    }
+
+
+def fixed(name: str) -> dict[str, float] | None:
+    """The figures of a population that is the same for every sample, None where it is drawn."""
+    family = FAMILIES[name]
+    if family.table is not None:
+        return None
+    drawn = np.random.default_rng(1).normal(size=(4, LARGE))
+    columns = tuple(np.round(column, 2) for column in family.sample(drawn))
     sample = Sample.of(columns)
-    some = sample
-    if len(sample.counts) > 10_000:
-        columns = tuple(np.round(column, 2) for column in columns)
-        some = Sample.of(columns)
-    at = tuple(column[some.first] for column in columns)
-    sides = [at] if name != PAIRED else [(at[0], said) for said in at[1:]]
-    for figure in family.figures:
-        each = [float(family.statistics(*side)[figure].at(some.counts[None, :])[0]) for side in sides]
-        found[figure] = each[-1] - (each[0] if name == PAIRED else 0.0)
-    return found
+    return true_figures(name, tuple(column[sample.first] for column in columns), sample.counts / sample.n)
 
 
-def covered(job: tuple[str, int, bool, int, int, dict[str, float]]) -> tuple[str, int, bool, dict[str, int]]:
+def covered(
+    job: tuple[str, int, bool, int, int, dict[str, float] | None],
+) -> tuple[str, int, bool, dict[str, int]]:
     """How many of the simulations `first`, `first + 2`, … have an interval that holds the truth."""
-    name, n, clustered, first, simulations, true = job
-    family, held = FAMILIES[name], dict.fromkeys(true, 0)
+    name, n, clustered, first, simulations, known = job
+    family = FAMILIES[name]
+    held = dict.fromkeys(family.figures, 0)
     for seed in range(first, simulations, 2):
         rng = np.random.default_rng([seed, n, clustered])
+        population = [between(rng.random(), *ends) for ends in family.ranges]
         z, cluster = rng.normal(size=(4, n)), None
         if clustered:
             cluster = clusters(rng, n)
             z = np.sqrt(SHARED) * rng.normal(size=(4, n))[:, cluster] + np.sqrt(1 - SHARED) * z
-        columns = family.sample(z)
+        columns = family.sample(z, *population)
         sample = Sample.of(columns, cluster)
+        true = known or true_figures(name, *family.table(*population))
         for figure, one in figures_of(name, columns, sample, Draw(rng)).items():
             inside = one.low is not None and one.high is not None
             held[figure] += inside and one.low - 1e-9 <= true[figure] <= one.high + 1e-9
     return name, n, clustered, held
 
 
-def main(simulations: int) -> None:
+def main(simulations: int, names: list[str]) -> None:
     """Prints the table."""
     cells = [(n, clustered) for clustered in (False, True) for n in CLUSTERS]
     total: dict[tuple[str, str, int, bool], int] = {}
     with Pool(2) as pool:
-        true = dict(zip(FAMILIES, pool.map(truths, FAMILIES, chunksize=1), strict=True))
+        true = dict(zip(names, pool.map(fixed, names, chunksize=1), strict=True))
         jobs = [
             (name, n, clustered, first, simulations, true[name])
             for n, clustered in reversed(cells)
-            for name in FAMILIES
+            for name in names
             for first in (0, 1)
         ]
         for name, n, clustered, held in pool.imap_unordered(covered, jobs):
@@ -199,8 +329,8 @@ def main(simulations: int) -> None:
     heads = [f"{n} in {CLUSTERS[n][2]} clusters" if clustered else str(n) for n, clustered in cells]
     print(f"| data | figure | {' | '.join(heads)} |\n| --- | --- |{' ---: |' * len(cells)}")
     outside = 0
-    for name, family in FAMILIES.items():
-        for figure in family.figures:
+    for name in names:
+        for figure in FAMILIES[name].figures:
             shares = [100 * total[name, figure, n, clustered] / simulations for n, clustered in cells]
             outside += sum(not 93 <= share <= 97 for share in shares)
             spelled = [f"{share:.1f}" if 93 <= share <= 97 else f"**{share:.1f}**" for share in shares]
@@ -209,4 +339,4 @@ def main(simulations: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000, sys.argv[2:] or list(FAMILIES))

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from verdict_cli.data import ParquetTable
 from verdict_cli.errors import DataError
 from verdict_cli.evaluate import compare
+from verdict_cli.evaluate.intervals import Draw, paired
+from verdict_cli.evaluate.metrics import labels
+from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.significance import Significance, compared_scores, holm
 from verdict_cli.spec.evaluate import Evaluation
 
@@ -188,15 +191,15 @@ def test_the_same_seed_gives_the_same_comparison(run):
     assert whole(*paths, evaluation, seed=3) == whole(*paths, evaluation, seed=3)
 
 
-def test_a_difference_of_shares_has_bonett_and_prices_interval(run):
-    """Bonett and Price (2012): of 100 pairs, 20 gained and 8 lost."""
+def test_a_difference_of_shares_has_agresti_and_mins_interval(run):
+    """Agresti and Min (2005): of 100 pairs, 20 gained and 8 lost; half a row more of each, two rows in all."""
     first = [False] * 20 + [True] * 8 + [True] * 72
     second = [True] * 20 + [False] * 8 + [True] * 72
     found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"]
     change = found.whole.figures["accuracy"].change
-    up, down = 21 / 102, 9 / 102
-    reach = 1.959964 * np.sqrt((up + down - (up - down) ** 2) / 102)
-    assert (change.low, change.high) == pytest.approx((up - down - reach, up - down + reach), abs=1e-6)
+    middle = (20.5 - 8.5) / 102
+    reach = 1.959964 * np.sqrt(20.5 + 8.5 - (20 - 8) ** 2 / 100) / 102
+    assert (change.low, change.high) == pytest.approx((middle - reach, middle + reach), abs=1e-6)
 
 
 def test_within_cluster_correlations_are_compared_cluster_by_cluster(run):
@@ -230,3 +233,29 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
     assert "kinds" not in whole(run("c", truths), run("d", whole_numbers), evaluation).evaluations["e"].reason
     with pytest.raises(DataError, match="no prediction can ever equal"):
         whole(run("f", truths), run("g", texts), evaluation)
+
+
+def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
+    """Agresti and Min (2005) without a row on which they differ: half a row each way of 22."""
+    right = [True] * 15 + [False] * 5
+    found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
+    change = found.whole.figures["accuracy"].change
+    assert (change.low, change.value, change.high) == pytest.approx(
+        (-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6
+    )
+    assert "score every row alike" in change.reason
+
+
+def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
+    """300 simulated pairs of judges, 20 rows each: 95% intervals that hold it in fewer than 90% would be too narrow."""
+    held = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        target, draw = rng.integers(0, 2, 20), rng.random((3, 20))
+        said = [np.where(np.where(draw[2] < 0.5, draw[0], own) < 0.8, target, 1 - target) for own in draw[:2]]
+        sample = Sample.of((target, *said))
+        at = [column[sample.first] for column in (target, *said)]
+        kappas = [labels.statistics(at[0], each, 2, None, False)["cohen_kappa"] for each in at[1:]]
+        figure = paired(*kappas, sample, Draw(rng))
+        held += figure.low is not None and figure.low <= 0 <= figure.high
+    assert held >= 270

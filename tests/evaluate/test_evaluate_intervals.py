@@ -178,11 +178,46 @@ def test_a_row_alone_in_a_cluster_makes_the_jackknife_that_of_rows():
     assert figures(statistic, Sample.of((x,), np.arange(40)), draw())["mean"].low == pytest.approx(alone.low)
 
 
-def test_the_calibration_errors_interval_is_corrected_for_its_bias():
-    """Calibrated probabilities have error 0; the plain bootstrap of 100 rows would put it below every resample."""
+def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_none():
+    """Calibrated probabilities have error 0, and no sample does: the plain bootstrap puts 0 below every resample."""
     rng = np.random.default_rng(11)
     p = rng.random(100)
     y = (rng.random(100) < p).astype(float)
     sample = Sample.of((p, y))
     found = figures({"ece": probability.statistics(p[sample.first], y[sample.first])["ece"]}, sample, draw())
-    assert found["ece"].low < 0.06 < found["ece"].value
+    assert found["ece"].low == 0 < found["ece"].value
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_calibration_errors_interval_holds_the_truth_about_as_often_as_it_says(clustered):
+    """200 samples of 100 rows whose probabilities are wrong by 0.2: 95% intervals hold that in at least 180."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng([5, seed])
+        p = rng.choice([0.25, 0.45, 0.65], 100)
+        y = (rng.random(100) < p + 0.2).astype(float)
+        sample = Sample.of((p, y), np.arange(100) // 4 if clustered else None)
+        ece = probability.statistics(p[sample.first], y[sample.first])["ece"]
+        found = figures({"ece": ece}, sample, draw(seed))["ece"]
+        held += found.low <= 0.2 <= found.high
+    assert held >= 180
+
+
+def test_agreement_without_a_chance_correction_has_wilsons_interval():
+    """Of two labels that are as frequent as each other, balanced accuracy is accuracy: the quantile is Student's."""
+    target = np.repeat([0, 1], 20)
+    prediction = np.where(np.arange(40) % 20 < 3, 1 - target, target)
+    sample = Sample.of((target, prediction))
+    given = labels.statistics(target[sample.first], prediction[sample.first], 2, None, False)
+    found = figures({"it": given["balanced_accuracy"]}, sample, draw())["it"]
+    error = np.sqrt(0.15 * 0.85 / 40)
+    assert (found.low, found.high) == pytest.approx(wilson(34, 40, 0.95), abs=0.25 * error)
+
+
+def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_when_few_rows_decide_it():
+    x = np.random.default_rng(12).exponential(size=30)
+    found = figures({"it": numbers.values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw())["it"]
+    assert found.high - found.value > 2 * (found.value - found.low) > 0
+    x[0] = 50
+    found = figures({"it": numbers.values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw())["it"]
+    assert "too narrow" in found.reason

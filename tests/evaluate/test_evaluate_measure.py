@@ -1,5 +1,6 @@
 """From a results table to figures: what is counted, what is left out, and what is said about it."""
 
+import itertools
 import json
 import math
 
@@ -346,3 +347,40 @@ def test_more_labels_than_classes_can_have_leave_an_accuracy_only(table):
     assert figures["cohen_kappa"].value is None
     assert "400 distinct labels" in figures["cohen_kappa"].reason
     assert figures["confusion"].value is None
+
+
+def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(table):
+    rows = [
+        (True, True),
+        (True, False),
+        (False, True),
+        (False, False),
+        (True, True),
+        (True, FAILED),
+        (False, FAILED),
+    ]
+    metrics = ["accuracy", "balanced_accuracy", "precision", "recall", "f1"]
+    evaluation = Evaluation(**LABELS, positive=True, metrics=metrics)
+    found = measure({"e": evaluation}, table(rows))["e"].bounds
+    whole = []
+    for said in itertools.product([True, False], repeat=2):
+        full = [*rows[:5], (True, said[0]), (False, said[1])]
+        whole.append(measure({"e": evaluation}, table(full))["e"].figures)
+    for name in metrics:
+        each = [figures[name].value for figures in whole]
+        assert found[name] == pytest.approx((min(each), max(each))), name
+
+
+def test_bounds_of_a_probability_are_those_of_its_ends(table):
+    rows = [(True, 0.9), (False, 0.4), (True, 0.3), (False, 0.2), (True, FAILED), (False, FAILED)]
+    metrics = ["auroc", "average_precision", "brier"]
+    evaluation = Evaluation(probability="output.label", target="source.label", metrics=metrics)
+    found = measure({"e": evaluation}, table(rows))["e"].bounds
+    y, p = [1, 0, 1, 0, 1, 0], [0.9, 0.4, 0.3, 0.2]
+    for name, formula in (
+        ("auroc", sklearn.metrics.roc_auc_score),
+        ("average_precision", sklearn.metrics.average_precision_score),
+        ("brier", sklearn.metrics.brier_score_loss),
+    ):
+        each = sorted(formula(y, [*p, *ends]) for ends in ([0.0, 1.0], [1.0, 0.0]))
+        assert found[name] == pytest.approx(tuple(each)), name

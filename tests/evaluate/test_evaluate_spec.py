@@ -31,6 +31,13 @@ def agrees(model, value):
         PAIR
         | {"positive": 1, "metrics": ["f1"], "by": ["source.type"], "missing": "wrong", "kind": "ordinal"},
         PAIR | {"positive": True, "group": "source.g", "reduce": {"prediction": "max", "target": "first"}},
+        {"panel": ["nodes.a.score", "nodes.b.score"], "metrics": ["krippendorff_alpha", "effective_judges"]},
+        {"panel": "judge.score", "target": "source.label"},
+        {
+            "prediction": "output.choice",
+            "consistent": "output.consistent",
+            "options": ["source.a", "source.b"],
+        },
         {"value": "output.x", "metrics": ["mean"], "where": "source.a == 1", "cluster": "source.d"},
         {"probability": "output.p", "target": "source.label", "positive": 0.5, "published": "table.yaml"},
     ],
@@ -50,6 +57,8 @@ def test_a_well_formed_evaluation_is_taken(value):
         PAIR | {"kappa": True},
         PAIR | {"prediction": ""},
         PAIR | {"positive": ["a"]},
+        {"panel": ["nodes.a.score"]},
+        PAIR | {"options": ["source.a"]},
     ],
 )
 def test_a_malformed_evaluation_is_refused(value):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 PIPELINE = """
@@ -29,6 +31,10 @@ def test_good_evaluations_name_columns_and_units(plan):
     ("evaluation", "gate", "code", "path", "words"),
     [
         (", where: output.scroe == 1", "", "bad-expression", "evaluate.safety.where", "'scroe'"),
+        (", panel: judge.score", "", "bad-evaluation", "evaluate.safety.prediction", "two evaluations"),
+        (", metrics: [pairwise_kappa]", "", "bad-evaluation", "evaluate.safety.metrics[0]", "needs `panel`"),
+        (", metrics: [longer_preference]", "", "bad-evaluation", "evaluate.safety.metrics[0]", "needs `options`"),
+        (", options: [source.a, previous.b]", "", "bad-expression", "evaluate.safety.options[1]", "previous"),
         (", by: [source.a, previous.b]", "", "bad-expression", "evaluate.safety.by[1]", "previous"),
         (", cluster: 'source.'", "", "bad-expression", "evaluate.safety.cluster", "no expression"),
         (", value: \"nodes['jugde'].score\"", "", "bad-expression", "evaluate.safety.value", "'jugde'"),
@@ -117,3 +123,38 @@ def test_a_published_table_is_read_beside_the_pipeline_file(plan, refused):
 def test_a_bad_expression_of_a_unit_is_named_where_it_stands(refusal, key, path):
     found = refusal(f"pipeline: [{{unit: CoTUnit, prompt: x}}, {{unit: JudgeUnit, prompt: x, {key}}}]")
     assert (found.path, found.line) == (path, 4)
+
+
+PANEL = """
+    pipeline:
+      - layer: [{unit: JudgeUnit, prompt: "{source.q}"}]
+        repeat: 2
+      - {unit: MeanPoolUnit}
+    evaluate:
+      panel: {panel: %s, target: source.label}
+"""
+
+
+def test_a_panel_of_a_units_name_is_one_expression_for_each_of_its_nodes(plan):
+    found = plan(PANEL % "judge.score").plan
+    wanted = ("nodes['judge[0]'].score", "nodes['judge[1]'].score")
+    assert found.evaluations["panel"].panel == wanted
+    assert plan(PANEL % json.dumps(wanted)).plan.evaluations == found.evaluations
+
+
+@pytest.mark.parametrize(
+    ("panel", "path", "words"),
+    [
+        ("mean_pool.score", "evaluate.panel.panel", "two or more"),
+        ("judge", "evaluate.panel.panel", "two or more"),
+        ("judge.scroe", "evaluate.panel.panel", "'scroe'"),
+        (
+            "[\"nodes['judge[0]'].score\", \"nodes['judge[7]'].score\"]",
+            "evaluate.panel.panel[1]",
+            "'judge[7]'",
+        ),
+    ],
+)
+def test_a_panel_that_nothing_fills_is_named_where_it_stands(refused, panel, path, words):
+    found = refused(PANEL % panel)
+    assert [each for each in found if each.path == path and words in each.message], found

@@ -17,8 +17,10 @@ from verdict_cli.evaluate.keyed import GrowingKeys, Keys
 from verdict_cli.expressions import Expression, ExpressionError, compile_expression
 from verdict_cli.spec.evaluate import Evaluation
 
-SAID = ("prediction", "value", "probability")
+SAID = ("prediction", "probability", "value", "consistent")
 """What may be missing: it depends on the pipeline's output."""
+LONGER = "longer"
+"""The column made of `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
 
 
 Way = tuple[str | int, ...]
@@ -104,6 +106,15 @@ def _places(columns: Sequence[str], paths: Sequence[Way]) -> dict[str, tuple[str
     return found
 
 
+def _length(expression: Expression, values: Mapping[str, Any]) -> float:
+    value = expression(values)
+    if isinstance(value, str | list | tuple):
+        return len(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise RowError(f"`{expression.text}` gives {value!r}, which is no text and no length")
+
+
 class _Reader:
     """Reads one evaluation's columns, row by row."""
 
@@ -113,6 +124,7 @@ class _Reader:
         self.name, self.results = name, results
         places: dict[Any, int] = {}
         given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
+        given |= {f"panel[{place}]": text for place, text in enumerate(evaluation.panel or ())}
         self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
         self.gold_where = None
         if evaluation.gold is not None:
@@ -120,6 +132,11 @@ class _Reader:
             if evaluation.gold.where is not None:
                 self.gold_where = self._compiled("gold.where", evaluation.gold.where)
         self.growing = {key: Growing(places) for key in self.expressions}
+        self.options = [
+            self._compiled(f"options[{place}]", text) for place, text in enumerate(evaluation.options or ())
+        ]
+        if self.options:
+            self.growing[LONGER] = Growing(places)
         self.where = self._compiled("where", evaluation.where) if evaluation.where else None
         self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
         keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
@@ -134,7 +151,8 @@ class _Reader:
     @property
     def paths(self) -> list[Way]:
         """The paths that the expressions name."""
-        every = [*self.expressions.values(), *self.keyed.values(), *(one for one, _ in self.only)]
+        every = [*self.expressions.values(), *self.options, *self.keyed.values()]
+        every += [one for one, _ in self.only]
         every += [one for one in (self.where, self.gold_where) if one is not None]
         return [path for expression in every for path in expression.paths]
 
@@ -147,6 +165,8 @@ class _Reader:
         self.at.append(at)
         for key, expression in self.expressions.items():
             self._value(key, expression, row, failed, values)
+        if self.options:
+            self._longer(row, failed, values)
         for key, expression in self.keyed.items():
             known, value = self._fixed(key, expression, row, failed, values)
             if known:
@@ -196,8 +216,23 @@ class _Reader:
             reason = growing.add(value)
             reason = f"`{expression.text}` {reason}" if reason else ""
         if reason:
-            count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
-            self.unreadable[key] = (count + 1, first)
+            self._unread(key, row, reason)
+
+    def _unread(self, key: str, row: int, reason: str) -> None:
+        count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
+        self.unreadable[key] = (count + 1, first)
+
+    def _longer(self, row: int, failed: bool, values: Mapping[str, Any]) -> None:
+        """Which option is the longer: numbers are lengths, texts and lists have one."""
+        longer: int | None = None
+        if not failed:
+            try:
+                first, second = (_length(expression, values) for expression in self.options)
+            except RowError as error:
+                self._unread("options", row, error.message)
+            else:
+                longer = (first > second) - (first < second)
+        self.growing[LONGER].add(longer)
 
     def _fixed(
         self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.evaluate.column import MISSING, Ints
-from verdict_cli.evaluate.metrics import Statistic, labels, numbers, probability, ranks
+from verdict_cli.evaluate.column import MISSING, Floats, Ints
+from verdict_cli.evaluate.metrics import Statistic, labels, numbers, panel, probability, ranks
 from verdict_cli.evaluate.rows import Data
-from verdict_cli.spec.evaluate import OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN, Kind
+from verdict_cli.spec.evaluate import OF_CHOICE, OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN
 
 Mask = npt.NDArray[np.bool_]
 OF_LABELS = {
@@ -22,19 +22,27 @@ OF_LABELS = {
     "gwet_ac1",
     "confusion",
 }
+NOMINAL = ("classification", "pairwise")
+OPTIONS, TIE = ("A", "B"), "tie"
+WITHOUT_TARGET = {"value", "panel", *OF_CHOICE}
 
 
-def family(metric: str, kind: Kind) -> str:
-    """Which columns a figure is made of: labels, numbers, ranking, probability or value; or `within` clusters."""
+def family(metric: str, data: Data) -> str:
+    """Which columns a figure is made of: labels, numbers, ranking, probability, value or panel; `within` clusters; or
+    its own name, where it is of what a pairwise judge prefers."""
+    if data.panel:
+        return "panel"
+    if metric in OF_CHOICE:
+        return metric
     if metric in WITHIN:
         return "within"
     if metric in OF_PROBABILITY:
         return "probability"
     if metric in OF_VALUE:
         return "value"
-    if kind == "ranking" or metric in OF_RANKING:
+    if data.kind == "ranking" or metric in OF_RANKING:
         return "ranking"
-    if metric in OF_LABELS or (metric == "krippendorff_alpha" and kind in ("classification", "pairwise")):
+    if metric in OF_LABELS or (metric == "krippendorff_alpha" and data.kind in NOMINAL):
         return "labels"
     return "numbers"
 
@@ -43,7 +51,12 @@ def usable(name: str, data: Data) -> Mask:
     """The rows that a family's figures count."""
     if data.wrong and name in {"labels", "ranking"}:
         return _labelled(data)
-    return np.logical_and(_labelled(data), _said(name, data)) if name != "value" else _said(name, data)
+    said = _said(name, data)
+    if name in ("first_position_rate", "longer_preference"):
+        said = said & ~_labels_in(data.prediction, data, (TIE,))
+    if name == "longer_preference":
+        said = said & data.longer.present & (data.longer.numbers != 0)
+    return said if name in WITHOUT_TARGET else np.logical_and(_labelled(data), said)
 
 
 def _labelled(data: Data) -> Mask:
@@ -52,13 +65,33 @@ def _labelled(data: Data) -> Mask:
 
 def _said(name: str, data: Data) -> Mask:
     """The rows on which the pipeline said what a family needs."""
+    if name == "panel":
+        return judged(data)
+    if name == "consistency":
+        return data.consistent.present
     if name in {"value", "probability"}:
         return (data.value if name == "value" else data.probability).present
     return np.not_equal(data.prediction, MISSING)
 
 
+def _labels_in(codes: Ints, data: Data, labels: tuple[str, ...]) -> Mask:
+    return np.isin(codes, [place for place, label in enumerate(data.labels) if label in labels])
+
+
+def judged(data: Data) -> Mask:
+    """The rows on which two or more judges of a panel have a vote."""
+    votes: Ints = np.sum([np.not_equal(each, MISSING) for each in data.votes], axis=0)
+    return np.greater(votes, 1)
+
+
 def keys(name: str, data: Data) -> tuple[npt.NDArray[np.generic], ...]:
     """The columns whose distinct rows are a family's atoms."""
+    if name == "panel":
+        return (*data.votes, data.target)
+    if name == "consistency":
+        return (data.consistent.numbers,)
+    if name == "longer_preference":
+        return (data.prediction, data.longer.numbers)
     if name == "value":
         return (data.value.numbers,)
     if name == "probability":
@@ -71,6 +104,13 @@ def keys(name: str, data: Data) -> tuple[npt.NDArray[np.generic], ...]:
 
 def refusal(name: str, data: Data) -> str:
     """Why a family's figures cannot be made of these rows' types, "" when they can."""
+    if name == "panel":
+        return "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
+    if name == "consistency":
+        return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
+    if name in OF_CHOICE:
+        found = {data.labels[place] for place in np.unique(data.prediction) if place != MISSING}
+        return "" if found <= {*OPTIONS, TIE} else "it needs choices between A and B"
     if name == "value":
         return (
             ""
@@ -90,7 +130,7 @@ def refusal(name: str, data: Data) -> str:
 
 def unscored(name: str, data: Data, rows: Ints) -> str:
     """Why a family that knows no wrong rows has no figures under `missing: wrong`, "" when it has."""
-    of = np.ones(len(rows), bool) if name == "value" else _labelled(data)[rows]
+    of = np.ones(len(rows), bool) if name in WITHOUT_TARGET else _labelled(data)[rows]
     lacking = np.count_nonzero(of & ~_said(name, data)[rows])
     if not data.wrong or not lacking:
         return ""
@@ -99,6 +139,10 @@ def unscored(name: str, data: Data, rows: Ints) -> str:
 
 def statistics(name: str, data: Data, at: Ints) -> dict[str, Statistic] | str:
     """A family's statistics with these rows as atoms, or why there are none."""
+    if name == "panel":
+        return _of_panel(data, at)
+    if name in OF_CHOICE:
+        return {name: labels.proportion(_chosen(name, data, at), np.ones(len(at)), "no rows")}
     if name == "value":
         return numbers.values(data.value.numbers[at], data.value.types == {"bool"})
     if name == "probability":
@@ -119,3 +163,32 @@ def statistics(name: str, data: Data, at: Ints) -> dict[str, Statistic] | str:
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     lacking = bool((prediction == len(data.labels)).any())
     return labels.statistics(data.target[at], prediction, len(data.labels) + lacking, data.positive, lacking)
+
+
+def _of_panel(data: Data, at: Ints) -> dict[str, Statistic]:
+    nominal = data.kind in NOMINAL
+    votes = [codes[at] for codes in data.votes]
+    values = [column.numbers[at] for column in data.panel]
+    target = data.target[at]
+    errors: list[Floats] | None = None
+    if data.targets.types and nominal:
+        errors = [_or_nan(said != target, (said != MISSING) & (target != MISSING)) for said in votes]
+    elif data.targets.types:
+        errors = [said - data.targets.numbers[at] for said in values]
+    elif not nominal:
+        errors = values
+    elif len(data.labels) <= 2:
+        errors = [_or_nan(said == 0, said != MISSING) for said in votes]
+    return panel.statistics(votes, values, errors, nominal)
+
+
+def _or_nan(holds: Mask, known: Mask) -> Floats:
+    return np.where(known, holds.astype(np.float64), np.nan)
+
+
+def _chosen(name: str, data: Data, at: Ints) -> Floats:
+    """1 where the judge is consistent, chooses the first option, or the longer one; else 0."""
+    if name == "consistency":
+        return data.consistent.numbers[at]
+    first = _labels_in(data.prediction[at], data, OPTIONS[:1])
+    return (first if name == "first_position_rate" else first == (data.longer.numbers[at] > 0)).astype(float)

@@ -12,7 +12,8 @@ class Figure:
     """One figure of `n` rows with the ends of its 95% interval.
 
     `value` is None where the figure is undefined, and `reason` says why; `low` and `high` are None where there is
-    no interval, or are both the value where no resample differs from it (`reason` says so). The value of
+    no interval, or are both the value where no resample differs from it (`reason` says so). `reason` also says where
+    the interval may be too narrow. The value of
     `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and columns by prediction.
     """
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.evaluate.intervals import LEVEL, NO_VARIATION
 from verdict_cli.evaluate.measure import measure
-from verdict_cli.evaluate.noninferiority import Drop, against_baselines
+from verdict_cli.evaluate.noninferiority import Drop, against_baselines, least_detectable
 from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.gate import Gate
 from verdict_cli.values import RunFacts
@@ -25,8 +25,9 @@ Inconclusive = Literal["pass", "fail"]
 class GateOutcome:
     """How one gate went. `rule` is the limit in words, `limit` the number that `value` was held against.
 
-    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline),
-    `limit` is `max_drop`, and `detectable` the least true difference that so many rows show in four runs of five.
+    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
+    `limit` is `max_drop`. `detectable` is the least true distance (to the limit that is held at a confidence, or
+    between the runs) that so many rows show in four runs of five.
     `verdict` is `inconclusive` where the figure keeps the limit but its interval does not: that does not pass,
     unless `tolerated`. `reason` says why the verdict is not `passed`.
     """
@@ -144,7 +145,8 @@ def _held(
 
     def outcome(verdict: Verdict, reason: str = "") -> GateOutcome:
         ends = (figure.low, figure.high)
-        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule)
+        shown = None if gate.confidence is None else least_detectable(figure, gate.confidence)
+        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, shown)
 
     def keeps(value: float) -> bool:
         return value >= limit if side == "min" else value <= limit

@@ -44,7 +44,7 @@ class Pairs:
 def pairs(evaluation: Evaluation, said: Column, gold: Column, cluster: Ints | None) -> Pairs | str:
     """The rows that the judge answered; or why they cannot be compared. A `positive` makes shares of labels."""
     if evaluation.positive is not None:
-        found = Labels.of(gold, said, evaluation.positive)
+        found = Labels.of(gold, said, also=(evaluation.positive,))
         place = found.place(evaluation.positive)
         judge, truth = ((found.codes(column) == place).astype(np.float64) for column in (said, gold))
         binary = True

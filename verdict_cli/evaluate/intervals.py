@@ -3,9 +3,12 @@
 | figure | interval |
 | --- | --- |
 | shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's (`shares.py`) |
-| figures that change smoothly with every row | jackknife on their own scale (`jackknife.py`) |
+| agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald (`agreement.py`) |
+| other figures that change smoothly with every row | jackknife on their own scale (`jackknife.py`) |
+| the variance | jackknife, with Hall's correction for skewness (`tilted.py`) |
 | the median | the order statistics that Woodruff (1952) names |
-| the calibration error, and the difference of two medians | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
+| the calibration error | the inverted test (`folded.py`) |
+| the difference of two medians or calibration errors | the seeded bootstrap, 2,000 resamples, corrected for its bias (Efron and Tibshirani, 1993, section 10.3) |
 | more than 5,000 distinct observations or clusters | the bootstrap's standard error, 200 resamples (the same, section 6.4) |
 | rank correlations there | 20 to 100 disjoint random blocks (Politis, Romano and Wolf, 1999, section 2.2) |
 
@@ -16,17 +19,19 @@ resampled through the counts of their distinct values, which is the same and fas
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from verdict_cli.evaluate.agreement import agreement_interval, paired_interval
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.figures import Figure
-from verdict_cli.evaluate.jackknife import Error, around, errors, without_exception
-from verdict_cli.evaluate.metrics.scale import IDENTITY
+from verdict_cli.evaluate.folded import folded_interval
+from verdict_cli.evaluate.jackknife import LEAST_FREEDOM, Error, around, errors, without_exception
 from verdict_cli.evaluate.metrics.statistic import Statistic
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.shares import share_interval
+from verdict_cli.evaluate.tilted import tilted_interval
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -35,6 +40,7 @@ MOST_UNITS = 5000
 BLOCK_ROWS = 2500
 
 NO_VARIATION = "no resample differs from the value: the sample is too uniform to say how sure it is"
+FEW_DECIDE = "a few {unit}s decide this figure: its interval may be too narrow"
 ONE_UNIT = "one {unit} has no interval"
 TOO_OFTEN_UNDEFINED = "most resamples leave the figure undefined, so there is no interval"
 
@@ -52,33 +58,61 @@ def figures(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> 
     """Each statistic's value on the sample with its interval."""
     values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
     done: dict[str, Figure] = {}
-    smooth: dict[str, Statistic] = {}
-    drawn: dict[str, Statistic] = {}
-    many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_UNITS
+    others: dict[str, Statistic] = {}
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
             done[name] = Figure(None, None, None, sample.n, statistic.why if sample.n else "no rows")
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
-            unit = "row" if sample.cluster is None else "cluster"
-            done[name] = Figure(value, None, None, sample.n, ONE_UNIT.format(unit=unit))
+            done[name] = Figure(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
         elif statistic.share is not None:
             done[name] = Figure(value, *share_interval(statistic.share, sample, draw.level), sample.n)
         elif statistic.ordered is not None:
             done[name] = _median(value, statistic.ordered, sample, draw.level)
-        elif statistic.blockwise:
-            blocks = _block_error(statistic, sample, draw.rng)
-            done[name] = _figure(value, blocks, statistic, sample, draw)
+        elif statistic.gaps is not None:
+            ends = folded_interval(statistic.gaps, sample, draw.rng, draw.level)
+            done[name] = _within(value, *ends, statistic, sample)
+        else:
+            others[name] = statistic
+    for name, (middle, error) in _errors(others, values, sample, draw).items():
+        done[name] = _figure(values[name] or 0.0, middle, error, others[name], sample, draw.level)
+    return {name: done[name] for name in statistics}
+
+
+def _errors(
+    statistics: Mapping[str, Statistic], values: Mapping[str, float | None], sample: Sample, draw: Draw
+) -> dict[str, tuple[float, Error | None]]:
+    """The middle of each figure's interval, and its standard error; None where no resample differs."""
+    many = max(len(sample.counts), sample.units if sample.cluster is not None else 0) > MOST_UNITS
+    smooth: dict[str, Statistic] = {}
+    drawn: dict[str, Statistic] = {}
+    found: dict[str, tuple[float, Error | None]] = {}
+    for name, statistic in statistics.items():
+        if statistic.blockwise:
+            found[name] = values[name] or 0.0, _block_error(statistic, sample, draw.rng)
         elif many or not statistic.smooth:
             drawn[name] = statistic
         else:
             smooth[name] = statistic
-    found = errors(smooth, sample, draw.rng, draw.width) if smooth else {}
-    for name, error in found.items():
-        done[name] = _figure(values[name] or 0.0, error, smooth[name], sample, draw)
+    if smooth:
+        jackknifed = errors(smooth, sample, draw.rng, draw.width)
+        found |= {name: (values[name] or 0.0, error) for name, error in jackknifed.items()}
     for name, resampled in _resampled(drawn, sample, draw, FEW_RESAMPLES if many else RESAMPLES).items():
-        done[name] = _bootstrapped(values[name] or 0.0, resampled, drawn[name], sample, draw)
-    return {name: done[name] for name in statistics}
+        found[name] = _bootstrapped(values[name] or 0.0, resampled, drawn[name])
+    return found
+
+
+def paired(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> Figure:
+    """The second statistic minus the first on the same rows, with its interval."""
+    both = Statistic(
+        lambda weights: new.at(weights) - old.at(weights), new.why, smooth=new.smooth, blockwise=new.blockwise
+    )
+    value = value_of(both, sample)
+    if value is None or sample.units < 2:
+        return figures({"change": both}, sample, draw)["change"]
+    middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
+    adjusted = paired_interval(value, error, (old, new), sample, draw.level)
+    return adjusted or _figure(value, middle, error, both, sample, draw.level)
 
 
 def value_of(statistic: Statistic, sample: Sample) -> float | None:
@@ -89,17 +123,29 @@ def value_of(statistic: Statistic, sample: Sample) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _figure(value: float, error: Error | None, statistic: Statistic, sample: Sample, draw: Draw) -> Figure:
-    """The figure with the interval that its standard error makes."""
+def _figure(
+    value: float, middle: float, error: Error | None, statistic: Statistic, sample: Sample, level: float
+) -> Figure:
+    """The figure with the interval that its standard error makes around a middle, the value or near it."""
     if error is None:
-        ends = without_exception(value, statistic, sample, draw.level)
+        ends = without_exception(value, statistic, sample, level)
         if ends is None:
             return Figure(value, value, value, sample.n, NO_VARIATION)
         return Figure(value, max(ends[0], statistic.least), ends[1], sample.n)
     if not np.isfinite(error.error):
         return Figure(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
-    low, high = around(value, error, statistic.scale, draw.level)
-    return _within(value, low, high, statistic, sample)
+    ends = agreement_interval(value, error, statistic, sample, level)
+    if ends is not None:
+        return _within(value, *ends, statistic, sample)
+    if statistic.tilted:
+        ends = tilted_interval(value, error, level)
+    made = _within(value, *(ends or around(middle, error, statistic.scale, level)), statistic, sample)
+    few = error.worth < LEAST_FREEDOM or sample.units < statistic.needs
+    return replace(made, reason=FEW_DECIDE.format(unit=_unit(sample))) if few else made
+
+
+def _unit(sample: Sample) -> str:
+    return "row" if sample.cluster is None else "cluster"
 
 
 def _within(value: float, low: float, high: float, statistic: Statistic, sample: Sample) -> Figure:
@@ -142,18 +188,15 @@ def _resampled(
     return {name: np.concatenate(values) for name, values in drawn.items()}
 
 
-def _bootstrapped(value: float, drawn: Floats, statistic: Statistic, sample: Sample, draw: Draw) -> Figure:
+def _bootstrapped(value: float, drawn: Floats, statistic: Statistic) -> tuple[float, Error | None]:
+    """The middle of the interval, corrected for the bias of a figure that is not smooth, and the standard error."""
     known = drawn[np.isfinite(drawn)]
     if len(known) * 2 < len(drawn):
-        return Figure(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
+        return value, Error(np.nan, np.inf)
     if np.ptp(known) <= 1e-12 * max(1.0, abs(value)):
-        return _figure(value, None, statistic, sample, draw)
-    error = Error(float(known.std(ddof=1)), np.inf)
-    if statistic.smooth:
-        return _figure(value, error, statistic, sample, draw)
-    bias = float(known.mean()) - value
-    low, high = around(value - bias, error, IDENTITY, draw.level)
-    return _within(value, low, high, statistic, sample)
+        return value, None
+    bias = 0.0 if statistic.smooth else float(known.mean()) - value
+    return value - bias, Error(float(known.std(ddof=1)), np.inf)
 
 
 def _block_error(statistic: Statistic, sample: Sample, rng: np.random.Generator) -> Error:

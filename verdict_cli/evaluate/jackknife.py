@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,10 +30,15 @@ FLAT = 1e-24
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """A figure's standard error with its degrees of freedom."""
+    """A figure's standard error with its degrees of freedom.
+
+    `tilt` is its own skewness and `worth` how many rows' worth of degrees of freedom the variance has, where known.
+    """
 
     error: float
     freedom: float
+    tilt: float = 0.0
+    worth: float = math.inf
 
 
 def errors(
@@ -63,7 +69,8 @@ def _error(values: Floats, counts: Floats) -> Error | None:
         return None
     kurtosis = n * float(counts @ away**4) / squares**2
     worth = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
-    return Error(float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(worth, LEAST_FREEDOM)))
+    tilt = -float(counts @ away**3) / squares**1.5
+    return Error(float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(worth, LEAST_FREEDOM)), tilt, worth)
 
 
 def around(value: float, error: Error, scale: Scale, level: float) -> tuple[float, float]:

@@ -11,11 +11,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from verdict_cli.evaluate.column import Column
 from verdict_cli.evaluate.labels import Labels
 from verdict_cli.spec.evaluate import Evaluation, Kind, MetricName
 
 _PROBABILITY: tuple[MetricName, ...] = ("auroc", "average_precision", "brier", "log_loss", "ece")
+_PANEL: tuple[MetricName, ...] = ("krippendorff_alpha", "pairwise_kappa", "effective_judges")
 _NUMBERS: tuple[MetricName, ...] = ("krippendorff_alpha", "pearson", "spearman", "kendall", "mae", "rmse")
 
 FITTING: dict[Kind, tuple[MetricName, ...]] = {
@@ -31,14 +34,14 @@ FITTING: dict[Kind, tuple[MetricName, ...]] = {
 """The figures of each kind that are given when `metrics:` names none."""
 
 
-def infer(evaluation: Evaluation, prediction: Column, target: Column) -> Kind:
-    """The kind that `kind:` sets, else the one that the types say."""
+def infer(evaluation: Evaluation, columns: Sequence[Column]) -> Kind:
+    """The kind that `kind:` sets, else the one that the types say of predictions (or a panel's votes) and targets."""
     if evaluation.kind is not None:
         return evaluation.kind
-    types = prediction.types | target.types
+    types = frozenset().union(*(column.types for column in columns))
     if "list" in types:
         return "ranking"
-    labels = Labels.of(prediction, target).values if "str" in types else ()
+    labels = Labels.of(*columns).values if "str" in types else ()
     if labels and set(labels) <= {"A", "B", "tie"} and evaluation.positive is None:
         return "pairwise"
     if "str" in types or evaluation.positive is not None or not types:
@@ -52,7 +55,15 @@ def fitting(evaluation: Evaluation, kind: Kind | None, value: Column | None) -> 
     """The figures that `metrics:` names, else all that fit."""
     if evaluation.metrics is not None:
         return evaluation.metrics
-    found: tuple[MetricName, ...] = FITTING[kind] if kind else ()
+    if evaluation.panel is not None:
+        return _PANEL
+    found: tuple[MetricName, ...] = FITTING[kind] if kind and evaluation.target is not None else ()
+    if kind == "pairwise" and evaluation.gold is None:
+        found += ("first_position_rate",)
+    if evaluation.consistent is not None:
+        found += ("consistency",)
+    if evaluation.options is not None:
+        found += ("longer_preference",)
     if evaluation.probability is not None:
         found += _PROBABILITY
     if value is not None:

@@ -1,7 +1,8 @@
-"""The labels that predictions and targets share."""
+"""The labels that predictions and targets, or the judges of a panel, share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,24 +14,24 @@ from verdict_cli.evaluate.keyed import key_text
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels that two columns share: numbers in order, then words in order."""
+    """The labels that columns share: numbers in order, then words in order."""
 
     values: tuple[Any, ...]
     numbers: Floats
     words: dict[int, int]
 
     @staticmethod
-    def of(first: Column, second: Column, *also: Any) -> Labels:
-        """The labels of both columns, and of `also` (the positive label, whether it occurs or not)."""
-        found = np.unique(np.concatenate([first.numbers, second.numbers]))
+    def of(*columns: Column, also: Sequence[Any] = ()) -> Labels:
+        """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
+        found = np.unique(np.concatenate([column.numbers for column in columns]))
         extra = [float(value) for value in also if isinstance(value, bool | int | float)]
         numbers = np.unique(np.concatenate([found[~np.isnan(found)], np.array(extra, dtype=np.float64)]))
-        places = np.union1d(first.codes[first.codes >= 0], second.codes[second.codes >= 0])
-        shared = first.words or second.words
+        places = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
+        shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
         known = {int(place): shared[place] for place in places}
         ordered = sorted(known, key=lambda place: key_text(known[place]))
         words = {place: len(numbers) + index for index, place in enumerate(ordered)}
-        values = [_spelled(number, first.types, second.types) for number in numbers.tolist()]
+        values = [_spelled(number, *(column.types for column in columns)) for number in numbers.tolist()]
         values += [known[place] for place in ordered]
         values += [word for word in also if isinstance(word, str) and word not in known.values()]
         return Labels(tuple(values), numbers, words)
@@ -38,7 +39,7 @@ class Labels:
     def codes(self, column: Column) -> Ints:
         """The place of each row's label, MISSING where it has none."""
         if self.words:
-            table = np.full(len(column.words) + 2, MISSING, dtype=np.int64)
+            table = np.full(max(self.words) + 2, MISSING, dtype=np.int64)
             for place, label in self.words.items():
                 table[place] = label
             codes = table[np.maximum(column.codes, MISSING)]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.evaluate.bounds import bounds
-from verdict_cli.evaluate.collect import Collected, collect
+from verdict_cli.evaluate.collect import SAID, Collected, collect
 from verdict_cli.evaluate.column import MISSING, Ints
+from verdict_cli.evaluate.families import Mask, judged
 from verdict_cli.evaluate.figures import Figure, GoldFacts, Measures
 from verdict_cli.evaluate.gold import corrected, pairs
 from verdict_cli.evaluate.intervals import LEVEL, Draw
@@ -72,8 +73,9 @@ def _measures(
 ) -> Measures:
     seed, level = how
     value = collected.columns.get("value")
-    kind = data.kind if "target" in collected.columns else None
-    labels_kind = data.kind if {"prediction", "target"} <= collected.columns.keys() else None
+    pairwise = "prediction" in collected.columns and data.kind == "pairwise"
+    kind = data.kind if "target" in collected.columns or data.panel or pairwise else None
+    labels_kind = data.kind if "prediction" in collected.columns else None
     metrics = tuple(metric for metric in fitting(evaluation, labels_kind, value) if metric not in OF_GOLD)
     everything = np.arange(collected.rows)
     groups, warnings = {}, list(_warnings(evaluation, collected, data))
@@ -94,12 +96,10 @@ def _measures(
             )
             for place in spelled
         }
-    said = next(
-        (key for key in ("prediction", "probability", "value") if key in collected.columns), "prediction"
-    )
-    present = collected.columns[said].present if said in collected.columns else np.zeros(0, bool)
-    labelled = data.targets.present if kind else np.ones(collected.rows, bool)
-    missing = labelled & ~present
+    labelled = np.ones(collected.rows, bool)
+    if "target" in collected.columns and not data.panel:
+        labelled = data.targets.present
+    missing = labelled & ~_present(collected, data)
     counted = int(labelled.sum())
     own, gold = _gold(name, evaluation, collected, data, _draw(seed, level, name, "gold"))
     return Measures(
@@ -129,6 +129,14 @@ def _gold(
     if isinstance(found, str):
         return dict.fromkeys(OF_GOLD, Figure(None, None, None, collected.rows, found)), None
     return corrected(found, draw, evaluation.gold.half_width)
+
+
+def _present(collected: Collected, data: Data) -> Mask:
+    """The rows on which the pipeline said what is measured; of a panel, two votes."""
+    if data.panel:
+        return judged(data)
+    said = next((collected.columns[key] for key in SAID if key in collected.columns), None)
+    return np.zeros(collected.rows, bool) if said is None else said.present
 
 
 def _draw(seed: int, level: float, *names: str) -> Draw:

@@ -21,8 +21,8 @@ def measured(metrics: Iterable[str], data: Data, rows: Ints, draw: Draw) -> dict
     """The figures of these rows, in the order of `metrics`."""
     asked = tuple(metrics)
     found: dict[str, Figure] = {}
-    for name in dict.fromkeys(family(metric, data.kind) for metric in asked):
-        wanted = [metric for metric in asked if family(metric, data.kind) == name]
+    for name in dict.fromkeys(family(metric, data) for metric in asked):
+        wanted = [metric for metric in asked if family(metric, data) == name]
         found |= _family(name, wanted, data, rows, draw)
     return {metric: found[metric] for metric in asked}
 

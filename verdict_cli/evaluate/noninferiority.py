@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from verdict_cli.errors import DataError
+from verdict_cli.evaluate.agreement import SAME
 from verdict_cli.evaluate.families import OF_LABELS
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.intervals import LEVEL
@@ -126,6 +127,9 @@ def _sureness(gate: Gate, figure: Figure) -> float:
 
 
 def _sides(gate: Gate, figure: Figure) -> tuple[float | None, float | None]:
+    """How much worse the run is, and may be; no more than it is where it scores every row as the baseline does."""
+    if figure.reason == SAME and figure.value is not None:
+        return figure.value, figure.value
     if gate.parts[1] in LOWER_IS_BETTER:
         return figure.value, figure.high
     return (
@@ -136,7 +140,7 @@ def _sides(gate: Gate, figure: Figure) -> tuple[float | None, float | None]:
 
 def _drop(gate: Gate, figure: Figure, plain: Figure, level: float, family: int) -> Drop:
     worse, worst = _sides(gate, figure)
-    detectable = _detectable(plain)
+    detectable = least_detectable(plain, LEVEL)
     limit = gate.max_drop or 0.0
     needed = ""
     if worse is not None and detectable and limit > worse and worst is not None and worst > limit:
@@ -145,14 +149,14 @@ def _drop(gate: Gate, figure: Figure, plain: Figure, level: float, family: int) 
     return Drop(figure, worse, worst, level, family, True, detectable, needed)
 
 
-def _detectable(figure: Figure) -> float | None:
-    """The least difference that a two-sided 5% test finds with 80% power, from the interval's width."""
+def least_detectable(figure: Figure, level: float) -> float | None:
+    """The least difference that a two-sided test at this level finds with 80% power, from the interval's width."""
     from scipy.special import ndtri
 
     if figure.low is None or figure.high is None or figure.high <= figure.low:
         return None
-    error = (figure.high - figure.low) / 2 / float(ndtri((1 + LEVEL) / 2))
-    return error * float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
+    quantile = float(ndtri((1 + level) / 2))
+    return (figure.high - figure.low) / 2 / quantile * (quantile + float(ndtri(POWER)))
 
 
 def _rounded(rows: float) -> str:

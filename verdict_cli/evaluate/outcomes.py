@@ -14,7 +14,7 @@ from verdict_cli.evaluate.rows import Data
 
 def scores_of(data: Data, metrics: Sequence[str]) -> Floats:
     """How well each row is scored, more is better: 1 right and 0 wrong, minus the distance, or the value itself."""
-    of = {family(metric, data.kind) for metric in metrics}
+    of = {family(metric, data) for metric in metrics}
     if "numbers" in of and data.kind in ("ordinal", "numeric") and not set(metrics) <= OF_LABELS:
         return -np.abs(data.predictions.numbers - data.targets.numbers)
     if of & {"labels", "ranking", "numbers"}:

@@ -14,13 +14,12 @@ from verdict_cli.evaluate.column import MISSING, Ints
 from verdict_cli.evaluate.families import family, keys, refusal, statistics, usable
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.identity import identities
-from verdict_cli.evaluate.intervals import LEVEL, Draw, figures, value_of
+from verdict_cli.evaluate.intervals import LEVEL, Draw, figures, paired, value_of
 from verdict_cli.evaluate.keyed import Keys, key_text
 from verdict_cli.evaluate.metrics import Statistic
 from verdict_cli.evaluate.reduce import reduced
 from verdict_cli.evaluate.rows import Data, check_labels
 from verdict_cli.evaluate.sample import Sample
-from verdict_cli.evaluate.shares import paired_share
 from verdict_cli.evaluate.within import NONE, by_cluster, mean_of
 from verdict_cli.spec.evaluate import Evaluation
 
@@ -142,7 +141,7 @@ def compared(metric: str, pairs: Pairs, draw: Draw) -> Difference:
     old, new = pairs.data
     if why := unlike(old, new):
         return _none(why)
-    of = family(metric, new.kind)
+    of = family(metric, new)
     for data in pairs.data:
         if why := refusal(of, data):
             return _none(why)
@@ -163,17 +162,8 @@ def compared(metric: str, pairs: Pairs, draw: Draw) -> Difference:
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
     return Difference(
-        old_value, new_value, change(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
+        old_value, new_value, paired(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
     )
-
-
-def change(old: Statistic, new: Statistic, sample: Sample, draw: Draw) -> Figure:
-    """The second statistic minus the first on the same rows, with its interval."""
-    both = Statistic(
-        lambda weights: new.at(weights) - old.at(weights), new.why, smooth=new.smooth, blockwise=new.blockwise
-    )
-    made = figures({"change": both}, sample, draw)["change"]
-    return paired_share(made, old, new, sample, draw.level)
 
 
 def _within(metric: str, data: tuple[Data, Data], rows: tuple[Ints, Ints], draw: Draw) -> Difference:

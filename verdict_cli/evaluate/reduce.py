@@ -58,7 +58,7 @@ def _column(column: Column, groups: Ints, how: str, *, skip_missing: bool) -> Co
     numbers, codes = np.full(count, np.nan), np.full(count, MISSING, dtype=np.int32)
     types = column.types
     if how in ("first", "mode"):
-        chosen = _firsts(of) if how == "first" else _modes(Labels.of(held, held).codes(held), of)
+        chosen = _firsts(of) if how == "first" else _modes(Labels.of(held).codes(held), of)
         numbers[of[chosen]], codes[of[chosen]] = held.numbers[chosen], held.codes[chosen]
     else:
         made, places = _FORMULAS[how](held.numbers, of)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.evaluate.collect import Collected
+from verdict_cli.evaluate.collect import LONGER, Collected
 from verdict_cli.evaluate.column import MISSING, Column, Floats, Ints
 from verdict_cli.evaluate.keyed import key_text
 from verdict_cli.evaluate.kinds import infer
@@ -21,8 +21,9 @@ from verdict_cli.spec.evaluate import Evaluation, Kind
 class Data:
     """The rows of an evaluation: codes of labels, numbers, and what they mean.
 
-    `target` and `prediction` are places in `labels`, MISSING where there is none; `wrong` says that a missing
-    prediction counts as a label of its own. Numbers are NaN where a value is missing or no number.
+    `target`, `prediction` and each judge's `votes` are places in `labels`, MISSING where there is none; `wrong` says
+    that a missing prediction counts as a label of its own. Numbers are NaN where a value is missing or no number.
+    `panel` is empty where there is no panel of judges.
     """
 
     kind: Kind
@@ -33,6 +34,10 @@ class Data:
     predictions: Column
     probability: Column
     value: Column
+    consistent: Column
+    longer: Column
+    panel: tuple[Column, ...]
+    votes: tuple[Ints, ...]
     positive: int | None
     wrong: bool
     cluster: Ints | None
@@ -44,9 +49,10 @@ class Data:
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
-        found = Labels.of(targets, predictions, *positive)
+        panel = tuple(column for key, column in columns.items() if key.startswith("panel["))
+        found = Labels.of(targets, predictions, *panel, also=positive)
         return Data(
-            kind=infer(evaluation, predictions, targets),
+            kind=infer(evaluation, (predictions, targets, *panel)),
             labels=found.values,
             target=found.codes(targets),
             prediction=found.codes(predictions),
@@ -54,6 +60,10 @@ class Data:
             predictions=predictions,
             probability=columns.get("probability", none),
             value=columns.get("value", none),
+            consistent=columns.get("consistent", none),
+            longer=columns.get(LONGER, none),
+            panel=panel,
+            votes=tuple(found.codes(column) for column in panel),
             positive=found.place(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
             cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,

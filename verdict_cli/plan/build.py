@@ -15,6 +15,7 @@ from verdict_cli.plan.ids import ids
 from verdict_cli.plan.marks import check_calibrations, marked
 from verdict_cli.plan.measured import check_evaluations
 from verdict_cli.plan.node import Node, Plan, Used
+from verdict_cli.plan.panel import spread
 from verdict_cli.plan.published import published
 from verdict_cli.plan.resolved import resolved
 from verdict_cli.plan.scope import Scope, Upstream
@@ -86,7 +87,10 @@ class _Build:
             columns=tuple(self.columns.values()),
             row_types=types,
             where=selected,
-            evaluations=self.spec.file.evaluate,
+            evaluations={
+                name: spread(one, [node.id for node in nodes])
+                for name, one in self.spec.file.evaluate.items()
+            },
             gates=self.spec.file.gates,
             published=tables,
             resolved=data,

@@ -9,11 +9,12 @@ from verdict_cli.expressions import Path, Resolved
 from verdict_cli.plan.bench import compiled
 from verdict_cli.plan.given import ROOTS, Given
 from verdict_cli.plan.node import Node
+from verdict_cli.plan.panel import judges
 from verdict_cli.spec import Namespace
 from verdict_cli.spec import evaluate as evaluations
 from verdict_cli.spec import gate as gates
 
-_EXPRESSIONS = ("prediction", "target", "value", "probability", "cluster", "group", "where")
+_EXPRESSIONS = ("prediction", "target", "value", "probability", "consistent", "cluster", "group", "where")
 
 
 def check_evaluations(
@@ -30,6 +31,8 @@ def check_evaluations(
             names.problem("bad-evaluation", message, hint, _below(base, where))
         texts: list[tuple[Path, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
+        texts += [(("options", place), text) for place, text in enumerate(evaluation.options or ())]
+        texts += _panel(names, evaluation, nodes, (*base, "panel"))
         if evaluation.gold is not None:
             of_gold: list[tuple[Path, str | None]] = [
                 (("gold", "target"), evaluation.gold.target),
@@ -47,6 +50,20 @@ def check_evaluations(
         for text in gate.where or {}:
             _check(names, text, ("gates", place, "where", text), given.resolve, use_column)
     return given.used
+
+
+def _panel(
+    names: Namespace, evaluation: evaluations.Evaluation, nodes: tuple[Node, ...], path: Path
+) -> list[tuple[Path, str | None]]:
+    """What each judge of a panel says, with its place."""
+    if not isinstance(evaluation.panel, str):
+        return [(("panel", place), text) for place, text in enumerate(evaluation.panel or ())]
+    found = judges(evaluation.panel, [node.id for node in nodes])
+    if not found:
+        message = f"`{evaluation.panel}` is no field of two or more units of one name"
+        hint = "write `judge.score` for units called `judge`, or list an expression for each judge"
+        names.problem("bad-evaluation", message, hint, path)
+    return [(("panel",), text) for text in found]
 
 
 def _check(

@@ -164,7 +164,7 @@ def _figures(one: Slice) -> RenderableType:
     grid = _grid("", "a", "b", "b − a", "95% interval", right=(1, 2, 3))
     for metric, each in one.figures.items():
         change = each.change
-        last = words.interval(change.low, change.high) or change.reason
+        last = " ".join(filter(None, (words.interval(change.low, change.high), change.reason)))
         cells = (words.number(each.first), words.number(each.second), words.number(change.value), last)
         grid.add_row(Text(metric), *(Text(words.visible(cell, 200)) for cell in cells))
     return Padding(grid, (0, 0, 0, 2), expand=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field
@@ -39,8 +40,14 @@ MetricName = Literal[
     "top1",
     "kendall_distance",
     "ndcg",
+    "pairwise_kappa",
+    "effective_judges",
+    "consistency",
+    "first_position_rate",
+    "longer_preference",
 ]
-"""Every figure that can be asked for. Beyond language.md: correlations within each cluster, and figures of rankings."""
+"""Every figure that can be asked for. Beyond language.md: correlations within each cluster, figures of rankings, of a
+panel of judges, and of what a pairwise judge prefers."""
 
 Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""
@@ -59,6 +66,14 @@ OF_RANKING: frozenset[str] = frozenset({"top1", "kendall_distance", "ndcg"})
 """Figures of rankings alone."""
 WITHIN: frozenset[str] = frozenset({"pearson_within", "spearman_within", "kendall_within"})
 """The mean of each cluster's own correlation."""
+OF_PANEL: frozenset[str] = frozenset({"krippendorff_alpha", "pairwise_kappa", "effective_judges"})
+"""Figures of several judges of the same rows."""
+OF_CHOICE: Mapping[str, tuple[str, ...]] = {
+    "consistency": ("consistent",),
+    "first_position_rate": ("prediction",),
+    "longer_preference": ("prediction", "options"),
+}
+"""Figures of what a pairwise judge prefers, with the keys that they need."""
 LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece", "kendall_distance"})
 """Figures that count errors: a drop against a baseline is a rise of these."""
 
@@ -90,7 +105,8 @@ class Gold(Keys):
 
 
 class Evaluation(Keys):
-    """Figures over the rows of a run: a prediction against a target, a probability against a target, or a value alone."""
+    """Figures over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
+    against each other."""
 
     prediction: Expression | None = None
     """Expression for what the pipeline says of the row, such as `output.score`."""
@@ -102,6 +118,12 @@ class Evaluation(Keys):
     """The target that counts as positive in precision, recall, F1 and the figures of a probability (there, `true` where targets are booleans)."""
     probability: Expression | None = None
     """Expression for the probability of `positive`: AUROC, average precision, Brier score, log loss, calibration error."""
+    panel: Annotated[Seq[Expression], Field(min_length=2)] | Expression | None = None
+    """What each of several judges says of the row: expressions such as `nodes['judge[0]'].score`, or `judge.score` for that field of every unit of that name. With `target`, the effective number of judges is of their errors, else of their votes."""
+    consistent: Expression | None = None
+    """Expression that is true where a pairwise judge's choice is the same in both orders, such as `output.consistent`."""
+    options: Annotated[Seq[Expression], Field(min_length=2, max_length=2)] | None = None
+    """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
     metrics: Annotated[Seq[MetricName], Field(min_length=1)] | None = None
     """The figures wanted; without it, all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
     by: Seq[Expression] = ()
@@ -178,6 +200,8 @@ def _named(name: str) -> list[Trouble]:
 
 
 def _figures(evaluation: Evaluation) -> list[Trouble]:
+    if evaluation.panel is not None:
+        return _panel(evaluation)
     found: list[Trouble] = []
     if evaluation.gold is not None and evaluation.value is None and evaluation.prediction is None:
         return [("gold", "`gold` needs a `value` or a `prediction`", "such as `value: output.score`")]
@@ -185,10 +209,12 @@ def _figures(evaluation: Evaluation) -> list[Trouble]:
         return [("gold", "`gold` corrects figures of rows, not of groups", "leave `group` or `gold` out")]
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
         return []
-    if evaluation.target is None and evaluation.value is None:
+    chosen = _choices_only(evaluation)
+    if evaluation.target is None and evaluation.value is None and not chosen:
         key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
         message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
-        found.append(("", message, "give `prediction` and `target`, `probability` and `target`, or `value`"))
+        hint = "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`"
+        found.append(("", message, hint))
     elif evaluation.target is not None and not (evaluation.prediction or evaluation.probability):
         found.append(
             (
@@ -197,19 +223,40 @@ def _figures(evaluation: Evaluation) -> list[Trouble]:
                 "such as `prediction: output.score`",
             )
         )
+    if evaluation.options is not None and evaluation.prediction is None:
+        found.append(
+            ("options", "`options` needs the choice between them", "such as `prediction: output.choice`")
+        )
+    return found
+
+
+def _choices_only(evaluation: Evaluation) -> bool:
+    """Whether only what a pairwise judge prefers is asked, which needs no target."""
+    if evaluation.metrics is not None:
+        return set(evaluation.metrics) <= OF_CHOICE.keys()
+    return evaluation.consistent is not None or evaluation.options is not None
+
+
+def _panel(evaluation: Evaluation) -> list[Trouble]:
+    found: list[Trouble] = []
+    for key in ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold"):
+        if getattr(evaluation, key) is not None:
+            found.append((key, f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own"))
+    if evaluation.missing == "wrong":
+        found.append(
+            (
+                "missing",
+                "`missing: wrong` has no meaning for a panel",
+                "leave it out: absent votes are left out",
+            )
+        )
     return found
 
 
 def _metrics(evaluation: Evaluation) -> list[Trouble]:
     found: list[Trouble] = []
     for index, metric in enumerate(evaluation.metrics or ()):
-        if metric in OF_VALUE:
-            needs: tuple[str, ...] = ("value",)
-        elif metric in OF_PROBABILITY:
-            needs = ("probability", "target")
-        else:
-            needs = (*_LABELLED, "cluster") if metric in WITHIN else _LABELLED
-        lacking = [key for key in needs if getattr(evaluation, key) is None]
+        lacking = lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
             found.append(
@@ -218,6 +265,23 @@ def _metrics(evaluation: Evaluation) -> list[Trouble]:
         if metric in (evaluation.metrics or ())[:index]:
             found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
     return found
+
+
+def lacks(evaluation: Evaluation, metric: str) -> list[str]:
+    """The keys that a metric needs and the evaluation does not give."""
+    if evaluation.panel is not None and metric in OF_PANEL:
+        return []
+    if metric in OF_CHOICE:
+        needs = OF_CHOICE[metric]
+    elif metric in OF_PANEL - {"krippendorff_alpha"}:
+        needs = ("panel",)
+    elif metric in OF_VALUE:
+        needs = ("value",)
+    elif metric in OF_PROBABILITY:
+        needs = ("probability", "target")
+    else:
+        needs = (*_LABELLED, "cluster") if metric in WITHIN else _LABELLED
+    return [key for key in needs if getattr(evaluation, key) is None]
 
 
 def _groups(evaluation: Evaluation) -> list[Trouble]:

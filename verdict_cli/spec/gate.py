@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from verdict_cli.keys import Keys
-from verdict_cli.spec.evaluate import METRICS, OF_GOLD, OF_PROBABILITY, OF_VALUE, WITHIN, Evaluation, Trouble
+from verdict_cli.spec.evaluate import METRICS, OF_GOLD, Evaluation, Trouble, lacks
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -122,19 +122,9 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Troub
                 f"add `{metric}` to `evaluate.{name}.metrics`",
             )
         ]
-    needs = (
-        ("value",)
-        if metric in OF_VALUE
-        else ("probability",)
-        if metric in OF_PROBABILITY
-        else ("prediction", "cluster")
-        if metric in WITHIN
-        else ("prediction",)
-    )
     return [
         ("metric", f"`{name}` cannot measure `{metric}`: it has no `{key}`", f"give `evaluate.{name}.{key}`")
-        for key in needs
-        if getattr(evaluation, key) is None
+        for key in lacks(evaluation, metric)
     ]
 
 

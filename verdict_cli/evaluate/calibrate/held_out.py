@@ -9,9 +9,8 @@ import numpy as np
 
 from verdict_cli.evaluate.column import Floats, Ints
 from verdict_cli.evaluate.figures import Figure
-from verdict_cli.evaluate.intervals import LEVEL, Draw, figures
+from verdict_cli.evaluate.intervals import LEVEL, Draw, figures, paired
 from verdict_cli.evaluate.metrics import Statistic
-from verdict_cli.evaluate.paired import change
 from verdict_cli.evaluate.sample import Sample
 
 Columns = tuple[Floats, ...]
@@ -50,5 +49,5 @@ def held_out(
     found = {}
     for name in wanted:
         first, second = (figures({name: side[name]}, sample, Draw(rng, LEVEL))[name] for side in (old, new))
-        found[name] = HeldOut(first, second, change(old[name], new[name], sample, Draw(rng, LEVEL)))
+        found[name] = HeldOut(first, second, paired(old[name], new[name], sample, Draw(rng, LEVEL)))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verdict_cli.evaluate.metrics import labels, numbers, probability, ranks
+from verdict_cli.evaluate.metrics import labels, numbers, panel, probability, ranks
 from verdict_cli.evaluate.metrics.statistic import Statistic
 
-__all__ = ["Statistic", "labels", "numbers", "probability", "ranks"]
+__all__ = ["Statistic", "labels", "numbers", "panel", "probability", "ranks"]

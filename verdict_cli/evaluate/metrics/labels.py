@@ -110,11 +110,13 @@ def statistics(
     table = Table(np.searchsorted(found, targets), np.searchsorted(found, predictions), len(found))
     scored = len(found) - (missing and labels - 1 in found)
     constant = "both sides give one label only, so chance agreement is certain"
+    apart = (targets != predictions).astype(float)
 
     def of(formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0) -> Statistic:
         return Statistic(
             lambda weights: formula(table(weights)),
             why,
+            apart=apart,
             scale=FISHER,
             beside=lambda weights, rows: float(formula(_beside(table(weights[None, :]), rows))[0]),
             least=least,
@@ -128,8 +130,7 @@ def statistics(
         "gwet_ac1": of(lambda counts: gwet_ac1(counts, labels), "there is one label only", -1.0),
         "krippendorff_alpha": of(nominal_alpha, constant, -1.0),
     }
-    right = (targets == predictions).astype(float)
-    given["accuracy"] = proportion(right, np.ones(len(right)), "no rows")
+    given["accuracy"] = proportion(1 - apart, np.ones(len(apart)), "no rows")
     if positive is not None:
         is_target, is_predicted = (targets == positive).astype(float), (predictions == positive).astype(float)
         both = is_target * is_predicted
@@ -172,4 +173,4 @@ def proportion(hits: Floats, trials: Floats, why: str, bent: Bent | None = None)
         value = ratio(weights @ hits, weights @ trials)
         return value if bent is None else bent(value)
 
-    return Statistic(at, why, share=share, scale=FISHER, least=0.0, most=1.0)
+    return Statistic(at, why, share=share, least=0.0, most=1.0)

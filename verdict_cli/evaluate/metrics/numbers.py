@@ -20,6 +20,9 @@ from verdict_cli.evaluate.metrics.statistic import At, Statistic, Sums, ratio
 ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
 
+ENOUGH = 20
+"""The variance of fewer rows or clusters than this has too narrow an interval: benchmarks/interval_coverage.py."""
+
 
 def _spread(second: Floats, first: Floats) -> Floats:
     spread = second - first**2
@@ -112,7 +115,7 @@ def values(x: Floats, boolean: bool) -> dict[str, Statistic]:
 
     return {
         "mean": proportion(x, np.ones(len(x)), "no rows") if boolean else _mean(mean, x),
-        "variance": Statistic(variance, "one row has no variance", scale=LOG, least=0.0),
+        "variance": Statistic(variance, "one row has no variance", tilted=True, needs=ENOUGH, least=0.0),
         "median": Statistic(median, "no rows", ordered=x, smooth=False),
     }
 

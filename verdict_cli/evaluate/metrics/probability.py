@@ -6,7 +6,7 @@ import numpy as np
 
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.metrics.scale import ARCSINE, LOG, LOGIT, Scale
-from verdict_cli.evaluate.metrics.statistic import At, Statistic, Sums, ratio
+from verdict_cli.evaluate.metrics.statistic import At, Gaps, Statistic, Sums, ratio
 
 BINS = 10
 OUTSIDE = "probabilities lie outside 0 to 1"
@@ -55,16 +55,17 @@ def statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     tiny = np.finfo(np.float64).eps
     clipped = np.clip(p, tiny, 1 - tiny)
-    bins = Sums(np.searchsorted(np.arange(1, BINS) / BINS, p, side="left"))
+    gaps = Gaps(np.searchsorted(np.arange(1, BINS) / BINS, p, side="left"), p - positive, BINS)
+    bins = Sums(gaps.bin)
 
     def ece(weights: Floats) -> Floats:
         """Bins of equal width, closed on the right (Guo et al., 2017), of the probability of the positive label."""
-        return ratio(np.abs(bins(weights * (p - positive))).sum(axis=1), weights.sum(axis=1))
+        return ratio(np.abs(bins(weights * gaps.off)).sum(axis=1), weights.sum(axis=1))
 
     return found | {
         "brier": mean((p - positive) ** 2, 1.0),
         "log_loss": mean(-np.where(positive > 0, np.log(clipped), np.log1p(-clipped)), np.inf),
-        "ece": Statistic(ece, "no rows", smooth=False, least=0.0, most=1.0),
+        "ece": Statistic(ece, "no rows", gaps=gaps, smooth=False, least=0.0, most=1.0),
     }
 
 

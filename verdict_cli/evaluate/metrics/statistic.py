@@ -42,24 +42,39 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Gaps:
+    """Rows in bins: at each atom its bin, 0 to one less than `bins`, and how far it is off."""
+
+    bin: Ints
+    off: Floats
+    bins: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statistic:
     """A figure. `why` says when it is undefined.
 
     `share` is set where the figure is a plain share of rows, `ordered` (the values at the atoms) where it is their
-    median. `scale` is where its interval is symmetric. `beside` gives, where all rows agree, the figure's value if
-    besides them this many rows did not: counts, rows -> value. `smooth` is False where leaving a row out says
-    nothing of the standard error. `blockwise` is True where a resample of many distinct rows is too slow. `least`
-    and `most` are the ends of its range.
+    median, `gaps` where it is the sum over bins of the mean row's absolute gap, `apart` (1 at the atoms whose two
+    labels differ, else 0) where it is 1 if none differs. `scale` is where its interval is symmetric, `tilted` says
+    that it is on none. `beside` gives, where all rows agree, the figure's value if besides them this many rows did
+    not: counts, rows -> value. `smooth` is False where leaving a row out says nothing of the standard error.
+    `blockwise` is True where a resample of many distinct rows is too slow. `needs` is the rows or clusters below which
+    its interval holds the truth too rarely. `least` and `most` are the ends of its range.
     """
 
     at: At
     why: str = ""
     share: Share | None = None
     ordered: Floats | None = None
+    gaps: Gaps | None = None
+    apart: Floats | None = None
     scale: Scale = IDENTITY
+    tilted: bool = False
     beside: Callable[[Floats, float], float] | None = None
     smooth: bool = True
     blockwise: bool = False
+    needs: int = 0
     least: float = -math.inf
     most: float = math.inf
 
