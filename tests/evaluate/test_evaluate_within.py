@@ -1,12 +1,26 @@
 """The mean of each cluster's own correlation, against scipy cluster by cluster."""
 
+import gzip
+import json
+import os
+from pathlib import Path
+
 import numpy as np
+import pandas
 import pytest
 import scipy.stats
 
 from verdict_cli.data import ParquetTable
 from verdict_cli.evaluate import measure
 from verdict_cli.spec.evaluate import Evaluation
+
+SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shared"))
+SUMMEVAL = SHARED / "data" / "summeval" / "summaries.jsonl.gz"
+COEFFICIENTS = {
+    "pearson_within": scipy.stats.pearsonr,
+    "spearman_within": scipy.stats.spearmanr,
+    "kendall_within": scipy.stats.kendalltau,
+}
 
 
 def figures(path, rows):
@@ -18,7 +32,7 @@ def figures(path, rows):
         prediction="output.score",
         target="source.score",
         cluster="source.doc",
-        metrics=["pearson_within", "spearman_within", "kendall_within"],
+        metrics=list(COEFFICIENTS),
     )
     return measure({"e": evaluation}, path / "results.parquet")["e"].figures
 
@@ -30,11 +44,7 @@ def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path
         target = np.full(16, 3.0) if doc == 5 else rng.integers(1, 6, 16).astype(float)
         rows += [(doc, t, float(t + rng.normal())) for t in target]
     found = figures(tmp_path, rows)
-    for name, formula in (
-        ("pearson_within", scipy.stats.pearsonr),
-        ("spearman_within", scipy.stats.spearmanr),
-        ("kendall_within", scipy.stats.kendalltau),
-    ):
+    for name, formula in COEFFICIENTS.items():
         each = []
         for doc in set(range(12)) - {5}:
             target, said = zip(*((t, s) for d, t, s in rows if d == doc), strict=True)
@@ -49,3 +59,40 @@ def test_documents_without_variation_leave_the_figure_undefined_with_the_reason(
     found = figures(tmp_path, [(0, 1.0, 2.0), (0, 1.0, 3.0), (1, 2.0, 2.0)])
     assert found["kendall_within"].value is None
     assert "no cluster" in found["kendall_within"].reason
+
+
+@pytest.mark.skipif(not SUMMEVAL.is_file(), reason="no expert scores beside the project")
+def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_them(tmp_path):
+    """Fabbri et al. (2021): 16 systems on 100 documents, one expert score against another."""
+    rows = [json.loads(line) for line in gzip.decompress(SUMMEVAL.read_bytes()).splitlines()]
+    with ParquetTable(tmp_path / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for index, row in enumerate(rows):
+            given = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
+            table.write(
+                {"row": index, "id": index, "status": "ok", **given, "output.score": row["coherence"]}
+            )
+    pair = {"prediction": "output.score", "target": "source.relevance"}
+    found = measure(
+        {
+            "documents": Evaluation(**pair, cluster="source.doc_id", metrics=list(COEFFICIENTS)),
+            "systems": Evaluation(
+                **pair,
+                group="source.system",
+                reduce={"prediction": "mean", "target": "mean"},
+                metrics=["pearson", "spearman", "kendall"],
+            ),
+        },
+        tmp_path / "results.parquet",
+    )
+    frame = pandas.DataFrame(rows)
+    means = frame.groupby("system")[["coherence", "relevance"]].mean()
+    for name, formula in COEFFICIENTS.items():
+        each = [formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")]
+        within = found["documents"].figures[name]
+        assert (within.value, within.n) == (
+            pytest.approx(np.nanmean(each), abs=1e-9),
+            np.isfinite(each).sum(),
+        )
+        across = found["systems"].figures[name.removesuffix("_within")]
+        wanted = formula(means.coherence, means.relevance).statistic
+        assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)
