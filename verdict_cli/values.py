@@ -187,6 +187,11 @@ class Result:
     stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: bool = False
 
+    @property
+    def status(self) -> str:
+        """`ok`, `failed` or `abstained`."""
+        return "failed" if self.failure is not None else "abstained" if self.abstained else "ok"
+
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:

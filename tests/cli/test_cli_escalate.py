@@ -104,3 +104,14 @@ def test_a_gate_on_coverage_counts_abstaining(done: dict[str, Any], tmp_path: Pa
     more = ", {metric: run.coverage, min: 0.7}, {metric: run.abstained, max: 5}"
     (tmp_path / "c.yaml").write_text(CONFIG + gates % more)
     assert CliRunner().invoke(app, words).exit_code == 0
+
+
+def test_a_single_row_without_a_verdict_says_so(done: dict[str, Any], tmp_path: Path) -> None:
+    words = ["judge", str(tmp_path / "c.yaml"), "--replay", str(tmp_path / "r.jsonl"), "--quiet"]
+    rows = "\n".join(json.dumps({"key": key}) for key in (0, 19))
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"], input=rows).stdout)
+    assert [one["status"] for one in found] == ["ok", "abstained"]
+    assert (found[1]["output"], found[1]["failure"]) == (None, None)
+    shown = CliRunner().invoke(app, words, input=rows)
+    assert shown.exit_code == 0
+    assert "no verdict" in shown.stdout

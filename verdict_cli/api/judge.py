@@ -84,7 +84,8 @@ class Judge:
 
         The number is that of the expression ``reward``, else what the last step gives: `score`, or its only field; a
         value of a scale counts as its number, a distribution as its expectation. A row that fails raises its failure,
-        and the rows not yet judged are left; with `failures="nan"` its number is NaN.
+        and the rows not yet judged are left; with `failures="nan"` its number is NaN, and so is that of a row without
+        a verdict.
         """
         number, all_rows = self._numbers(failures), [mapping(row) for row in rows]
         return self._kept().wait(lambda warm: warm.judge_all(all_rows, number, self._concurrency))
@@ -143,7 +144,7 @@ class Judge:
                 settled(self._plan, result)
                 return reward(result)
             try:
-                return NAN if result.failure is not None else reward(result)
+                return NAN if result.status != "ok" else reward(result)
             except RowError:
                 return NAN
 

@@ -134,11 +134,13 @@ def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
     calls = (*warm.pinned, *result.calls)
     lines = explained(calls) if explain else []
     failure = result.failure
-    if failure is None:
+    if result.abstained:
+        lines.append("no verdict: the judge was not sure enough")
+    elif failure is None:
         lines += fields(given(warm.plan, result))
     else:
         lines.append(f"{failure.node} failed ({failure.kind}): {failure.message}")
-    lines.append(last_line("ok" if failure is None else "failed", calls, cost_of(calls), took_s))
+    lines.append(last_line(result.status, calls, cost_of(calls), took_s))
     sys.stdout.write(visible("\n".join(lines)) + "\n")
     sys.stdout.flush()
 

@@ -68,7 +68,7 @@ def result_row(plan: Plan, result: Result) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": result.row.index,
         "id": result.row.id,
-        "status": "failed" if failure is not None else "abstained" if result.abstained else "ok",
+        "status": result.status,
         "failure.kind": None if failure is None else failure.kind,
         "failure.message": None if failure is None else failure.message,
         "failure.node": None if failure is None else failure.node,

@@ -12,13 +12,13 @@ from verdict_cli.values import Call, Failure, Result, cost_of
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:
     """`{"status", "id", "output", "failure", "calls", "cost_usd"}`.
 
-    ``output`` is what the last step gives on, by unit where that is several; None for a row that failed.
+    ``output`` is what the last step gives on, by unit where that is several; None for a row that failed or has no verdict.
     """
     failure = result.failure
     return {
-        "status": "ok" if failure is None else "failed",
+        "status": result.status,
         "id": result.row.id,
-        "output": given(plan, result) if failure is None else None,
+        "output": given(plan, result) if result.status == "ok" else None,
         "failure": None if failure is None else failed(failure),
         "calls": len(result.calls),
         "cost_usd": cost_of(result.calls),
@@ -44,7 +44,7 @@ def floors(plan: Plan) -> tuple[str, ...]:
         model.name
         for node in plan.nodes
         if isinstance(node.work, Asked)
-        for model in (*node.work.models, *node.work.follow_up)
+        for model in (*(model for models in node.stages for model in models), *node.work.follow_up)
     )
     return tuple(sorted({name for name in models if name.startswith("baseline/")}))
 

@@ -101,7 +101,7 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
     held = _held(behind, some.rows)
     found: list[tuple[Column, list[Any]]] = [(Column("id", "Row"), held.pop("id"))]
     status, failure = held.pop("status"), held.pop("failure.kind")
-    outcome = ["none" if one == "ok" else "failed" for one in status]
+    outcome = ["none" if one == "ok" else one for one in status]
     for place, scored in enumerate(behind.study.scored):
         said, target, scores = _scored(scored, some.rows)
         if place or not scored.labelled:
@@ -118,7 +118,7 @@ def _columns(behind: Behind, some: Chosen) -> list[tuple[Column, list[Any]]]:
         ]
         if scored.labels:
             outcome = [
-                known if known == "failed" or score is None else "right" if score else "wrong"
+                known if known != "none" or score is None else "right" if score else "wrong"
                 for known, score in zip(outcome, scores, strict=True)
             ]
         else:

@@ -56,7 +56,7 @@ def _bad(behind: Behind) -> npt.NDArray[np.bool_]:
     import pyarrow.compute as pc
 
     parts = [
-        truths(pc.not_equal(batch.column("status"), scalar("ok", "str")))
+        truths(pc.equal(batch.column("status"), scalar("failed", "str")))
         for batch in read_arrow(behind.results, ["status"])
     ]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)

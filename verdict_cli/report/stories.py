@@ -137,6 +137,8 @@ class _Teller:
 def _failure(row: Mapping[str, Any]) -> str:
     if row["status"] == "ok":
         return ""
+    if row["status"] == "abstained":
+        return "no verdict: a judge was not sure enough and abstained"
     where = f" in {row['failure.node']}" if row.get("failure.node") else ""
     return f"{row.get('failure.kind')}{where}: {row.get('failure.message')}"[:2000]
 

@@ -307,6 +307,8 @@ def _restored(plan: Plan, row: Mapping[str, Any]) -> Result:
         name.removeprefix("source."): value for name, value in row.items() if name.startswith("source.")
     }
     failure = None
-    if row["status"] != "ok":
+    if row["status"] == "failed":
         failure = Failure(row["failure.kind"], row["failure.message"], row["failure.node"])
-    return Result(Row(row["row"], row["id"], source), tuple(outputs), failure)
+    return Result(
+        Row(row["row"], row["id"], source), tuple(outputs), failure, abstained=row["status"] == "abstained"
+    )

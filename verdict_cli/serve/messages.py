@@ -39,7 +39,9 @@ class Failed(BaseModel):
 class Answer(BaseModel):
     """One row's outcome."""
 
-    status: Annotated[str, Field(description="`ok` or `failed`.")]
+    status: Annotated[
+        str, Field(description="`ok`, `failed`, or `abstained`: the judge was not sure enough for a verdict.")
+    ]
     id: str | int
     output: Annotated[
         dict[str, Any] | None, Field(description="What the last step gives on; null for a row that failed.")

@@ -169,7 +169,7 @@ class Service:
         answer = self.described(loaded, result)
         answer.document["latency_s"] = perf_counter() - started
         self.metrics.judged(result.failure, result.calls)
-        if answer.document["status"] == "ok" or self.settings.policy == "open":
+        if answer.document["status"] != "failed" or self.settings.policy == "open":
             return answer
         return replace(answer, status=status)
 
@@ -177,17 +177,17 @@ class Service:
         """The outcome as a document, with `accepted` where there is a rule, and its reward where it has one."""
         accepted: bool | None = None
         reward = None
-        if result.failure is None:
+        if result.status == "ok":
             try:
                 accepted = loaded.accepted(result)
             except RowError as error:
                 result = replace(result, failure=Failure(error.failure, error.message, ""))
-        if result.failure is None and not isinstance(loaded.reward, UsageError):
+        if result.status == "ok" and not isinstance(loaded.reward, UsageError):
             try:
                 reward = loaded.reward(result)
             except RowError:
                 reward = None
         document = outcome(loaded.plan, result)
         if loaded.accept is not None:
-            document["accepted"] = self.settings.policy == "open" if result.failure is not None else accepted
+            document["accepted"] = self.settings.policy == "open" if result.status != "ok" else accepted
         return Answer(200, document, reward)
