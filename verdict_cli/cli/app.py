@@ -22,6 +22,7 @@ COMMANDS = (
     "validate",
     "graph",
     "estimate",
+    "sweep",
     "report",
     "compare",
     "gate",

@@ -54,8 +54,12 @@ def reported(
     formats: Sequence[str] = (),
     *,
     inconclusive: Inconclusive = "fail",
+    in_summary: bool = True,
 ) -> Report:
-    """Measures the results, decides the gates, and writes every report file into the run's directory."""
+    """Measures the results, decides the gates, and writes every report file into the run's directory.
+
+    `in_summary`: the report also joins the summary of a GitHub Actions step, where one runs.
+    """
     from verdict_cli.data import export
     from verdict_cli.evaluate import decide, flip_rates, study
     from verdict_cli.report import Behind, build, full, html, junit, markdown
@@ -93,7 +97,8 @@ def reported(
     )
     comment = markdown(report)
     directory.write("report.md", comment)
-    step_summary.append(comment)
+    if in_summary:
+        step_summary.append(comment)
     behind = Behind(plan, directory.results, directory.calls, studied, facts.seed)
     directory.write("report.html", html(report, behind))
     directory.write("junit.xml", junit(report))

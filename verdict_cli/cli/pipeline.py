@@ -11,7 +11,7 @@ from verdict_cli.plan import Built
 from verdict_cli.plan import planned as plan_of
 from verdict_cli.spec.code import Codes
 from verdict_cli.spec.document import read_document
-from verdict_cli.spec.override import overridden
+from verdict_cli.spec.override import overridden, removed
 from verdict_cli.units import TYPES
 
 
@@ -23,14 +23,15 @@ def planned(
     allow_code: Sequence[Path] = (),
     warn: bool = True,
     else_model: str | None = None,
+    off: Sequence[str] = (),
 ) -> Built:
-    """The plan of the file with `--set` and `--model` applied, and of `else_model` where it then names no model.
-    SpecError when it cannot be run.
+    """The plan of the file without what stands at the paths `off`, with `--set` and `--model` applied, and of
+    `else_model` where it then names no model. SpecError when it cannot be run.
 
     Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
     """
     chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
-    document = overridden(read_document(config), chosen)
+    document = removed(overridden(read_document(config), chosen), off)
     if else_model is not None and document.data.get("model") is None:
         document = overridden(document, [f"model={_quoted(else_model)}"])
     code: Codes = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli import __version__
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.options import (
     AllowCode,
@@ -171,9 +168,8 @@ def judged_dataset(
     from verdict_cli.cli.trace import traced
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
-    from verdict_cli.engines.identity import directory, fingerprint, nodes, recorded_file, starting
+    from verdict_cli.engines.identity import directory, new_facts, recorded_file, starting
     from verdict_cli.engines.ready import check_models, recording
-    from verdict_cli.values import RunFacts
 
     plan = planned(config, settings, model, allow_code=allow_code, warn=not quiet).plan
     recorded = None if replay is None else recording(replay, plan)
@@ -187,21 +183,7 @@ def judged_dataset(
     ):
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         found = scan(dataset, limit=limit, sample=sample, seed=seed)
-        facts = RunFacts(
-            name=plan.name,
-            status="running",
-            config=str(config),
-            dataset=data,
-            spec_fingerprint=fingerprint(plan, seed, replay),
-            data_fingerprint=found.fingerprint,
-            version=__version__,
-            started="",
-            seed=seed,
-            rows=found.rows,
-            skipped_bad_rows=found.skipped,
-            nodes=nodes(plan, seed),
-            calibrated=plan.calibrated,
-        )
+        facts = new_facts(plan, found, (str(config), data), seed, replay)
         place = directory(out, facts)
         if replay is not None and recorded_file(replay).resolve() == place.calls.resolve():
             raise UsageError(f"{place.path} holds the recording itself", hint="choose another --out")
@@ -243,6 +225,7 @@ def judged_dataset(
 def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
     """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
     from verdict_cli.cli.progress import showing
+    from verdict_cli.cli.several import resume
     from verdict_cli.engines import run as run_job
 
     try:
@@ -252,7 +235,7 @@ def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
         raise
     except VerdictError as error:
         complain(str(error))
-        complain(_resume())
+        complain(resume())
         raise typer.Exit(error.exit_code) from None
     finally:
         if job.store is not None:
@@ -263,7 +246,7 @@ def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
         complain(
             f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.path}"
         )
-        complain(_resume())
+        complain(resume())
         raise typer.Exit(130)
     return facts
 
@@ -296,8 +279,3 @@ def _formats(text: str) -> list[str]:
 def _tell(message: str, *, quiet: bool) -> None:
     if not quiet:
         say(message)
-
-
-def _resume() -> str:
-    words = [word for word in sys.argv[1:] if word != "--fresh"]
-    return f"the same command goes on: {shlex.join(['verdict', *words])}"

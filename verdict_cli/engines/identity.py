@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from verdict_cli import __version__
+from verdict_cli.data import Facts
 from verdict_cli.engines import RunDirectory
 from verdict_cli.plan import Plan
 from verdict_cli.providers.recording import CALLS
@@ -40,6 +42,25 @@ def directory(out: Path | None, facts: RunFacts) -> RunDirectory:
     both = f"{facts.spec_fingerprint}{facts.data_fingerprint}".encode()
     return RunDirectory(
         out or Path("runs") / f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
+    )
+
+
+def new_facts(plan: Plan, data: Facts, named: tuple[str, str], seed: int, replay: Path | None) -> RunFacts:
+    """What is known of a run before it starts; `named` are the pipeline file and the dataset as the user gave them."""
+    return RunFacts(
+        name=plan.name,
+        status="running",
+        config=named[0],
+        dataset=named[1],
+        spec_fingerprint=fingerprint(plan, seed, replay),
+        data_fingerprint=data.fingerprint,
+        version=__version__,
+        started="",
+        seed=seed,
+        rows=data.rows,
+        skipped_bad_rows=data.skipped,
+        nodes=nodes(plan, seed),
+        calibrated=plan.calibrated,
     )
 
 

@@ -52,7 +52,7 @@ def recording(path: Path, plan: Plan) -> Recording:
     loaded = Recording.load(path)
     asking = [node.id for node in plan.nodes if isinstance(node.work, Asked)]
     recorded = loaded.units()
-    if asking and not set(asking) & set(recorded):
+    if asking and not {_bare(unit) for unit in asking} & {_bare(unit) for unit in recorded}:
         raise UsageError(
             f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
             hint=f"the pipeline's units are {', '.join(asking[:6])}",
@@ -60,13 +60,21 @@ def recording(path: Path, plan: Plan) -> Recording:
     return loaded
 
 
-def store(plan: Plan) -> Store | None:
-    """The replies that runs share, None where no model of the plan may use them. OutputError when they cannot be opened."""
+def _bare(unit: str) -> str:
+    """`judge` and `judge[0]` are the same, as a pipeline has one copy of a unit or several."""
+    return unit.removesuffix("[0]")
+
+
+def keeps(plan: Plan) -> bool:
+    """Whether a model of the plan may use replies that runs share."""
     asked = [node.work for node in plan.nodes if isinstance(node.work, Asked)]
     models = [model for work in asked for model in (*work.models, *work.follow_up)]
-    if not any(model.cache and not is_local(model.name) for model in models):
-        return None
-    return Store.open()
+    return any(model.cache and not is_local(model.name) for model in models)
+
+
+def store(plan: Plan) -> Store | None:
+    """The replies that runs share, None where no model of the plan may use them. OutputError when they cannot be opened."""
+    return Store.open() if keeps(plan) else None
 
 
 def dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:

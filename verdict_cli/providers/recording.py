@@ -34,6 +34,7 @@ class Recording:
         """Reads every record's name. Raises DataError with file and line at the first record that is wrong,
         or that records a call a second time."""
         self._source = source
+        self._aliases: dict[str, str] = {}
         self._by_id: dict[tuple[str, int, int], dict[str, int]] = {}
         self._by_row: dict[tuple[str, int, int], dict[int, int]] = {}
         self._by_both: dict[tuple[str, int, int], dict[tuple[int, str], int]] = {}
@@ -81,7 +82,7 @@ class Recording:
         self._source.close()
 
     def _place(self, request: Request, attempt: int) -> int | None:
-        key = (request.node, request.call, attempt)
+        key = (self._named(request.node), request.call, attempt)
         name = row_name(request.row.id) or ""
         if key in self._by_both:
             place = self._by_both[key].get((request.row.index, name))
@@ -89,6 +90,15 @@ class Recording:
                 return place
         place = self._by_id.get(key, {}).get(name)
         return self._by_row.get(key, {}).get(request.row.index) if place is None else place
+
+    def _named(self, node: str) -> str:
+        """The unit as it is recorded: `judge` and `judge[0]` are the same, as a pipeline has one copy or several."""
+        if node not in self._aliases:
+            known = self.units()
+            bare = node.removesuffix("[0]")
+            other = bare if bare != node else f"{node}[0]"
+            self._aliases[node] = other if node not in known and other in known else node
+        return self._aliases[node]
 
     def _add(self, name: Name, place: int) -> None:
         """A record with an id is found by it, whatever its row, so that a dataset may be reordered or cut;

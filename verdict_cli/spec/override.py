@@ -1,15 +1,16 @@
-"""`--set PATH=VALUE`: changes to a document before it is validated."""
+"""`--set PATH=VALUE`, and values taken away: changes to a document before it is validated."""
 
 from __future__ import annotations
 
 import copy
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.spec.document import Document, parse_document
+from verdict_cli.spec.places import Node, Path
 
 _PART = re.compile(r"(?:^|\.)([\w-]+)|\[(-?\d{1,9})\]")
 
@@ -25,11 +26,68 @@ def overridden(document: Document, settings: Sequence[str]) -> Document:
             raise UsageError(
                 f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'"
             )
-        _put(data, _parts(path), _value(text, setting), path)
+        _put(data, parts_of(path), _value(text, setting), path)
     return replace(document, data=data)
 
 
-def _parts(path: str) -> list[str | int]:
+def removed(document: Document, paths: Sequence[str]) -> Document:
+    """The document without what stands at these paths, all of them as in the document given. UsageError where there is
+    nothing."""
+    ways = []
+    for path in paths:
+        parts, place = parts_of(path), found(document.data, path)
+        if not isinstance(place, Found):
+            raise _absent(path, parts[-1])
+        ways.append(place.way)
+    data, root = copy.deepcopy(document.data), document.root
+    for way in sorted(set(ways), key=lambda way: [(str(type(part)), part) for part in way], reverse=True):
+        here = data
+        for part in way[:-1]:
+            here = here[part]
+        del here[way[-1]]
+        root = _without(root, way)
+    return replace(document, data=data, root=root)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What stands at a path, and the path with its indices counted from the front."""
+
+    way: Path
+    value: Any
+
+
+def found(data: Any, path: str) -> Found | None:
+    """What stands at the path; None where there is nothing. UsageError where it is no path."""
+    here, way = data, []
+    for part in parts_of(path):
+        if isinstance(here, dict) and part in here:
+            way.append(part)
+        elif _holds(here, part) and isinstance(part, int):
+            way.append(part % len(here))
+        else:
+            return None
+        here = here[part]
+    return Found(tuple(way), here)
+
+
+def _without(node: Node, way: Path) -> Node:
+    """The node without its value at the path; what follows in the same list moves up."""
+    if not node.children or way[0] not in node.children:
+        return node
+    if len(way) > 1:
+        return replace(node, children=node.children | {way[0]: _without(node.children[way[0]], way[1:])})
+    at = way[0]
+    moved = {
+        key - 1 if isinstance(at, int) and isinstance(key, int) and key > at else key: child
+        for key, child in node.children.items()
+        if key != at
+    }
+    return replace(node, children=moved)
+
+
+def parts_of(path: str) -> list[str | int]:
+    """The keys and indices of a path. UsageError where it is none."""
     parts: list[str | int] = []
     place = 0
     while place < len(path):

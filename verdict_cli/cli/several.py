@@ -1,0 +1,120 @@
+"""Runs that one command makes one after another: prepared, carried out together, each with its report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from verdict_cli.cli.streams import complain, say
+from verdict_cli.errors import JournalError, VerdictError
+
+if TYPE_CHECKING:
+    from verdict_cli.calls import Store
+    from verdict_cli.engines import Job, Stop
+    from verdict_cli.report import Report
+    from verdict_cli.values import RunFacts
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run to be made, and its facts where it was finished before."""
+
+    name: str
+    job: Job
+    finished: RunFacts | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run that was made."""
+
+    name: str
+    job: Job
+    facts: RunFacts
+    report: Report
+
+
+def prepared(name: str, job: Job) -> Prepared:
+    """The job, which goes on with what its directory holds. JournalError where that is another run's."""
+    from verdict_cli.engines.identity import starting
+
+    earlier = None if job.fresh else job.directory.belongs_to(job.plan, job.start)[0]
+    done = earlier if earlier is not None and earlier.status == "finished" else None
+    return Prepared(name, replace(job, start=starting(job.start, earlier)), done)
+
+
+def carried_out(runs: Sequence[Prepared], stop: Stop, store: Store | None, *, quiet: bool) -> list[Made]:
+    """Every run with its report, in order; says how the command goes on and exits where one could not be finished."""
+    from verdict_cli.cli.finish import reported
+    from verdict_cli.cli.progress import showing
+    from verdict_cli.engines.several import run_several
+
+    left = [one for one in runs if one.finished is None]
+    if len(left) < len(runs) and not quiet:
+        say(f"{len(runs) - len(left)} of {len(runs)} runs are finished already")
+    paid = sum(one.finished.cost_usd or 0.0 for one in runs if one.finished is not None)
+    jobs = [replace(one.job, store=store) for one in left]
+    for job in jobs:
+        job.directory.prepare()
+    try:
+        with showing(quiet=quiet) as watch:
+            done = run_several(jobs, stop, watch, paid_usd=paid)
+    except JournalError:
+        raise
+    except VerdictError as error:
+        complain(str(error))
+        complain(resume())
+        raise typer.Exit(error.exit_code) from None
+    finally:
+        if store is not None:
+            store.close()
+            if store.trouble:
+                complain(f"warning: replies could not be kept in the cache: {store.trouble}")
+    if any(facts.status != "finished" for facts in done) or len(done) < len(jobs):
+        complain(
+            f"stopped: {len(runs) - len(left) + len(done) - 1} of {len(runs)} runs are finished, in {runs[0].job.directory.path.parent}"
+        )
+        complain(resume())
+        raise typer.Exit(130)
+    facts = iter(done)
+    made = []
+    for one in runs:
+        result = one.finished or next(facts)
+        report = reported(one.job.plan, one.job.directory, result, in_summary=False)
+        made.append(Made(one.name, one.job, result, report))
+    return made
+
+
+def opened_cache(runs: Sequence[Prepared], folder: Path, *, shared: bool) -> Store | None:
+    """The replies that the runs share: the user's, else (not `shared`) those of this folder alone; None where no model
+    may use any."""
+    from verdict_cli.calls import Store
+    from verdict_cli.cli.cache import opened_store
+    from verdict_cli.engines.ready import keeps
+
+    plans = [one.job.plan for one in runs if one.finished is None and one.job.recording is None]
+    plan = next((plan for plan in plans if keeps(plan)), None)
+    if plan is None:
+        return None
+    if shared:
+        return opened_store(plan, wanted=True)
+    return Store.open(folder / "replies.sqlite3")
+
+
+def exit_code(made: Sequence[Made]) -> int:
+    """1 when a gate of any run failed, 3 when a row of any did, else 0."""
+    if not all(one.report.passed for one in made):
+        return 1
+    return 3 if any(one.facts.failed for one in made) else 0
+
+
+def resume() -> str:
+    """How the user goes on."""
+    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    return f"the same command goes on: {shlex.join(['verdict', *words])}"

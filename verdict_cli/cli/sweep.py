@@ -1,0 +1,237 @@
+"""`verdict sweep CONFIG DATA --vary PATH=V1,V2`."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from verdict_cli.cli.options import (
+    AllowCode,
+    AsJson,
+    Budget,
+    Concurrency,
+    Config,
+    Model,
+    Quiet,
+    Replay,
+    Seed,
+    Settings,
+)
+from verdict_cli.cli.streams import complain, document, say
+from verdict_cli.errors import SpecError, UsageError, VerdictError
+
+if TYPE_CHECKING:
+    from verdict_cli.plan import Plan
+    from verdict_cli.providers import Recording
+    from verdict_cli.spec.vary import Variant
+
+
+class Axis(StrEnum):
+    """What `--against` takes."""
+
+    COST = "cost"
+    CALLS = "calls"
+    LATENCY = "latency"
+
+
+def sweep(
+    config: Config,
+    data: Annotated[
+        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
+    ],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="PATH=V1,V2",
+            help="Values of a place in the file, e.g. 'pipeline[0].repeat=1,3,5' or 'pipeline[0]=on,off'. Several: all combinations.",
+        ),
+    ],
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="Take the values of all --vary side by side, not every combination."),
+    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"
+        ),
+    ] = None,
+    against: Annotated[
+        Axis | None,
+        typer.Option(
+            "--against", help="What the frontier is drawn against. [default: cost if known, else calls]"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")
+    ] = None,
+    model: Model = None,
+    settings: Settings = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
+    ] = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 64,
+    replay: Replay = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    budget: Budget = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Share replies among the variants only, not with other runs.")
+    ] = False,
+    allow_code: AllowCode = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run variants of a pipeline over the same rows: figure, cost, calls and latency of each, and the frontier.
+
+    The first variant is what the others are held against. The same command goes on where it stopped.
+
+    Example: verdict sweep configs/early_stopping.yaml datasets/answers_sample.jsonl --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
+    """
+    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.cli.several import carried_out, exit_code, opened_cache, prepared
+    from verdict_cli.cli.signals import stopping
+    from verdict_cli.data import scan
+    from verdict_cli.engines import Job, RunDirectory, Stop
+    from verdict_cli.engines.identity import new_facts
+    from verdict_cli.evaluate.swept import Ran, chosen, swept
+    from verdict_cli.report.swept import swept_html, swept_json, swept_markdown, swept_terminal
+
+    found = _variants(config, settings or [], model, vary, together=together)
+    plans = _planned(config, settings or [], model, found, allow_code or [])
+    name, figure = chosen([(f"variant {one.name}", plan) for one, plan in plans], metric)
+    recorded = _answering([(one.name, plan) for one, plan in plans], replay, priced=budget is not None)
+    stop = Stop()
+    folder = out or Path("sweeps") / plans[0][1].name
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+        runs = []
+        source = data
+        for (one, plan), slug in zip(plans, _slugs([one.name for one, _ in plans]), strict=True):
+            dataset = opened(plan, source, Path(spool_to))
+            if source == "-":
+                source = str(dataset.files[0])
+            rows = scan(dataset, limit=limit, sample=sample, seed=seed)
+            facts = new_facts(plan, rows, (str(config), data), seed, replay)
+            place = RunDirectory(folder / "variants" / slug)
+            job = Job(plan, dataset, rows, place, facts, concurrency, recorded, budget, fresh=fresh)
+            runs.append(prepared(one.name, job))
+        if not quiet:
+            _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
+        store = opened_cache(runs, folder, shared=not no_cache)
+        made = carried_out(runs, stop, store, quiet=quiet)
+    ran = [Ran(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
+    result = swept(
+        ran,
+        name,
+        figure,
+        axis=None if against is None else against.value,
+        recorded=replay is not None,
+        seed=seed,
+    )
+    title = plans[0][1].name
+    content = swept_json(
+        result,
+        {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary},
+    )
+    place = RunDirectory(folder)
+    place.write("sweep.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    place.write("sweep.md", swept_markdown(title, result))
+    place.write("sweep.html", swept_html(title, result))
+    if as_json:
+        document(content)
+    else:
+        to_terminal(swept_terminal(result))
+        if not quiet:
+            say(f"the picture: {folder / 'sweep.html'}")
+    raise typer.Exit(exit_code(made))
+
+
+def _variants(
+    config: Path, settings: list[str], model: str | None, vary: list[str], *, together: bool
+) -> tuple[Variant, ...]:
+    from verdict_cli.spec.document import read_document
+    from verdict_cli.spec.override import overridden
+    from verdict_cli.spec.vary import variants
+
+    found = variants(overridden(read_document(config), settings), vary, together=together)
+    if model is not None and any(one.split("=")[0] == "model" for one in vary):
+        raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
+    return found
+
+
+def _planned(
+    config: Path, settings: list[str], model: str | None, found: tuple[Variant, ...], allow_code: list[Path]
+) -> list[tuple[Variant, Plan]]:
+    """The plan of every variant. SpecError with the problems of all, each of which names its variant."""
+    from verdict_cli.cli.pipeline import planned
+
+    plans, problems = [], []
+    warned: set[Any] = set()
+    for one in found:
+        try:
+            built = planned(
+                config, [*settings, *one.settings], model, allow_code=allow_code, warn=False, off=one.off
+            )
+        except SpecError as error:
+            problems += [
+                replace(problem, message=f"variant {one.name}: {problem.message}")
+                for problem in error.problems
+            ]
+            continue
+        for warning in built.warnings:
+            if warning not in warned:
+                warned.add(warning)
+                complain(f"warning: variant {one.name}: {warning}")
+        plans.append((one, built.plan))
+    if problems:
+        raise SpecError(problems)
+    return plans
+
+
+def _answering(plans: list[tuple[str, Plan]], replay: Path | None, *, priced: bool) -> Recording | None:
+    """The recording that answers, after each variant's models, or the recording for them, were looked at."""
+    from verdict_cli.engines.ready import check_models, recording
+
+    recorded = None
+    for name, plan in plans:
+        try:
+            if replay is None:
+                check_models(plan, priced=priced)
+            else:
+                recorded = recording(replay, plan)
+        except VerdictError as error:
+            error.message = f"variant {name}: {error.message}"
+            raise
+    return recorded
+
+
+def _announce(runs: list[tuple[str, Plan, int]]) -> None:
+    """How much is to be asked, at most."""
+    from verdict_cli.report.graph import calls_a_row
+
+    calls = sum(rows * calls_a_row(plan) for _, plan, rows in runs)
+    say(f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared")
+
+
+def _slugs(names: list[str]) -> list[str]:
+    """A folder's name for each variant."""
+    made: list[str] = []
+    for name in names:
+        slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80] or "variant"
+        count = 1
+        unique = slug
+        while unique in made:
+            count += 1
+            unique = f"{slug}-{count}"
+        made.append(unique)
+    return made

@@ -1,0 +1,50 @@
+"""Several runs, one after another, that share limits, spending and cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from verdict_cli.engines.access import Access
+from verdict_cli.engines.job import Job, Stop
+from verdict_cli.engines.local import loop_factory, run_within
+from verdict_cli.engines.tally import Progress
+from verdict_cli.values import RunFacts
+
+
+def run_several(
+    jobs: Sequence[Job],
+    stop: Stop,
+    watch: Callable[[Progress], None],
+    *,
+    paid_usd: float = 0.0,
+) -> list[RunFacts]:
+    """The facts of each run, in order; where one was interrupted it is the last.
+
+    The first job's concurrency, recording, budget and store are those of all; `paid_usd` is what is spent of the budget
+    already. Raises what `run` raises; runs that were finished before stay.
+    """
+
+    async def work() -> list[RunFacts]:
+        first = jobs[0]
+        access = Access.open(
+            concurrency=first.concurrency,
+            recording=first.recording,
+            budget_usd=first.budget_usd,
+            store=first.store,
+        )
+        access.spending.spent_usd += paid_usd
+        done: list[RunFacts] = []
+        try:
+            for job in jobs:
+                done.append(await run_within(job, stop, watch, access))
+                if done[-1].status != "finished":
+                    break
+        finally:
+            await access.close()
+        return done
+
+    if not jobs:
+        return []
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work())

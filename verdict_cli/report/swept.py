@@ -1,0 +1,198 @@
+"""A sweep laid out: one JSON document, a text for a terminal, Markdown, a page with the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from verdict_cli.evaluate.swept import Point, Swept, price
+from verdict_cli.report import words
+from verdict_cli.report.markdown import safe
+from verdict_cli.report.page import (
+    Dots,
+    Links,
+    Note,
+    Part,
+    Place,
+    Scatter,
+    Section,
+    Series,
+    Spot,
+    Table,
+    page,
+)
+from verdict_cli.report.page import Group as Beside
+
+UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds a row (median)"}
+HEADERS = (
+    "",
+    "variant",
+    "figure",
+    "95% interval",
+    "difference",
+    "95% interval",
+    "p (Holm)",
+    "calls",
+    "cost",
+    "row p50",
+)
+LEGEND = "* on the frontier: no other variant is as good for less. Differences are paired, against the first variant."
+
+
+def swept_json(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of `verdict sweep --json`, and `sweep.json`."""
+    return {
+        **facts,
+        "metric": swept.metric,
+        "lower_is_better": swept.lower_is_better,
+        "frontier_against": swept.axis,
+        "variants": [_point(point) for point in swept.points],
+        "frontier": [point.ran.name for point in _frontier(swept)],
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    figure, run = point.figure, point.ran.facts
+    change = None if point.change is None else point.change.change
+    return {
+        "name": point.ran.name,
+        "run": str(point.ran.folder),
+        "rows": run.rows,
+        "failed": run.failed,
+        "figure": {"value": figure.value, "low": figure.low, "high": figure.high, "n": figure.n},
+        "difference": None
+        if change is None
+        else {"value": change.value, "low": change.low, "high": change.high, "n": change.n},
+        "p": None if point.test is None else point.test.p,
+        "p_holm": None if point.test is None else point.test.p_holm,
+        "reason": point.reason or figure.reason,
+        "calls": point.alone.calls,
+        "cost_usd": point.alone.cost_usd,
+        "paid_usd": run.cost_usd,
+        "cached": run.cached,
+        "row_s_median": point.alone.row_s,
+        "frontier": point.frontier,
+        "floors": list(run.floors),
+    }
+
+
+def _frontier(swept: Swept) -> list[Point]:
+    return sorted(
+        (point for point in swept.points if point.frontier), key=lambda point: price(point, swept.axis) or 0.0
+    )
+
+
+def _cells(point: Point) -> tuple[str, ...]:
+    figure, change = point.figure, None if point.change is None else point.change.change
+    return (
+        "*" if point.frontier else "",
+        words.visible(point.ran.name, 60),
+        words.number(figure.value),
+        words.interval(figure.low, figure.high) or words.visible(figure.reason, 60),
+        "" if change is None else words.number(change.value),
+        words.visible(point.reason, 60) if change is None else words.interval(change.low, change.high),
+        "" if point.test is None or change is None else f"{point.test.p_holm:.3g}",
+        f"{point.alone.calls:,}",
+        words.money(point.alone.cost_usd),
+        "–" if point.alone.row_s is None else f"{point.alone.row_s:.3g} s",
+    )
+
+
+def _notes(swept: Swept) -> list[str]:
+    floors = dict.fromkeys(floor for point in swept.points for floor in point.ran.facts.floors)
+    notes = [f"{words.visible(floor)} is a floor to beat, not a judge" for floor in floors]
+    cached = sum(point.ran.facts.cached for point in swept.points)
+    if cached:
+        paid = [point.ran.facts.cost_usd for point in swept.points]
+        spent = None if None in paid else sum(cost for cost in paid if cost is not None)
+        notes.append(
+            f"{cached:,} replies came from the cache: {words.money(spent)} were paid here. "
+            "Calls and cost above are those of each variant by itself."
+        )
+    failed = {point.ran.name: point.ran.facts.failed for point in swept.points if point.ran.facts.failed}
+    notes += [f"{words.visible(name, 60)}: {count:,} rows failed" for name, count in failed.items()]
+    return notes
+
+
+def _title(swept: Swept) -> str:
+    better = " (lower is better)" if swept.lower_is_better else ""
+    return f"{swept.metric}{better}, frontier against {swept.axis}"
+
+
+def swept_terminal(swept: Swept) -> Group:
+    """What `rich` prints."""
+    grid = Grid(box=None, padding=(0, 1), header_style="dim")
+    for place, header in enumerate(HEADERS):
+        right = place in (2, 4, 6, 7, 8, 9)
+        grid.add_column(header, justify="right" if right else "left", overflow="fold", no_wrap=place != 1)
+    for point in swept.points:
+        grid.add_row(*map(Text, _cells(point)))
+    parts: list[RenderableType] = [Text(_title(swept), style="bold"), grid, Text(LEGEND)]
+    return Group(*parts, *map(Text, _notes(swept)))
+
+
+def swept_markdown(title: str, swept: Swept) -> str:
+    """`sweep.md`."""
+    lines = [f"# {safe(title)}", "", _title(swept), "", _row(HEADERS), _row(["---"] * len(HEADERS))]
+    lines += [_row(_cells(point)) for point in swept.points]
+    return "\n".join([*lines, "", safe(LEGEND), *(f"\n{safe(note)}" for note in _notes(swept))]) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(safe(cell) for cell in cells)} |"
+
+
+def swept_html(title: str, swept: Swept) -> str:
+    """`sweep.html`: the table, the frontier and the differences in one file."""
+    notes: list[Part | Beside] = [Note(note, warning="floor" in note) for note in _notes(swept)]
+    rows = [_cells(point)[1:] for point in swept.points]
+    strong = [place for place, point in enumerate(swept.points) if point.frontier]
+    table = Table(HEADERS[1:], rows, (1, 2, 3, 4, 5, 6, 7, 8), caption=LEGEND, strong=strong)
+    charts: list[Part] = [_scatter(swept), *_changes(swept)]
+    files = [f"{point.ran.folder.parent.name}/{point.ran.folder.name}/report.html" for point in swept.points]
+    sections = [
+        Section("", [*notes, table], listed=False),
+        Section("Frontier", [Beside(charts)]),
+        Section("Runs", [Links(files)]),
+    ]
+    return page(title, sections, kicker="Verdict sweep", lead=_title(swept))
+
+
+def _scatter(swept: Swept) -> Scatter:
+    on = _frontier(swept)
+    others = [point for point in swept.points if not point.frontier]
+    series = [
+        Series("frontier", _places(on, swept.axis), joined=True, named=True),
+        Series("other variants", _places(others, swept.axis), named=True),
+    ]
+    figure = swept.metric.rpartition(".")[2]
+    return Scatter(
+        f"{figure} against {swept.axis}",
+        [one for one in series if one.places],
+        UNITS[swept.axis],
+        swept.metric,
+        caption="Bars are 95% intervals. The line joins the variants that no other beats.",
+    )
+
+
+def _places(points: Sequence[Point], axis: str) -> list[Place]:
+    found = []
+    for point in points:
+        x, figure = price(point, axis), point.figure
+        if x is not None and figure.value is not None:
+            found.append(Place(x, figure.value, figure.low, figure.high, label=point.ran.name))
+    return found
+
+
+def _changes(swept: Swept) -> list[Dots]:
+    spots = [
+        Spot(point.ran.name, one.value, one.low, one.high, strong=point.frontier)
+        for point in swept.points
+        if point.change is not None and (one := point.change.change).value is not None
+    ]
+    title = f"Difference from {swept.points[0].ran.name}"
+    return [Dots(title, spots, swept.metric, reference=0, caption="Paired, row by row.")] if spots else []
