@@ -12,6 +12,7 @@ from verdict_cli.api.models import ModelKeys, ModelLike, model_key
 from verdict_cli.api.schema import plain
 from verdict_cli.api.steps import Functions, Step, Written, chain, placed, step
 from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.fence import Fence
 from verdict_cli.spec import Spec
 from verdict_cli.spec.document import Document, parse_document, read_document
 from verdict_cli.spec.load import validated
@@ -33,10 +34,11 @@ class Pipeline:
     Immutable, as all that it is made of: `>>` and `via` give new pipelines.
     """
 
-    __slots__ = ("_built", "_document", "_folder", "_head", "steps")
+    __slots__ = ("_built", "_document", "_fence", "_folder", "_head", "steps")
 
     _built: dict[str, Built]
     _document: Document | None
+    _fence: Fence
     _folder: Path
     _head: Mapping[str, Any]
     steps: tuple[Step, ...]
@@ -59,13 +61,27 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        self._set({key: plain(value) for key, value in head.items() if value is not None}, (), Path(), None)
+        self._set(
+            {key: plain(value) for key, value in head.items() if value is not None}, (), Path(), Fence()
+        )
 
     def _set(
-        self, head: Mapping[str, Any], steps: tuple[Step, ...], folder: Path, document: Document | None
+        self,
+        head: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        folder: Path,
+        fence: Fence,
+        document: Document | None = None,
     ) -> None:
         built: dict[str, Any] = {}
-        values = {"_head": head, "steps": steps, "_folder": folder, "_document": document, "_built": built}
+        values = {
+            "_head": head,
+            "steps": steps,
+            "_folder": folder,
+            "_fence": fence,
+            "_document": document,
+            "_built": built,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -76,8 +92,11 @@ class Pipeline:
         )
 
     @classmethod
-    def from_yaml(cls, source: str | Path) -> Pipeline:
-        """The pipeline of a file, or of a YAML text (a string of several lines). SpecError with every problem."""
+    def from_yaml(cls, source: str | Path, *, allow_outside: bool = False) -> Pipeline:
+        """The pipeline of a file, or of a YAML text (a string of several lines). SpecError with every problem.
+
+        It may name files of its own folder only, unless `allow_outside`; so may a dataset that it judges.
+        """
         if isinstance(source, str) and "\n" in source:
             document, folder = (
                 parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"),
@@ -85,16 +104,22 @@ class Pipeline:
             )
         else:
             document, folder = read_document(Path(source)), Path(source).parent
-        validated(document, folder)
+        fence = Fence(None if allow_outside else folder)
+        validated(document, folder, fence=fence)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
-        return cls._made(head, tuple(map(Written, document.data["pipeline"])), folder, document)
+        return cls._made(head, tuple(map(Written, document.data["pipeline"])), folder, fence, document)
 
     @classmethod
     def _made(
-        cls, head: Mapping[str, Any], steps: tuple[Step, ...], folder: Path, document: Document | None = None
+        cls,
+        head: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        folder: Path,
+        fence: Fence,
+        document: Document | None = None,
     ) -> Pipeline:
         made = cls.__new__(cls)
-        made._set(head, steps, folder, document)
+        made._set(head, steps, folder, fence, document)
         return made
 
     @property
@@ -107,12 +132,17 @@ class Pipeline:
             raise UsageError(
                 "`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block"
             )
-        return self._made(self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder)
+        return self._made(
+            self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence
+        )
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
         return self._made(
-            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps, self._folder
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
+            self.steps,
+            self._folder,
+            self._fence,
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
@@ -127,7 +157,10 @@ class Pipeline:
             document = Document(f"Pipeline({self.name!r})", data, Node(data, Position(0, 0)))
         if model is not None:
             data["model"] = model_key("model", model)
-        return validated(replace(document, data=data), self._folder, functions)
+        fence = self._fence
+        if isinstance(model, str):
+            fence = replace(fence, given=fence.given | {model})
+        return validated(replace(document, data=data), self._folder, functions, fence)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
         """The graph, wired, typed and checked. SpecError with every problem."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.options import AsJson, Config, Model, Settings
+from verdict_cli.cli.options import AllowOutside, AsJson, Config, Model, Settings
 from verdict_cli.cli.streams import document
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def estimate(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
     ] = False,
+    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Say how many calls a run will make and what they will cost, without asking any model.
@@ -39,7 +40,7 @@ def estimate(
     from verdict_cli.runtime.estimate import ASSUMPTIONS, total
     from verdict_cli.runtime.estimate import estimate as estimated
 
-    plan = planned(config, settings or [], model).plan
+    plan = planned(config, settings or [], model, allow_outside=allow_outside).plan
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         found = scan(dataset, limit=limit)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, Config, Model, Settings
+from verdict_cli.cli.options import AllowCode, AllowOutside, Config, Model, Settings
 from verdict_cli.cli.streams import document
 
 ANY = "baseline/lexical"
@@ -22,13 +22,21 @@ def graph(
     settings: Settings = None,
     model: Model = None,
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Draw the graph of a pipeline: its units, how they are linked, what was cast."""
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
 
-    plan = planned(config, settings or [], model, allow_code=allow_code or (), else_model=ANY).plan
+    plan = planned(
+        config,
+        settings or [],
+        model,
+        allow_code=allow_code or (),
+        allow_outside=allow_outside,
+        else_model=ANY,
+    ).plan
     if as_json or format_ == "json":
         document(as_mapping(plan))
     else:

@@ -12,6 +12,7 @@ import typer
 
 from verdict_cli.cli.options import (
     AllowCode,
+    AllowOutside,
     Budget,
     Config,
     Model,
@@ -49,6 +50,7 @@ def judge(
         bool, typer.Option("--explain", help="Show every call: prompt, reply, tokens, cost and time.")
     ] = False,
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document: an object, or a list for several rows.")
     ] = False,
@@ -67,7 +69,14 @@ def judge(
     from verdict_cli.engines.outcome import floors
     from verdict_cli.engines.ready import check_models, recording
 
-    plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    plan = planned(
+        config,
+        settings or [],
+        model,
+        allow_code=allow_code or (),
+        allow_outside=allow_outside,
+        warn=not quiet,
+    ).plan
     rows = _given(row) if row is not None else _from_input()
     recorded = None if replay is None else recording(replay, plan)
     if recorded is None:

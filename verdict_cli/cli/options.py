@@ -19,6 +19,13 @@ AllowCode = Annotated[
     list[Path] | None,
     typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
 ]
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside",
+        help="The pipeline file, and the images of rows, may name files outside their own folder.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is drawn.")]
 Replay = Annotated[

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.cli.streams import complain
+from verdict_cli.fence import Fence
 from verdict_cli.plan import Built
 from verdict_cli.plan import planned as plan_of
 from verdict_cli.spec.code import Codes
@@ -21,6 +22,7 @@ def planned(
     model: str | None,
     *,
     allow_code: Sequence[Path] = (),
+    allow_outside: bool = False,
     warn: bool = True,
     else_model: str | None = None,
     off: Sequence[str] = (),
@@ -28,6 +30,7 @@ def planned(
     """The plan of the file without what stands at the paths `off`, with `--set` and `--model` applied, and of
     `else_model` where it then names no model. SpecError when it cannot be run.
 
+    Files outside the pipeline file's folder are read with `allow_outside` only, except those that a setting names.
     Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
     """
     chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
@@ -39,10 +42,15 @@ def planned(
         from verdict_cli.api.foreign import expanded, foreign_types
 
         document, code = expanded(document, foreign_types(allow_code))
-    built = plan_of(document, config.parent, code)
+    built = plan_of(document, config.parent, code, _fence(config, chosen, allow_outside))
     for warning in built.warnings if warn else ():
         complain(f"warning: {warning}")
     return built
+
+
+def _fence(config: Path, chosen: Sequence[str], allow_outside: bool) -> Fence:
+    given = {setting.partition("=")[2].strip("\"' ") for setting in chosen}
+    return Fence(None if allow_outside else config.parent, frozenset(given))
 
 
 def _types(data: Any) -> set[str]:

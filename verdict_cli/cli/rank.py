@@ -11,6 +11,7 @@ import typer
 
 from verdict_cli.cli.options import (
     AllowCode,
+    AllowOutside,
     AsJson,
     Budget,
     Concurrency,
@@ -90,6 +91,7 @@ def rank(
     budget: Budget = None,
     no_cache: NoCache = False,
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,7 +113,14 @@ def rank(
     from verdict_cli.rank.judging import Judging
     from verdict_cli.report.graph import calls_a_row
 
-    plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    plan = planned(
+        config,
+        settings or [],
+        model,
+        allow_code=allow_code or (),
+        allow_outside=allow_outside,
+        warn=not quiet,
+    ).plan
     asked = _Asked(
         plan,
         _shared(row),

@@ -13,6 +13,7 @@ import typer
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.options import (
     AllowCode,
+    AllowOutside,
     Budget,
     Concurrency,
     Config,
@@ -78,6 +79,7 @@ def run(
         str, typer.Option("--format", help="Formats of the results: parquet, csv, jsonl.")
     ] = "parquet",
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of the report.")
     ] = False,
@@ -114,6 +116,7 @@ def run(
         trace_content=trace_content,
         formats=_formats(formats),
         allow_code=allow_code or (),
+        allow_outside=allow_outside,
         inconclusive=inconclusive.value,
         quiet=quiet,
     )
@@ -145,6 +148,7 @@ def judged_dataset(
     trace_content: bool = False,
     formats: Sequence[str] = (),
     allow_code: Sequence[Path] = (),
+    allow_outside: bool = False,
     inconclusive: Inconclusive = "fail",
     quiet: bool = False,
 ) -> Report:
@@ -171,7 +175,9 @@ def judged_dataset(
     from verdict_cli.engines.identity import directory, new_facts, recorded_file, starting
     from verdict_cli.engines.ready import check_models, recording
 
-    plan = planned(config, settings, model, allow_code=allow_code, warn=not quiet).plan
+    plan = planned(
+        config, settings, model, allow_code=allow_code, allow_outside=allow_outside, warn=not quiet
+    ).plan
     recorded = None if replay is None else recording(replay, plan)
     if recorded is None:
         check_models(plan, priced=budget is not None)

@@ -10,6 +10,7 @@ import typer
 
 from verdict_cli.cli.options import (
     AllowCode,
+    AllowOutside,
     Budget,
     Concurrency,
     Config,
@@ -95,6 +96,7 @@ def serve(
     trace: Trace = False,
     trace_content: TraceContent = False,
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     quiet: Quiet = False,
 ) -> None:
     """Answer over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
@@ -128,7 +130,14 @@ def serve(
         )
 
     def load() -> Plan:
-        plan = planned(config, settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+        plan = planned(
+            config,
+            settings or [],
+            model,
+            allow_code=allow_code or (),
+            allow_outside=allow_outside,
+            warn=not quiet,
+        ).plan
         if replay is None:
             check_models(plan, priced=budget is not None)
         else:

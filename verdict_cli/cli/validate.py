@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, AsJson, Config, Model, Settings
+from verdict_cli.cli.options import AllowCode, AllowOutside, AsJson, Config, Model, Settings
 from verdict_cli.cli.streams import complain, document
 from verdict_cli.errors import DataError, Problem, SpecError
 
@@ -19,6 +19,7 @@ def validate(
     settings: Settings = None,
     model: Model = None,
     allow_code: AllowCode = None,
+    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a pipeline file, and a dataset against it, without asking any model."""
@@ -27,7 +28,14 @@ def validate(
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     try:
-        built = planned(config, settings or [], model, allow_code=allow_code or (), warn=False)
+        built = planned(
+            config,
+            settings or [],
+            model,
+            allow_code=allow_code or (),
+            allow_outside=allow_outside,
+            warn=False,
+        )
         warnings = built.warnings
         if data is not None:
             import tempfile

@@ -10,11 +10,13 @@ from verdict_cli.calls import Store
 from verdict_cli.data import Dataset
 from verdict_cli.errors import Refused, UsageError
 from verdict_cli.expressions import Expression
+from verdict_cli.fence import ALLOW_OUTSIDE, Fence, OutsideError
 from verdict_cli.models import Model
 from verdict_cli.plan import Asked, Node, Plan
 from verdict_cli.plan.row_types import caster
 from verdict_cli.providers import Recording, check, is_local, sees_images
 from verdict_cli.providers.prices import cost_usd
+from verdict_cli.providers.replay import PREFIX
 from verdict_cli.values import Usage
 
 
@@ -28,7 +30,17 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
             asked = [model for models in node.stages for model in models]
             for model in (*asked, *node.work.follow_up):
                 wanted = node.work.reading.top_logprobs if model in asked else 0
+                _check_recording(node, model, plan.fence)
                 _check_model(node, node.work, model, wanted, priced=priced)
+
+
+def _check_recording(node: Node, model: Model, fence: Fence) -> None:
+    """Refused for a recording outside the pipeline file's folder: its replies could be sent on to anybody."""
+    if model.name.startswith(PREFIX) and model.name not in fence.given:
+        try:
+            fence.path(Path(), model.name.removeprefix(PREFIX))
+        except OutsideError as error:
+            raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
 
 def _check_model(node: Node, work: Asked, model: Model, top_logprobs: int, *, priced: bool) -> None:
@@ -85,7 +97,7 @@ def dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
-        cast=caster(plan.row_types, files[0].parent) if plan.row_types is not None else None,
+        cast=caster(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
         keep=_keeper(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,

@@ -39,7 +39,7 @@ class Sources:
         if types is not None:
             there = Record({name: kind for name, kind in types.fields.items() if name in source})
             try:
-                source = caster(there, self._folder)(source)
+                source = caster(there, self._folder, self._plan.fence)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)

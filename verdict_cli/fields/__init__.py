@@ -1,7 +1,7 @@
 """Fields and their types: what a unit's response, input and output schemas are made of."""
 
 from verdict_cli.fields.fits import fits
-from verdict_cli.fields.image import Image, image_url
+from verdict_cli.fields.image import Image, image_url, is_url
 from verdict_cli.fields.keys import PLAIN, Enum, FieldKey, Fields, field_type, record
 from verdict_cli.fields.types import (
     INTEGER,
@@ -39,5 +39,6 @@ __all__ = [
     "field_type",
     "fits",
     "image_url",
+    "is_url",
     "record",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,12 @@ _URLS = ("http://", "https://", "data:image/")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`image`. The value is a URL (`https:`, `data:`) or the path of a file; bytes become a `data:` URL."""
+    """`image`. The value is a URL (`https:`, `data:`) or the path of a file; bytes become a `data:` URL.
+
+    Without ``files`` a path is refused: what a model or an expression makes names no file of this machine.
+    """
+
+    files: bool = field(default=True, compare=False)
 
     def read(self, value: Any) -> str:
         """The URL or path; ReplyError for what is no picture and for a file that is not there."""
@@ -29,8 +34,11 @@ class Image:
             return _data_url(value, _kind(value))
         if not isinstance(value, str) or not value:
             raise ReplyError(f"{value!r:.80} is no image: a path, a URL or bytes are expected")
-        if not value.startswith(_URLS) and not Path(value).is_file():
-            raise ReplyError(f"there is no image file {value!r:.200}")
+        if not is_url(value):
+            if not self.files:
+                raise ReplyError(f"{value!r:.80} is no http:, https: or data: URL, and a unit names no files")
+            if not _is_file(value):
+                raise ReplyError(f"there is no image file {value!r:.200}")
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -46,15 +54,28 @@ class Image:
         return False
 
 
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_url(value: str) -> bool:
+    """Whether an image's value is an address; anything else is the path of a file."""
+    return value.startswith(_URLS)
+
+
 def image_url(value: str) -> str:
     """What a provider takes: a URL as it is, a file as a `data:` URL. RowError when the file cannot be read."""
-    if value.startswith(_URLS):
+    if is_url(value):
         return value
     try:
         content = Path(value).read_bytes()
-    except OSError as fault:
+    except (OSError, ValueError) as fault:
         raise RowError(
-            f"the image {value!r:.200} cannot be read: {fault.strerror}", kind="missing-value"
+            f"the image {value!r:.200} cannot be read: {getattr(fault, 'strerror', fault)}",
+            kind="missing-value",
         ) from None
     try:
         return _data_url(content, _kind(content))

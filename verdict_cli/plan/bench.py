@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from verdict_cli.calibrations import Fitted
 from verdict_cli.expressions import Expression, ExpressionError, Resolve, compile_expression
-from verdict_cli.fields import FieldType, Record, Unknown, field_type
+from verdict_cli.fields import FieldType, Image, Record, Unknown, field_type
 from verdict_cli.plan.node import Asked, Mapped, Pooled
 from verdict_cli.plan.scope import Scope
 from verdict_cli.plan.seats import Path, Seat
@@ -81,7 +81,7 @@ class Bench:
         names, path = self.seat.names, (*self.seat.path, key)
         for name, spelled in (declared or {}).items():
             try:
-                types[name] = names.sound(field_type(spelled, names.scale_named), (*path, name))
+                types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))
             except UnknownNameError as error:
                 types[name] = Unknown()
                 hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
@@ -89,6 +89,13 @@ class Bench:
                     "unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name
                 )
         return types
+
+
+def _from_unit(kind: FieldType) -> FieldType:
+    """The type of what a unit makes: an image in it is an address, not a file of this machine."""
+    if isinstance(kind, Record):
+        return Record({name: _from_unit(inner) for name, inner in kind.fields.items()})
+    return Image(files=False) if isinstance(kind, Image) else kind
 
 
 def compiled(

@@ -96,6 +96,7 @@ class _Build:
             resolved=data,
             fingerprint=whole,
             early=early,
+            fence=self.spec.fence,
         )
         return Built(plan, tuple(in_order(self.warnings)))
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from verdict_cli.calibrations import Fitted
 from verdict_cli.expressions import Expression, Path
 from verdict_cli.extractors import Reading
+from verdict_cli.fence import ANYWHERE, Fence
 from verdict_cli.fields import FieldType, Record
 from verdict_cli.models import Model
 from verdict_cli.spec.code import Code
@@ -209,6 +210,7 @@ class Plan:
     resolved: Mapping[str, Any]
     fingerprint: str
     early: tuple[Early, ...] = ()
+    fence: Fence = ANYWHERE
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

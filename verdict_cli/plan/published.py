@@ -17,8 +17,11 @@ def published(names: Namespace) -> dict[str, Published]:
     for name, evaluation in names.spec.file.evaluate.items():
         if evaluation.published is None:
             continue
+        path = names.inside(evaluation.published, ("evaluate", name, "published"))
+        if path is None:
+            continue
         try:
-            document = read_document(names.spec.folder / evaluation.published)
+            document = read_document(path)
         except SpecError as error:
             names.bad_file(evaluation.published, error, ("evaluate", name, "published"))
             continue

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
+from verdict_cli.fence import Fence
 from verdict_cli.plan.build import Built, build
 from verdict_cli.spec.annotations import locate
 from verdict_cli.spec.code import Codes
@@ -27,23 +28,24 @@ _NAMES = frozenset(
         "bad-scale",
         "unset-variable",
         "file-not-found",
+        "outside",
     )
 )
 """Problems that hold whatever else is wrong in the file."""
 
 
-def planned(document: Document, folder: Path, code: Codes | None = None) -> Built:
+def planned(document: Document, folder: Path, code: Codes | None = None, fence: Fence | None = None) -> Built:
     """The plan of a document. SpecError with every problem of its structure; where there are some, with those of its
-    names too, which a file without its wrong keys would have.
+    names too, which a file without its wrong keys would have. ``fence`` as in `validated`.
     """
     try:
-        spec = validated(document, folder, code)
+        spec = validated(document, folder, code, fence)
     except SpecError as error:
-        raise SpecError(in_order([*error.problems, *_beyond(document, folder)])) from None
+        raise SpecError(in_order([*error.problems, *_beyond(document, folder, fence)])) from None
     return build(spec)
 
 
-def _beyond(document: Document, folder: Path) -> list[Problem]:
+def _beyond(document: Document, folder: Path, fence: Fence | None) -> list[Problem]:
     """The problems of names in the document without the keys that its structure forbids."""
     data = copy.deepcopy(document.data)
     try:
@@ -54,7 +56,7 @@ def _beyond(document: Document, folder: Path) -> list[Problem]:
         ):
             _remove(data, path)
     try:
-        build(validated(replace(document, data=data), folder))
+        build(validated(replace(document, data=data), folder, fence=fence))
     except SpecError as error:
         return [problem for problem in error.problems if problem.code in _NAMES]
     return []

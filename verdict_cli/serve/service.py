@@ -9,19 +9,18 @@ from time import perf_counter
 from typing import Any
 
 from verdict_cli.calls import Spans
+from verdict_cli.data.columns import renamed
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.outcome import outcome
 from verdict_cli.engines.reward import Reward, compiled, reward_of
 from verdict_cli.engines.warm import Warm
 from verdict_cli.errors import BudgetError, DataError, Problem, Refused, RowError, UsageError, VerdictError
-from verdict_cli.fields import Image
+from verdict_cli.fields import Image, Record, is_url
 from verdict_cli.plan import Plan
 from verdict_cli.serve.admission import Admission
 from verdict_cli.serve.metrics import Metrics
 from verdict_cli.serve.settings import Load, Settings
 from verdict_cli.values import Failure, Result, Row
-
-_URLS = ("http://", "https://", "data:image/")
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,20 @@ class Loaded:
     warm: Warm
     reward: Reward | UsageError
     accept: Callable[[Result], Any] | None
-    pictures: tuple[str, ...]
+    columns: Mapping[str, str]
 
     def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
         """The row. DataError for one that the pipeline cannot take, and for a picture that is a file of this machine."""
-        for column in self.pictures:
-            value = given.get(column)
-            if isinstance(value, str) and not value.startswith(_URLS):
-                raise DataError(
-                    Problem(
-                        "schema",
-                        f"the column {column!r} is to be a picture's http:, https: or data: URL",
-                        "a server reads no files",
-                    )
+        types = self.plan.row_types
+        column = None if types is None else _named_file(types, {**given, **renamed(self.columns, given)})
+        if column is not None:
+            raise DataError(
+                Problem(
+                    "schema",
+                    f"the column {column!r} is to be a picture's http:, https: or data: URL",
+                    "a server reads no files",
                 )
+            )
         return self.warm.row(given, index)
 
     def accepted(self, result: Result) -> bool | None:
@@ -114,12 +113,9 @@ class Service:
             if settings.reward is not None:
                 raise
             reward = error
-        types = {} if plan.row_types is None else plan.row_types.fields
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
-        pictures = [name for name, kind in types.items() if isinstance(kind, Image)]
-        pictures += [columns[name] for name in pictures if name in columns]
         warm = await Warm(plan, self.access, seed=settings.seed, spans=self._spans).open()
-        self.loaded = Loaded(plan, warm, reward, accept, tuple(pictures))
+        self.loaded = Loaded(plan, warm, reward, accept, columns)
         self.metrics.loaded(plan.name, plan.fingerprint)
 
     async def reload(self) -> tuple[str, str]:
@@ -191,3 +187,16 @@ class Service:
         if loaded.accept is not None:
             document["accepted"] = self.settings.policy == "open" if result.status != "ok" else accepted
         return Answer(200, document, reward)
+
+
+def _named_file(types: Record, values: Mapping[str, Any]) -> str | None:
+    """The name of the first picture, at any depth, that is given as a path; None where there is none."""
+    for name, kind in types.fields.items():
+        value = values.get(name)
+        if isinstance(kind, Record) and isinstance(value, Mapping):
+            inner = _named_file(kind, value)
+            if inner is not None:
+                return f"{name}.{inner}"
+        elif isinstance(kind, Image) and isinstance(value, str) and not is_url(value):
+            return name
+    return None

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from verdict_cli.calibrations import CalibrationFile, Fitted
 from verdict_cli.errors import Problem, SpecError
+from verdict_cli.fence import ALLOW_OUTSIDE, OutsideError
 from verdict_cli.fields import PLAIN, FieldType, OnScale, Record, Unknown
 from verdict_cli.models import Model
 from verdict_cli.scales import NAMED, Scale
@@ -173,9 +174,20 @@ class Namespace:
             self.prompts[key.file] = text
         return self.prompts[key.file], False
 
-    def _read(self, file: str, path: Path_) -> str | None:
+    def inside(self, file: str, path: Path_) -> Path | None:
+        """Where a file stands that this one names; None, and told, where it may not be read."""
         try:
-            return (self.spec.folder / file).read_text(encoding="utf-8-sig")
+            return self.spec.fence.path(self.spec.folder, file)
+        except OutsideError as error:
+            self.problem("outside", f"the file {error}", ALLOW_OUTSIDE, path)
+            return None
+
+    def _read(self, file: str, path: Path_) -> str | None:
+        place = self.inside(file, path)
+        if place is None:
+            return None
+        try:
+            return place.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
             self.problem("bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path)
         except (OSError, ValueError) as fault:
@@ -189,8 +201,11 @@ class Namespace:
         if isinstance(key, kind):
             return key
         assert isinstance(key, CalibrationFile)
+        place = self.inside(key.file, (*path, "file"))
+        if place is None:
+            return None
         try:
-            document = read_document(self.spec.folder / key.file)
+            document = read_document(place)
         except SpecError as error:
             self.bad_file(key.file, error, (*path, "file"))
             return None
@@ -227,8 +242,10 @@ class Namespace:
     def _file(self, file: str, path: Path_) -> Namespace | None:
         target = self._reached(file)
         if target not in self.files:
+            if self.inside(file, path) is None:
+                return None
             try:
-                spec = load(target)
+                spec = load(target, fence=self.spec.fence)
             except SpecError as error:
                 self.bad_file(file, error, path)
                 self.files[target] = None
