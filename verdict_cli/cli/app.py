@@ -16,6 +16,7 @@ from verdict_cli.cli.streams import complain
 from verdict_cli.errors import VerdictError
 
 COMMANDS = (
+    "init",
     "run",
     "judge",
     "rank",

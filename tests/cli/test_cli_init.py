@@ -1,0 +1,130 @@
+"""`verdict init`: a first pipeline for somebody's own file, or a copy of one that comes with verdict, that runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.cli import asking
+from verdict_cli.spec.shipped import configs
+
+QUESTION = ("--question", "Is the answer right?")
+
+
+@pytest.fixture
+def answers(shell: Any) -> Path:
+    return shell.write(
+        "answers.csv",
+        'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n',
+    )
+
+
+def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: Path) -> None:
+    made = shell("init", answers.name, *QUESTION, "--columns", "question,model answer", "--target", "label")
+    assert made.code == 0, made.err
+    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert text.startswith("# yaml-language-server: $schema=pipeline.schema.json\n")
+    assert "{source['model answer']}" in text
+    assert "range: [1, 5]" in text
+    assert "rows 3 · failed 0" in made.out
+    assert "verdict run judge.yaml answers.csv" in made.err
+    assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\n"
+
+
+def test_the_schema_beside_it_is_the_program_s_own(shell: Any, answers: Path) -> None:
+    shell("init", answers, *QUESTION, "--columns", "question", "--no-try")
+    own = json.loads((shell.folder / "pipeline.schema.json").read_text(encoding="utf-8"))
+    assert own == shell("schema").json()
+
+
+def test_nothing_is_overwritten_unless_it_is_forced(shell: Any, answers: Path) -> None:
+    shell.write("judge.yaml", "mine")
+    arguments = ("init", answers, *QUESTION, "--columns", "question", "--no-try")
+    refused = shell(*arguments)
+    assert refused.code == 2
+    assert "judge.yaml is there already" in refused.err
+    assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") == "mine"
+    assert shell(*arguments, "--force").code == 0
+    assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") != "mine"
+
+
+def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell: Any, answers: Path) -> None:
+    done = shell("init", answers.name)
+    assert done.code == 2
+    assert "--question and --columns" in done.err
+    assert "the columns are id, question, model answer, label" in done.err
+    assert not (shell.folder / "judge.yaml").exists()
+    assert "--from xstest" in shell("init").err
+
+
+def test_on_a_terminal_each_open_point_is_asked(
+    shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    monkeypatch.setattr(asking, "somebody", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answers.name}\nlabel\n\nIs it right?\n\n"))
+    done = shell("init")
+    assert done.code == 0, done.err
+    text = (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert "Is it right?" in text
+    assert "{source.question}" in text
+    assert "{source.id}" not in text
+    assert "target: source.label" in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--columns", "question,answer"), "did you mean 'model answer'?"),
+        (("--columns", "question", "--target", "labl"), "did you mean 'label'?"),
+        (("--columns", "question,label", "--target", "label"), "leave it out of --columns"),
+        (("--columns", "question", "--scale", "good"), "is no scale"),
+        (("--from", "xstest"), "--from copies a judge as it stands"),
+    ],
+)
+def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
+    flags: tuple[str, ...], said: str, shell: Any, answers: Path
+) -> None:
+    done = shell("init", answers, *QUESTION, *flags)
+    assert done.code == 2
+    assert said in done.err
+    assert sorted(path.name for path in shell.folder.iterdir()) == ["answers.csv"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "scale"),
+    [
+        ([True, False], "scale: boolean"),
+        ([0, 3, 10], "range: [0, 10]"),
+        ([1.5, 4.0], "range: [1, 4]"),
+        (["no", "yes", "no"], 'values: ["no", "yes"]'),
+    ],
+)
+def test_the_labels_say_which_scale_they_are_on(labels: list[Any], scale: str, shell: Any) -> None:
+    rows = [{"text": f"text {place}", "gold": label} for place, label in enumerate(labels)]
+    data = shell.write("data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    made = shell("init", data, *QUESTION, "--columns", "text", "--target", "gold")
+    assert made.code == 0, made.err
+    assert scale in (shell.folder / "judge.yaml").read_text(encoding="utf-8")
+    assert "failed 0" in made.out
+
+
+@pytest.mark.parametrize("name", [name for name in configs() if "/" not in name])
+def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(name: str, shell: Any) -> None:
+    made = shell("init", "--from", name, "--no-try")
+    assert made.code == 0, made.err
+    (sample,) = shell.folder.glob("*_sample.jsonl")
+    checked = shell("validate", f"{name}.yaml", sample.name)
+    assert (checked.code, checked.out) == (0, f"{name}.yaml: valid\n"), checked.err
+
+
+def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any) -> None:
+    made = shell("init", "--from", "xstest")
+    assert "rows 5 · failed 0" in made.out
+    assert (shell.folder / "runs" / "xstest-first" / "report.html").exists()
+    assert "did you mean 'geval'?" in shell("init", "--from", "gevl").err
