@@ -148,4 +148,4 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(r
 
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
-    assert "Did you mean 'validate'?" in shell("valdate").err
+    assert "Did you mean 'validate'" in shell("valdate").err
