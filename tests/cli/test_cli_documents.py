@@ -145,6 +145,7 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(r
     assert loaded.isdisjoint({"verdict_cli.units.ranker", "verdict_cli.units.conversational"})
     assert loaded.isdisjoint({"verdict_cli.extractors.regex", "verdict_cli.extractors.token_probability"})
     assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.values"})
+    assert loaded.isdisjoint({"verdict_cli.calibrations.kinds", "verdict_cli.plan.early"})
 
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:

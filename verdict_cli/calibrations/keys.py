@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from verdict_cli.calibrations.fitted import PoolWeights, ProbabilityMap, ScoreWeights, Threshold
+from verdict_cli.calibrations.fitted import Fitted
 from verdict_cli.keys import Keys, Seq
+from verdict_cli.registry import OneOf, Registry
 from verdict_cli.scales.discrete import Value
 
 
@@ -36,26 +38,39 @@ def _file_or_content(value: Any) -> str | None:
     return "<file>" if _spelling(value) == "<file>" else "<content>"
 
 
-_File = Annotated[CalibrationFile, Tag("<file>")]
+FITTED: Registry[Fitted] = Registry(
+    __package__,
+    {
+        "probability": "kinds.ProbabilityMap",
+        "score_weights": "kinds.ScoreWeights",
+        "pool_weights": "kinds.PoolWeights",
+        "threshold": "kinds.Threshold",
+    },
+)
+"""Calibrations by their `kind`."""
 
-MapKey = Annotated[_File | Annotated[ProbabilityMap, Tag("<content>")], Discriminator(_file_or_content)]
+
+def _choices(kind: str) -> dict[str, Callable[[], type[Keys]]]:
+    return {"<file>": lambda: CalibrationFile, "<content>": lambda: FITTED[kind]}
+
+
+MapKey = Annotated[CalibrationFile | Fitted, OneOf(_file_or_content, _choices("probability"))]
 """A map of probabilities."""
+
+_Weights = dict[Value, float]
 ScoreWeightsKey = Annotated[
-    _File | Annotated[ScoreWeights, Tag("<content>")] | Annotated[dict[Value, float], Tag("<weights>")],
-    Discriminator(_spelling),
+    CalibrationFile | Fitted | _Weights, OneOf(_spelling, _choices("score_weights"), {"<weights>": _Weights})
 ]
 """Numbers that replace a scale's own: written out, or fitted."""
+
+_List = Annotated[Seq[float], Field(min_length=1)]
 PoolWeightsKey = Annotated[
-    _File
-    | Annotated[PoolWeights, Tag("<content>")]
-    | Annotated[Annotated[Seq[float], Field(min_length=1)], Tag("<list>")],
-    Discriminator(_spelling),
+    CalibrationFile | Fitted | _List, OneOf(_spelling, _choices("pool_weights"), {"<list>": _List})
 ]
 """A weight for each unit that is pooled: written out, or fitted."""
+
+_Text = Annotated[str, Field(min_length=1)]
 WhenKey = Annotated[
-    _File
-    | Annotated[Threshold, Tag("<content>")]
-    | Annotated[Annotated[str, Field(min_length=1)], Tag("<text>")],
-    Discriminator(_spelling),
+    CalibrationFile | Fitted | _Text, OneOf(_spelling, _choices("threshold"), {"<text>": _Text})
 ]
 """When an answer is not sure enough: an expression, or a fitted bound."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verdict_cli.calibrations.fitted import ProbabilityMap
+from verdict_cli.calibrations.kinds import ProbabilityMap
 
 LEAST = 1e-9
 """The least probability, and the least distance from certainty, whose log-odds are taken."""

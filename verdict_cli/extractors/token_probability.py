@@ -8,14 +8,9 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from verdict_cli.calibrations import (
-    CalibrationFile,
-    MapKey,
-    ProbabilityMap,
-    ScoreWeights,
-    ScoreWeightsKey,
-    mapped,
-)
+from verdict_cli.calibrations import MapKey, ScoreWeightsKey
+from verdict_cli.calibrations.kinds import ProbabilityMap, ScoreWeights
+from verdict_cli.calibrations.mapped import mapped
 from verdict_cli.extractors.distribution import TOP, distribution
 from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import Reading, Trouble
@@ -72,7 +67,7 @@ class _TokenExtractor(Extractor):
         assert isinstance(scale, Boolean | Discrete)
 
         fitted = self.calibration
-        assert not isinstance(fitted, CalibrationFile)
+        assert fitted is None or isinstance(fitted, ProbabilityMap)
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
             found = distribution(reply, scale)
@@ -169,8 +164,10 @@ class WeightedSummedScore(_TokenExtractor):
 
     def _numbers(self) -> dict[Value, float]:
         """The weights, written out or fitted."""
-        assert self.weights is not None and not isinstance(self.weights, CalibrationFile)
-        return self.weights.weights if isinstance(self.weights, ScoreWeights) else self.weights
+        if isinstance(self.weights, ScoreWeights):
+            return self.weights.weights
+        assert isinstance(self.weights, dict)
+        return self.weights
 
     def bind(self, response: Record) -> Reading:
         """Gives the sum of probability times number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from verdict_cli.calibrations import CalibrationFile, Fitted, ProbabilityMap, ScoreWeights
+from verdict_cli.calibrations import FITTED, CalibrationFile, Fitted
 from verdict_cli.expressions import Expression
 from verdict_cli.extractors import Extractor, Reading, extractor
 from verdict_cli.fields import TEXT, Record
@@ -104,10 +104,10 @@ def _reading(bench: Bench, unit: Asking, response: Record) -> Reading | None:
 def _fitted(bench: Bench, chosen: Extractor) -> Extractor | None:
     """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
     read: dict[str, Any] = {}
-    for key, kind in (("calibration", ProbabilityMap), ("weights", ScoreWeights)):
+    for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
         named = getattr(chosen, key, None)
         if isinstance(named, CalibrationFile | Fitted):
-            read[key] = bench.fitted(named, kind, "extract", key)
+            read[key] = bench.fitted(named, FITTED[kind], "extract", key)
     return None if None in read.values() else chosen.model_copy(update=read)
 
 

@@ -9,17 +9,16 @@ from itertools import islice
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.fields import FieldType
 from verdict_cli.plan.compile import compile_node
-from verdict_cli.plan.early import stops
 from verdict_cli.plan.fingerprint import fingerprints
 from verdict_cli.plan.ids import ids
 from verdict_cli.plan.marks import check_calibrations, marked
 from verdict_cli.plan.measured import check_evaluations
-from verdict_cli.plan.node import Node, Plan, Used
+from verdict_cli.plan.node import Early, Node, Plan, Used
 from verdict_cli.plan.panel import spread
 from verdict_cli.plan.published import published
 from verdict_cli.plan.resolved import resolved
 from verdict_cli.plan.scope import Scope, Upstream
-from verdict_cli.plan.seats import Hole, Path, Seat, seat
+from verdict_cli.plan.seats import Hole, Path, Seat, Stopping, seat
 from verdict_cli.plan.selection import row_types, where
 from verdict_cli.plan.wiring import Block, Edge, WiringError, inner_edges, outputs
 from verdict_cli.spec import Namespace, Spec
@@ -70,7 +69,7 @@ class _Build:
         last = outputs(block)
         if len(nodes) == len(seats):
             self.used |= set(last) | check_evaluations(self.names, nodes, last, self._use_column)
-        early = tuple(filter(None, (stops(one, made, self.uses) for one in stopping)))
+        early = self._stops(stopping, made)
         tables = published(self.names)
         self._raise()
         placed = [one for one in seats if isinstance(one, Seat)]
@@ -99,6 +98,13 @@ class _Build:
             fence=self.spec.fence,
         )
         return Built(plan, tuple(in_order(self.warnings)))
+
+    def _stops(self, stopping: Sequence[Stopping], made: Sequence[Node | None]) -> tuple[Early, ...]:
+        if not stopping:
+            return ()
+        from verdict_cli.plan.early import stops  # here, because few layers stop early
+
+        return tuple(filter(None, (stops(one, made, self.uses) for one in stopping)))
 
     def _raise(self) -> None:
         if self.problems:

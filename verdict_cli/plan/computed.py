@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from verdict_cli.calibrations import CalibrationFile, PoolWeights
+from verdict_cli.calibrations import CalibrationFile, Fitted
 from verdict_cli.fields import NUMBER, TEXT, FieldType, OnScale, Plain, Record, Unknown
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench, Made
 from verdict_cli.plan.called import code_at, giving
@@ -41,7 +41,9 @@ def pooled(bench: Bench, unit: Pool) -> Made | None:
         bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
     weights = unit.weighting()
-    if isinstance(weights, CalibrationFile | PoolWeights):
+    if isinstance(weights, CalibrationFile | Fitted):
+        from verdict_cli.calibrations.kinds import PoolWeights  # here, because few pools have fitted weights
+
         fitted = bench.fitted(weights, PoolWeights, "weights")
         if fitted is None:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from verdict_cli.calibrations import Threshold
 from verdict_cli.models import Model
 from verdict_cli.plan.bench import PROMPT_ROOTS, Bench
 from verdict_cli.plan.node import Escalation
@@ -36,6 +35,8 @@ def escalated(bench: Bench, scope: Scope) -> Escalation | None:
         return None
     text = unit.escalate.when
     if not isinstance(text, str):
+        from verdict_cli.calibrations.kinds import Threshold  # here, because few bounds are fitted
+
         fitted = bench.fitted(text, Threshold, "escalate", "when")
         if fitted is None:
             return None

@@ -9,7 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from verdict_cli.calibrations import Fitted, PoolWeights, ProbabilityMap, ScoreWeights, Threshold, mapped
+from verdict_cli.calibrations import Fitted
+from verdict_cli.calibrations.kinds import PoolWeights, ProbabilityMap, ScoreWeights, Threshold
+from verdict_cli.calibrations.mapped import mapped
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.evaluate.calibrate.bound import bound
 from verdict_cli.evaluate.calibrate.held_out import HeldOut, folds, held_out
