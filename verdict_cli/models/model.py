@@ -41,7 +41,7 @@ class Model(Keys):
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment."""
     api_key_env: str | None = None
-    """The name of the environment variable that holds the key (never the key itself)."""
+    """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it goes only where the environment names the host, as in `VERDICT_ALLOW_HOSTS`."""
     rate_limit: RateLimit | None = None
     """What the endpoint allows."""
     cost: Cost | None = None

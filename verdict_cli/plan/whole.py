@@ -27,6 +27,7 @@ _NAMES = frozenset(
         "name-used-twice",
         "bad-scale",
         "unset-variable",
+        "foreign-host",
         "file-not-found",
         "outside",
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
+from verdict_cli.models.hosts import ALLOWED, may_have_key
 from verdict_cli.providers.baseline import NAMES
 from verdict_cli.providers.endpoint import endpoint, family
 from verdict_cli.providers.prices import prices_of
@@ -15,13 +19,23 @@ from verdict_cli.providers.refusals import refusal
 from verdict_cli.providers.replay import PREFIX
 
 _OURS = {
+    "api_base": "set the model's own `api_base`",
     "api_key": "name an environment variable with api_key_env",
+    "aws_bedrock_runtime_endpoint": "set it in the environment",
+    "aws_sts_endpoint": "set it in the environment",
+    "base_url": "set the model's own `api_base`",
+    "client": "remove it",
+    "fallbacks": "list the models in `model`",
     "max_retries": "set the model's own `retries`",
     "messages": "remove it",
     "model": "remove it",
     "num_retries": "set the model's own `retries`",
+    "model_list": "list the models in `model`",
+    "shared_session": "remove it",
+    "ssl_verify": "set SSL_VERIFY in the environment",
     "stream": "remove it",
     "timeout": "set the model's own `timeout`",
+    "vertex_credentials": "set GOOGLE_APPLICATION_CREDENTIALS in the environment",
 }
 """Arguments that the program gives itself, and what to do instead of giving them in `params`."""
 
@@ -48,6 +62,9 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
     for key, cure in _OURS.items():
         if key in model.params:
             return f"model {model.name}: {key} cannot stand in params; {cure}"
+    secret = _from_environment(model.params)
+    if secret is not None:
+        return f"model {model.name}: {secret!r:.80} cannot stand in params; keys are named with api_key_env"
     if model.api_key_env and not os.environ.get(model.api_key_env):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     found = family(model)
@@ -56,6 +73,13 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
             endpoint(model, found, os.environ)
         except Refused as problem:
             return f"{problem.message}; {problem.hint}"
+    elif (address := model.api_base or _address_in(model.name)) and not may_have_key(
+        address, model.api_key_env or "", os.environ
+    ):
+        return (
+            f"model {model.name}: litellm would send a key to {address}, which the pipeline file chose; "
+            f"if that host is yours, name it in {ALLOWED}"
+        )
     refused = refusal(model, top_logprobs)
     return None if refused is None else f"model {model.name}: {refused}"
 
@@ -64,3 +88,17 @@ def sees_images(model: Model) -> bool | None:
     """Whether the model takes pictures by litellm's data file; None for a model that it does not know."""
     known = prices_of(model.name)
     return None if known is None else bool(known.get("supports_vision"))
+
+
+def _address_in(name: str) -> str | None:
+    """The address that stands in a model's name, as litellm allows for some providers."""
+    found = re.search(r"https?://.*", name)
+    return found and found[0]
+
+
+def _from_environment(value: Any) -> str | None:
+    """A text that litellm would replace by a secret of the environment; None where there is none."""
+    if isinstance(value, str):
+        return value if value.lstrip().startswith(("os.environ/", "oidc/")) else None
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return next((found for one in inner if (found := _from_environment(one)) is not None), None)

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
+from verdict_cli.models.hosts import ALLOWED, may_have_key
 
 OPENAI_HOST = "api.openai.com"
 
@@ -73,7 +74,9 @@ def family(model: Model) -> Family | None:
 
 
 def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoint:
-    """The model's endpoint. Raises Refused where no base URL is known or a key that is needed is not set."""
+    """The model's endpoint. Raises Refused where no base URL is known, where a key that is
+    needed is not set, and where `api_key_env` is to go to a host that it may not go to; a key that nobody asked for is not
+    sent there."""
     bases = (model.api_base, *(environ.get(name) for name in found.base_variables), found.default_base)
     base = next((base for base in bases if base), "").rstrip("/")
     if not base:
@@ -93,6 +96,13 @@ def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoin
             f"model {model.name} needs a key: the environment variable {variable} is not set",
             hint=f"export {variable}=… (or name another variable with api_key_env)",
         )
+    if key and model.api_base and not may_have_key(base, variable, environ):
+        if model.api_key_env:
+            raise Refused(
+                f"model {model.name}: the key in {variable} is not sent to {parts.hostname}, which the pipeline file chose",
+                hint=f"if that host is yours, export {ALLOWED}={parts.hostname}",
+            )
+        key = ""
     name = model.name.partition("/")[2] or model.name
     return Endpoint(url, name, key or None, variable)
 

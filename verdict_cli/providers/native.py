@@ -14,6 +14,7 @@ from yarl import URL
 
 from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.models import Model
+from verdict_cli.models.hosts import LOOPBACK
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import Bodies, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
@@ -25,7 +26,6 @@ from verdict_cli.values import Reply, Request
 
 LARGEST_BODY = 64 * 2**20
 _LARGEST_AT_ONCE = 2**20
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
 def _proxy(url: URL) -> str | None:
     """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
     host = url.host or ""
-    if host in _LOOPBACK or proxy_bypass(host):
+    if host in LOOPBACK or proxy_bypass(host):
         return None
     return getproxies().get(url.scheme)
 

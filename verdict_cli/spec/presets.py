@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from verdict_cli.models import Model
+from verdict_cli.models.hosts import ALLOWED, is_own
 from verdict_cli.spec.load import Spec
 
 MOST = 100
@@ -51,11 +52,13 @@ class Presets:
         model = Model(name=key) if isinstance(key, str) else key
         if model.api_base is None:
             return (model,)
-        return (model.model_copy(update={"api_base": _expanded(model.api_base, (*path, "api_base"))}),)
+        base = _expanded(model.api_base, (*path, "api_base"))
+        return (model.model_copy(update={"api_base": base}),)
 
 
 def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The text with each `${VAR}` replaced from the environment. ModelError when one is not set."""
+    """The text with each `${VAR}` replaced from the environment. ModelError when one is not set, and when the host of
+    the address is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
         found = os.environ.get(match[1])
@@ -64,4 +67,9 @@ def _expanded(text: str, path: tuple[str | int, ...]) -> str:
             raise ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
         return found
 
-    return _VARIABLE.sub(value, text)
+    made = _VARIABLE.sub(value, text)
+    if made != text and not is_own(made, os.environ):
+        message = "a variable of the environment would be sent to a host that the pipeline file chose"
+        hint = f"let the variable be the host or the whole address, or name the host in {ALLOWED}"
+        raise ModelError("foreign-host", message, hint, path)
+    return made

@@ -1,0 +1,126 @@
+"""A pipeline file cannot have a key, or another value of the environment, sent to a host of its author's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import Refused, SpecError
+from verdict_cli.models import Model
+from verdict_cli.plan import build
+from verdict_cli.providers.checks import check
+from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.spec.document import parse_document
+from verdict_cli.spec.load import validated
+
+EVIL = "https://evil.example/v1"
+ENVIRON = {"OPENAI_API_KEY": "sk-own", "GITHUB_TOKEN": "ghp-own", "GROQ_API_KEY": "gsk"}
+
+
+def key_of(environ: dict[str, str] | None = None, **keys: Any) -> str | None:
+    model = Model(**keys)
+    kind = family(model)
+    assert kind is not None
+    return endpoint(model, kind, {**ENVIRON, **(environ or {})}).key
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        EVIL,
+        "http://api.openai.com/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://api.openai.com@evil.example/v1",
+        "https://evil.example/https://api.openai.com/v1",
+        "https://localhost.evil.example",
+        "https://evil.example#@localhost",
+        "https://127.0.0.1.evil.example",
+    ],
+)
+def test_no_key_goes_to_a_host_that_the_file_chose(base: str) -> None:
+    assert key_of(name="gpt-4o", api_base=base) is None
+    for variable in ("OPENAI_API_KEY", "GITHUB_TOKEN"):
+        with pytest.raises(Refused, match="is not sent to"):
+            key_of(name="gpt-4o", api_base=base, api_key_env=variable)
+
+
+@pytest.mark.parametrize(
+    ("keys", "environ", "key"),
+    [
+        ({"name": "gpt-4o"}, {}, "sk-own"),
+        ({"name": "gpt-4o"}, {"OPENAI_BASE_URL": "https://gate.example/v1"}, "sk-own"),
+        ({"name": "m", "api_base": "http://127.0.0.1:8000/v1"}, {}, "sk-own"),
+        ({"name": "m", "api_base": "http://[::1]:8000/v1"}, {}, "sk-own"),
+        ({"name": "m", "api_base": "https://api.openai.com/v1"}, {}, "sk-own"),
+        (
+            {"name": "m", "api_base": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"},
+            {},
+            "gsk",
+        ),
+        ({"name": "m", "api_base": EVIL}, {"VERDICT_ALLOW_HOSTS": "other.example, Evil.example"}, "sk-own"),
+        ({"name": "m", "api_base": EVIL}, {"JUDGE_BASE": "https://evil.example:8443"}, "sk-own"),
+    ],
+)
+def test_a_key_goes_to_its_provider_and_to_the_users_own_hosts(
+    keys: dict[str, Any], environ: dict[str, str], key: str
+) -> None:
+    assert key_of(environ, **keys) == key
+
+
+def test_a_providers_key_does_not_go_to_another_provider() -> None:
+    with pytest.raises(Refused, match="GROQ_API_KEY"):
+        key_of(name="m", api_base="https://api.openai.com/v1", api_key_env="GROQ_API_KEY")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "https://evil.example/${GITHUB_TOKEN}",
+        "https://${GITHUB_TOKEN}.evil.example/v1",
+        "https://${GITHUB_TOKEN}@evil.example/v1",
+        "https://${HOST}.evil.example/v1",
+        "https://${HOST}:1@evil.example/v1",
+        "https://evil.example/?${HOST}",
+    ],
+)
+def test_a_variable_does_not_become_part_of_a_foreign_address(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp-own")
+    monkeypatch.setenv("HOST", "own.example")
+
+    def planned(text: str) -> Any:
+        model = f"model: {{name: m, api_base: '{text}'}}\n"
+        file = f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
+        return build(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
+
+    with pytest.raises(SpecError) as caught:
+        planned(base)
+    assert [problem.code for problem in caught.value.problems] == ["foreign-host"]
+    assert "ghp-own" not in str(caught.value)
+    assert planned("https://${HOST}/v1").nodes
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"name": "anthropic/claude-3-5-haiku-latest", "api_base": EVIL},
+        {"name": "huggingface/https://evil.example/m"},
+        {"name": "anthropic/m", "params": {"api_base": EVIL}},
+        {"name": "gpt-4o", "params": {"base_url": EVIL}},
+        {"name": "gpt-4o", "params": {"fallbacks": [{"model": "m", "api_base": EVIL}]}},
+        {"name": "gpt-4o", "params": {"extra_headers": {"x": "os.environ/GITHUB_TOKEN"}}},
+        {"name": "gpt-4o", "params": {"ssl_verify": False}},
+        {"name": "vertex_ai/m", "params": {"vertex_credentials": "/home/other/key.json"}},
+    ],
+)
+def test_what_litellm_would_follow_is_refused_before_the_run(
+    keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    trouble = check(Model(**keys))
+    assert trouble is not None
+    assert "cannot stand in params" in trouble or "VERDICT_ALLOW_HOSTS" in trouble
