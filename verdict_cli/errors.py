@@ -22,6 +22,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+EXITS = {
+    0: "done",
+    1: "a gate failed",
+    2: "usage, configuration or data error",
+    3: "finished, but some rows failed",
+    4: "the provider refused (key, permission, unknown model)",
+    70: "a mistake in verdict itself; the message names a file to report it with",
+    130: "interrupted",
+    141: "what standard output was piped to has ended",
+}
+"""What each exit code of the program means."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

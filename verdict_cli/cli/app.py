@@ -31,6 +31,7 @@ COMMANDS = (
     "extract",
     "serve",
     "bench",
+    "explain",
     "schema",
     "units",
     "datasets",
@@ -97,7 +98,7 @@ def main() -> None:
     )  # a run makes hardly any cycles, and looking for them took a quarter of its time
     _utf8()
     try:
-        app()
+        app(prog_name="verdict")
     except VerdictError as error:
         complain(str(error))
         sys.exit(error.exit_code)

@@ -29,7 +29,10 @@ def root(context: typer.Context) -> None:
 def info(
     as_json: AsJson = False,
 ) -> None:
-    """Show how many replies of which model are kept, and the file's size."""
+    """Show how many replies of which model are kept, and the file's size.
+
+    Example: verdict cache info --json
+    """
     from verdict_cli.calls.store import NAME, Kept, Store, directory
 
     file = directory() / NAME
@@ -52,7 +55,10 @@ def info(
 
 @app.command("clear")
 def clear() -> None:
-    """Remove every reply."""
+    """Remove every reply.
+
+    Example: verdict cache clear
+    """
     from verdict_cli.calls.store import NAME, directory, files
 
     try:
@@ -67,7 +73,10 @@ def clear() -> None:
 
 @app.command("path")
 def path() -> None:
-    """Print the file's path; VERDICT_CACHE_DIR names another directory."""
+    """Print the file's path; VERDICT_CACHE_DIR names another directory.
+
+    Example: verdict cache path
+    """
     from verdict_cli.calls.store import NAME, directory
 
     sys.stdout.write(f"{directory() / NAME}\n")
@@ -75,7 +84,10 @@ def path() -> None:
 
 @app.command("explain")
 def explain() -> None:
-    """Say what makes two requests equal, and what is never kept."""
+    """Say what makes two requests equal, and what is never kept.
+
+    Example: verdict cache explain
+    """
     from verdict_cli.calls.cache_key import PARTS
 
     sys.stdout.write("A reply is used again for a request that is equal in all of these:\n")

@@ -32,7 +32,10 @@ def root() -> None:
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the benchmarks: what each asks, its licence, the pipeline that goes with it, and what is here of it."""
+    """List the benchmarks: what each asks, its licence, the pipeline that goes with it, and what is here of it.
+
+    Example: verdict datasets list --json
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -56,7 +59,10 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command("info")
 def info(name: Name, as_json: AsJson = False) -> None:
-    """Show a benchmark's card: source, licence, files with their checksums and columns."""
+    """Show a benchmark's card: source, licence, files with their checksums and columns.
+
+    Example: verdict datasets info xstest
+    """
     from verdict_cli.benchmarks.card import card as card_of
 
     card = card_of(name)
@@ -86,7 +92,10 @@ def import_(
         Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")
     ] = None,
 ) -> None:
-    """Convert a benchmark's own file to JSONL; recorded replies in it go to a file for --replay beside it."""
+    """Convert a benchmark's own file to JSONL; recorded replies in it go to a file for --replay beside it.
+
+    Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
+    """
     from verdict_cli.benchmarks.importers import IMPORTERS, imported
     from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.benchmarks.reproduce import write
@@ -128,6 +137,8 @@ def fetch(
     """Download a benchmark's file from its source, resumed where it broke off, and checked against its card.
 
     Prints the path of the file. Private and gated datasets of the hub need HF_TOKEN; HF_ENDPOINT names another hub.
+
+    Example: verdict datasets fetch xstest
     """
     from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.fetch import Fetched, fetch_file, fetch_split, fetchable
@@ -156,7 +167,10 @@ def sample(
         Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")
     ] = None,
 ) -> None:
-    """Write rows drawn from a dataset, without replacement and in their own order."""
+    """Write rows drawn from a dataset, without replacement and in their own order.
+
+    Example: verdict datasets sample answers.jsonl --rows 50 --seed 1
+    """
     from verdict_cli.benchmarks.reproduce import write
     from verdict_cli.data import Dataset, locate, rows, scan
 
@@ -174,7 +188,10 @@ def sample(
 def check(
     name: Name, path: Annotated[Path, typer.Argument(help="The file.")], as_json: AsJson = False
 ) -> None:
-    """Hold a file against its card: checksum, columns, rows and labels. Exits with 2 when something differs."""
+    """Hold a file against its card: checksum, columns, rows and labels. Exits with 2 when something differs.
+
+    Example: verdict datasets check xstest xstest_prompts.csv
+    """
     from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.verify import file_of, findings
 

@@ -25,7 +25,10 @@ def graph(
     allow_outside: AllowOutside = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Draw the graph of a pipeline: its units, how they are linked, what was cast."""
+    """Draw the graph of a pipeline: its units, how they are linked, what was cast.
+
+    Example: verdict graph judge.yaml --format svg > judge.svg
+    """
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
 

@@ -14,7 +14,10 @@ def report(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's results again and rewrite its report, without asking any model."""
+    """Measure a run's results again and rewrite its report, without asking any model.
+
+    Example: verdict report runs/demo
+    """
     from verdict_cli.cli.finish import exit_code, reported, saved_plan, show
 
     directory, facts, plan = saved_plan(run)

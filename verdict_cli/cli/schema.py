@@ -24,7 +24,10 @@ def schema(
     of: Annotated[Of, typer.Argument(help="Pipelines, data cards, or published tables.")] = Of.PIPELINE,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
 ) -> None:
-    """Print the JSON Schema of pipeline files, for editors; or that of data cards or published tables."""
+    """Print the JSON Schema of pipeline files, for editors; or that of data cards or published tables.
+
+    Example: verdict schema --out pipeline.schema.json
+    """
     made = _schema(of)
     if out is None:
         document(made)

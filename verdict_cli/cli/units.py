@@ -18,7 +18,10 @@ def units(
     name: Annotated[str | None, typer.Argument(help="One unit type, with all its keys.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the unit types, or the keys of one."""
+    """List the unit types, or the keys of one.
+
+    Example: verdict units JudgeUnit
+    """
     from verdict_cli.units import TYPES
 
     chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}

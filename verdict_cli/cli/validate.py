@@ -22,7 +22,10 @@ def validate(
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file, and a dataset against it, without asking any model."""
+    """Check a pipeline file, and a dataset against it, without asking any model.
+
+    Example: verdict validate judge.yaml answers.jsonl
+    """
     from verdict_cli.cli.pipeline import planned
 
     problems: tuple[Problem, ...] = ()

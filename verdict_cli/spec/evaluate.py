@@ -49,6 +49,40 @@ MetricName = Literal[
 """Every figure that can be asked for. Beyond language.md: correlations within each cluster, figures of rankings, of a
 panel of judges, and of what a pairwise judge prefers."""
 
+MEANINGS: dict[MetricName, str] = {
+    "accuracy": "The share of rows whose prediction is the target.",
+    "balanced_accuracy": "The mean recall of the labels that occur as targets.",
+    "precision": "The share of predictions of `positive` that are right; without it, the mean over the labels.",
+    "recall": "The share of targets that are `positive` which are found; without it, the mean over the labels.",
+    "f1": "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
+    "mcc": "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
+    "cohen_kappa": "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
+    "weighted_kappa": "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
+    "gwet_ac1": "Agreement beyond chance, chance by the mean shares (Gwet, 2008); steady where one label is rare.",
+    "krippendorff_alpha": "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
+    "pearson": "The linear correlation of prediction and target.",
+    "spearman": "The correlation of the ranks of prediction and target.",
+    "kendall": "The share of pairs in the same order minus that in the other: tau-b.",
+    "mae": "The mean distance of prediction and target; less is better.",
+    "rmse": "The root of the mean squared distance of prediction and target; less is better.",
+    "auroc": "The chance that a positive row has a higher `probability` than a negative one.",
+    "average_precision": "The mean precision over the positive rows in the order of `probability`.",
+    "brier": "The mean squared distance of `probability` and what is true; less is better.",
+    "log_loss": "The mean surprise at what is true, in nats; less is better.",
+    "ece": "The mean distance of `probability` and the share that is true, in ten bins; less is better.",
+    "mean": "The mean of `value`; of true/false, the share that is true.",
+    "median": "The middle of `value`.",
+    "variance": "The variance of `value`, with n - 1.",
+    "confusion": "How often each label was predicted for each target.",
+    "pearson_within": "The mean of each `cluster`'s own linear correlation.",
+    "spearman_within": "The mean of each `cluster`'s own correlation of ranks.",
+    "kendall_within": "The mean of each `cluster`'s own tau-b.",
+    "top1": "The share of rankings whose first item is the target's.",
+    "kendall_distance": "The mean share of pairs in the wrong order; less is better.",
+    "ndcg": "How well rankings put the target's first items first, discounted by place.",
+}
+"""What each figure is, in a sentence; docs/statistics.md has the formulas' details and the intervals."""
+
 Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""
 

@@ -1,0 +1,127 @@
+"""`verdict explain`, `--help` and completion: what the terminal says of the language and of the commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from verdict_cli.cli.app import COMMANDS, app
+from verdict_cli.errors import EXITS
+from verdict_cli.spec.evaluate import MEANINGS, METRICS
+from verdict_cli.spec.reference import entries
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_example(shell: Any) -> None:
+    for part in entries().values():
+        found = shell("explain", part.name, "--json").json()
+        assert (found["name"], found["text"]) == (part.name, part.text)
+        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {
+            key.name for key in part.own()
+        }
+        if part.group != "mapping":
+            assert part.example is not None, part.name
+            assert part.example.text.splitlines()[-1] in shell("explain", part.name).out
+
+
+def test_every_figure_and_exit_code_is_explained(shell: Any) -> None:
+    assert list(MEANINGS) == list(METRICS)
+    for name, text in (*MEANINGS.items(), *((str(code), text) for code, text in EXITS.items())):
+        assert text in " ".join(shell("explain", name).out.split())
+
+
+def test_the_page_has_the_same_exit_codes() -> None:
+    page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    assert {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)} == EXITS
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("JudgeUnit.scale", "The scale that a judge's values are on."),
+        ("explanation", "Asks for a text `explanation` before the judgement."),
+        ("JUDGEUNIT", "JudgeUnit (unit)"),
+    ],
+)
+def test_keys_and_other_spellings_are_found(name: str, said: str, shell: Any) -> None:
+    assert said in shell("explain", name).out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("JugdeUnit", "did you mean 'JudgeUnit'?"),
+        ("JudgeUnit.scael", "did you mean 'scale'?"),
+        ("explanaton", "did you mean 'explanation'?"),
+        ("999", "verdict explain lists every name"),
+    ],
+)
+def test_an_unknown_name_has_its_nearest(name: str, said: str, shell: Any) -> None:
+    done = shell("explain", name)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_without_a_name_everything_is_listed(shell: Any) -> None:
+    listed = shell("explain").out
+    assert all(part in listed for part in entries())
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that call it."""
+    if not hasattr(command, "list_commands"):
+        yield words, command
+        return
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        yield from leaves(command.get_command(context, name), (*words, name))
+
+
+LEAVES = dict(leaves(typer.main.get_command(app)))
+
+
+def examples(command: Any) -> list[str]:
+    """The command lines in a command's help, put together where they are long."""
+    lines = [line.strip() for line in (command.help or "").replace("\\\n", " ").splitlines()]
+    return [
+        line.removeprefix("Example: ")
+        for line in lines
+        if line.removeprefix("Example: ").startswith("verdict ")
+    ]
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_every_command_has_an_example_with_options_that_it_has(words: tuple[str, ...]) -> None:
+    command = LEAVES[words]
+    given = examples(command)
+    assert given, f"verdict {' '.join(words)} --help has no example"
+    for example in given:
+        parsed = shlex.split(example.split(" | ")[-1].split(" > ")[0])
+        assert parsed[1 : 1 + len(words)] == list(words), example
+        command.make_context(" ".join(words), parsed[1 + len(words) :], resilient_parsing=False).close()
+
+
+@pytest.mark.parametrize("of", ["bash", "zsh", "fish"])
+def test_completion_names_commands_and_options(
+    of: str, shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_VERDICT_COMPLETE", f"complete_{of}")
+    for typed, offered in (("verdict va", "validate"), ("verdict run --retry", "--retry-failed")):
+        monkeypatch.setenv("COMP_WORDS", typed)
+        monkeypatch.setenv("COMP_CWORD", str(typed.count(" ")))
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", typed)
+        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+        capsys.readouterr()
+        assert offered in shell().out
+
+
+def test_the_list_of_commands_is_whole(shell: Any) -> None:
+    listed = shell("--help").out
+    assert all(f"\n  {name} " in listed for name in COMMANDS)
