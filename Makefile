@@ -39,13 +39,14 @@ test: $(VENV)/.dev ## Run the tests
 	$(BIN)/python -m pytest -q -n 2
 
 .PHONY: check
-check: $(VENV)/.dev ## Format, lint, types, floors, data cards, schema and figure freshness
+check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of schemas, reference and figures
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	for of in pipeline card published; do $(BIN)/verdict schema $$of | diff -q - schemas/$$of.schema.json || exit 1; done
 	$(BIN)/verdict datasets list > /dev/null
+	$(BIN)/python docs/tools/reference.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
@@ -60,6 +61,18 @@ format: $(VENV)/.dev ## Format the code and mend what lint can mend
 schema: $(VENV)/.core ## Write the schemas of pipelines, data cards and published tables anew
 	for of in pipeline card published; do $(BIN)/verdict schema $$of --out schemas/$$of.schema.json; done
 
+.PHONY: reference
+reference: $(VENV)/.core ## Write the pages of docs/reference anew
+	$(BIN)/python docs/tools/reference.py
+
+$(VENV)/.docs: $(VENV)/.core
+	$(PIP) install --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documentation in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 .PHONY: reproductions
 reproductions: $(VENV)/.core ## Write docs/reproductions.md anew from the recordings in RECORDINGS
 	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part
@@ -67,4 +80,4 @@ reproductions: $(VENV)/.core ## Write docs/reproductions.md anew from the record
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs
-	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

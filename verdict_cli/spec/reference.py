@@ -22,6 +22,7 @@ from verdict_cli.units import TYPES
 SCALES = {"boolean": "Boolean", "discrete": "Discrete", "continuous": "Continuous"}
 
 _FILE = "pipeline file"
+_PLAIN = {"string", "integer", "number", "boolean"}
 _DATA = re.compile(r"^# Data: (\S+)\n", re.MULTILINE)
 
 
@@ -150,6 +151,8 @@ def _kind(schema: dict[str, Any]) -> str:
     """How a value is written, in words; a mapping by the name that it has among `entries`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
+        if {choice.get("type") for choice in choices} >= _PLAIN:
+            return "any plain value"
         kinds = [_kind(choice) for choice in choices if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(kind for kind in kinds if kind))
     if "$ref" in schema:

@@ -1,0 +1,58 @@
+"""Makes the site of the pages as they stand in the repository: the README is its first page, and what pages link to
+outside `docs/` is part of the site too, so that one text serves both."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/README.md": "speed.md",
+    "datasets/README.md": "samples.md",
+}
+"""Pages that stand elsewhere in the repository, and where they are in the site."""
+
+LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
+GENERATED = {site: stands for stands, site in PAGES.items()}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that stand elsewhere, and the pipelines, schemas and the licence that pages link to."""
+    for stands, site in PAGES.items():
+        files.append(File.generated(config, site, abs_src_path=str(ROOT / stands)))
+    others = [*ROOT.glob("configs/**/*.yaml"), *ROOT.glob("schemas/*.json"), ROOT / "LICENSE"]
+    for path in others:
+        place = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    listed = "\n".join(
+        f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml"))
+    )
+    text = f"# Pipelines that come with verdict\n\n{listed}\n"
+    files.append(File.generated(config, "configs.md", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
+    """Links as they lead in the repository become links within the site."""
+    site = page.file.src_uri
+    stands = GENERATED.get(site, f"docs/{site}")
+    here = posixpath.dirname(stands)
+
+    def linked(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(here, found[2]))
+        if not (ROOT / target).exists():
+            return found[0]
+        target = PAGES.get(target, "configs.md" if target == "configs" else target.removeprefix("docs/"))
+        place = posixpath.relpath(target, posixpath.dirname(site) or ".")
+        return f"{found[1]}{place}{found[3] or ''}{found[4]}"
+
+    return LINK.sub(linked, markdown)

@@ -1,0 +1,161 @@
+"""Writes the pages of docs/reference from the classes that read pipeline files, and from what the commands' help says.
+
+`python docs/tools/reference.py` writes them, `--check` exits with 1 where one is not what it would write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import COMMANDS, app
+from verdict_cli.spec.reference import Entry, Key, entries, shared_keys
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by `make reference` from the classes that read pipeline files; not by hand. -->"
+WORD = re.compile(r"\b[A-Z][A-Za-z]+\b|\b(?:scale|extractor|step)\b")
+
+
+def main() -> None:
+    """Writes the pages, or with `--check` says which are old."""
+    os.environ["COLUMNS"] = "100"
+    pages = {
+        "file": file_page(),
+        "units": units_page(),
+        "scales": group_page("scale", "Scales", SCALES),
+        "extractors": group_page("extractor", "Extractors", EXTRACTORS),
+        "commands": commands_page(),
+    }
+    old = []
+    for name, text in pages.items():
+        path = PAGES / f"{name}.md"
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            old.append(path.relative_to(ROOT).as_posix())
+    if old:
+        sys.exit(f"not as the program is: {', '.join(old)}; run `make reference`")
+
+
+SCALES = """A scale is the domain of a judge's values. It is named under `scales:` or written in place; `likert` (1 to 5) and
+`boolean` (yes or no) need no keys. [How they are spelled and read](../language.md#scales)."""
+
+EXTRACTORS = """An extractor says how a response is asked for and read from the reply: `extract: argmax_score`, or with keys
+`extract: {type: regex, fields: {score: LAST_INT}}`. [What is refused rather than guessed](../language.md#extractors)."""
+
+UNITS = """A unit is a step that asks a model, or computes from what units before it gave. Each example is a whole pipeline of
+`configs/examples`, with what it gives for the sample's first row. Its model is the embedded `baseline/lexical` (no key, no network, no
+judge): put any other in its place."""
+
+FILE = """The keys of a pipeline file and of all that stands in it, as `verdict schema` has them for editors.
+[The language](../language.md) says what they mean together; [units](units.md), [scales](scales.md) and [extractors](extractors.md)
+have pages of their own."""
+
+
+def file_page() -> str:
+    """The file, then each mapping that stands in one."""
+    parts = [part for part in entries().values() if part.group == "mapping"]
+    return page("A pipeline file", FILE, (line for part in parts for line in section(part)))
+
+
+def units_page() -> str:
+    """Each unit, then the keys that they share."""
+    parts = [part for part in entries().values() if part.group == "unit"]
+    asking = shared_keys(asking=True)
+    everywhere = shared_keys(asking=False)
+    rest = tuple(key for key in asking if key not in everywhere)
+    shared = [
+        "## Keys of every unit",
+        "",
+        *table(everywhere),
+        "",
+        "## Keys of every unit that asks a model",
+        "",
+        *table(rest),
+        "",
+    ]
+    return page("Units", UNITS, [*(line for part in parts for line in section(part)), *shared])
+
+
+def group_page(group: str, title: str, text: str) -> str:
+    """Each part of a group."""
+    parts = [part for part in entries().values() if part.group == group]
+    return page(title, text, (line for part in parts for line in section(part)))
+
+
+def commands_page() -> str:
+    """What each command's `--help` says."""
+    lines: list[str] = []
+    for name in COMMANDS:
+        lines += [f"## verdict {name}", "", "```text", said([name]), "```", ""]
+        for each in re.findall(r"^  ([a-z]+)  ", said([name]).partition("Commands:\n")[2], re.MULTILINE):
+            lines += [f"### verdict {name} {each}", "", "```text", said([name, each]), "```", ""]
+    text = "What `verdict COMMAND --help` says. [Exit codes](../language.md#running)."
+    return page("Commands", text, lines)
+
+
+def said(words: list[str]) -> str:
+    """The help of a command."""
+    text = CliRunner().invoke(app, [*words, "--help"], prog_name="verdict").output
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def page(title: str, text: str, lines: Iterable[str]) -> str:
+    """A page with a title."""
+    return "\n".join([f"# {title}", "", NOTE, "", text, "", *lines]).rstrip() + "\n"
+
+
+def section(part: Entry) -> Iterator[str]:
+    """A part: its text, its own keys, its example and what that gives."""
+    yield from (f"## {part.name[:1].upper() + part.name[1:] if part.group == 'mapping' else part.name}", "")
+    yield from (part.text, "")
+    own = part.own()
+    if own:
+        yield from (*table(own), "")
+    if part.example is not None and not part.text.startswith("Another name"):
+        yield from ("```yaml", part.example.text.rstrip(), "```", "", "```json", given(part), "```", "")
+
+
+def given(part: Entry) -> str:
+    """The output for the sample's first row."""
+    assert part.example is not None
+    with (ROOT / part.example.data).open(encoding="utf-8") as data:
+        row = data.readline()
+    words = ["judge", str(ROOT / part.example.file), "--row", row, "--json", "--quiet"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    return json.dumps(json.loads(done.stdout)["output"], ensure_ascii=False)
+
+
+def table(keys: Iterable[Key]) -> list[str]:
+    """A Markdown table of keys."""
+    return ["| key | value | default | is |", "| --- | --- | --- | --- |", *map(row, keys)]
+
+
+def row(key: Key) -> str:
+    """A key's line, with links to the mappings that its value may be."""
+    default = "required" if key.required else f"`{key.default}`" if key.default is not None else ""
+    kind = WORD.sub(lambda word: linked(word[0]), key.kind) if "`" not in key.kind else key.kind
+    return f"| `{key.name}` | {cell(kind)} | {default} | {cell(key.text)} |"
+
+
+def linked(word: str) -> str:
+    """The word as a link to the part of that name."""
+    places = {"scale": "scales.md", "extractor": "extractors.md", "step": "file.md#layerstep"}
+    place = places.get(word, f"file.md#{word.lower()}")
+    return f"[{word}]({place})" if word in places or word in entries() else word
+
+
+def cell(text: str) -> str:
+    """The text in one line of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The pages of docs/reference are what the program says of itself; making them runs every example."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "docs" / "tools" / "reference.py"
+EXAMPLES = sorted((ROOT / "configs" / "examples").glob("*.yaml"))
+
+
+def test_the_pages_are_not_older_than_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--check"])
+    monkeypatch.setenv("COLUMNS", "100")
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+def test_every_example_is_on_a_page() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    for path in EXAMPLES:
+        assert path.read_text(encoding="utf-8").partition("\n")[2].rstrip() in pages, path.name
