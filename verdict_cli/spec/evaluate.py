@@ -80,6 +80,11 @@ MEANINGS: dict[MetricName, str] = {
     "top1": "The share of rankings whose first item is the target's.",
     "kendall_distance": "The mean share of pairs in the wrong order; less is better.",
     "ndcg": "How well rankings put the target's first items first, discounted by place.",
+    "pairwise_kappa": "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
+    "effective_judges": "How many independent judges a `panel` is worth, by how far its judges err together.",
+    "consistency": "The share of pairs for which both orders give the same choice.",
+    "first_position_rate": "The share of choices that are the first option, ties left out.",
+    "longer_preference": "The share of choices that are the longer option, where the lengths differ.",
 }
 """What each figure is, in a sentence; docs/statistics.md has the formulas' details and the intervals."""
 
