@@ -182,6 +182,7 @@ class Family:
 
 OF_LABELS = ("balanced_accuracy", "precision", "recall", "f1", "mcc", "cohen_kappa", "gwet_ac1")
 OF_LABELS += ("krippendorff_alpha",)
+OF_TWO = ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa")
 OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "weighted_kappa", "mae", "rmse")
 
 
@@ -214,13 +215,8 @@ FAMILIES: Mapping[str, Family] = {
         believed_table,
         ((0.4, 1),),
     ),
-    "two judges": Family(
-        two_judges,
-        three,
-        ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa"),
-        two_judges_table,
-        ((0.6, 0.9), (0.6, 0.9)),
-    ),
+    "two judges, 60 to 90%": Family(two_judges, three, OF_TWO, two_judges_table, ((0.6, 0.9),) * 2),
+    "two judges, 85 to 98%": Family(two_judges, three, OF_TWO, two_judges_table, ((0.85, 0.98),) * 2),
     "three judges": Family(
         three_judges,
         of_panel,
@@ -235,7 +231,7 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
-PAIRED = "two judges"
+PAIRED = ("two judges, 60 to 90%", "two judges, 85 to 98%")
 """Here `statistics` gives the figures of each judge, and the truth is their difference."""
 
 
@@ -243,7 +239,7 @@ def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[
     """The figures of a sample, or the differences of the two judges' figures."""
     family = FAMILIES[name]
     at = tuple(column[sample.first] for column in columns)
-    if name != PAIRED:
+    if name not in PAIRED:
         statistics = family.statistics(*at)
         return figures({figure: statistics[figure] for figure in family.figures}, sample, draw)
     first, second = (family.statistics(at[0], said) for said in at[1:])
@@ -263,7 +259,7 @@ def clusters(rng: np.random.Generator, n: int) -> Ints:
 def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, float]:
     """The figures of a population, or how much the second judge's are above the first's."""
     family = FAMILIES[name]
-    sides = [columns] if name != PAIRED else [(columns[0], said) for said in columns[1:]]
+    sides = [columns] if name not in PAIRED else [(columns[0], said) for said in columns[1:]]
     each = [
         {
             figure: float(one.at(LARGE * weights[None, :])[0])
@@ -272,7 +268,7 @@ def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, floa
         for side in sides
     ]
     return {
-        figure: each[-1][figure] - (each[0][figure] if name == PAIRED else 0.0) for figure in family.figures
+        figure: each[-1][figure] - (each[0][figure] if name in PAIRED else 0.0) for figure in family.figures
     }
 
 
