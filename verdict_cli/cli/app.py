@@ -24,6 +24,7 @@ COMMANDS = (
     "graph",
     "estimate",
     "sweep",
+    "audit",
     "report",
     "compare",
     "gate",

@@ -1,4 +1,4 @@
-"""Runs that one command makes one after another: prepared, carried out together, each with its report."""
+"""Runs that one command makes one after another, with a cache and a budget for all."""
 
 from __future__ import annotations
 
@@ -17,17 +17,8 @@ from verdict_cli.errors import JournalError, VerdictError
 if TYPE_CHECKING:
     from verdict_cli.calls import Store
     from verdict_cli.engines import Job, Stop
-    from verdict_cli.report import Report
+    from verdict_cli.engines.several import Prepared
     from verdict_cli.values import RunFacts
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run to be made, and its facts where it was finished before."""
-
-    name: str
-    job: Job
-    finished: RunFacts | None
 
 
 @dataclass(frozen=True)
@@ -37,21 +28,10 @@ class Made:
     name: str
     job: Job
     facts: RunFacts
-    report: Report
-
-
-def prepared(name: str, job: Job) -> Prepared:
-    """The job, which goes on with what its directory holds. JournalError where that is another run's."""
-    from verdict_cli.engines.identity import starting
-
-    earlier = None if job.fresh else job.directory.belongs_to(job.plan, job.start)[0]
-    done = earlier if earlier is not None and earlier.status == "finished" else None
-    return Prepared(name, replace(job, start=starting(job.start, earlier)), done)
 
 
 def carried_out(runs: Sequence[Prepared], stop: Stop, store: Store | None, *, quiet: bool) -> list[Made]:
-    """Every run with its report, in order; says how the command goes on and exits where one could not be finished."""
-    from verdict_cli.cli.finish import reported
+    """Every run, in order; says how the command goes on and exits where one could not be finished."""
     from verdict_cli.cli.progress import showing
     from verdict_cli.engines.several import run_several
 
@@ -83,12 +63,7 @@ def carried_out(runs: Sequence[Prepared], stop: Stop, store: Store | None, *, qu
         complain(resume())
         raise typer.Exit(130)
     facts = iter(done)
-    made = []
-    for one in runs:
-        result = one.finished or next(facts)
-        report = reported(one.job.plan, one.job.directory, result, in_summary=False)
-        made.append(Made(one.name, one.job, result, report))
-    return made
+    return [Made(one.name, one.job, one.finished or next(facts)) for one in runs]
 
 
 def opened_cache(runs: Sequence[Prepared], folder: Path, *, shared: bool) -> Store | None:
@@ -105,13 +80,6 @@ def opened_cache(runs: Sequence[Prepared], folder: Path, *, shared: bool) -> Sto
     if shared:
         return opened_store(plan, wanted=True)
     return Store.open(folder / "replies.sqlite3")
-
-
-def exit_code(made: Sequence[Made]) -> int:
-    """1 when a gate of any run failed, 3 when a row of any did, else 0."""
-    if not all(one.report.passed for one in made):
-        return 1
-    return 3 if any(one.facts.failed for one in made) else 0
 
 
 def resume() -> str:

@@ -98,12 +98,13 @@ def sweep(
     Example: verdict sweep configs/early_stopping.yaml datasets/answers_sample.jsonl --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
     from verdict_cli.cli.dataset import opened
-    from verdict_cli.cli.finish import to_terminal
-    from verdict_cli.cli.several import carried_out, exit_code, opened_cache, prepared
+    from verdict_cli.cli.finish import reported, to_terminal
+    from verdict_cli.cli.several import carried_out, opened_cache
     from verdict_cli.cli.signals import stopping
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, RunDirectory, Stop
     from verdict_cli.engines.identity import new_facts
+    from verdict_cli.engines.several import prepared
     from verdict_cli.evaluate.swept import Ran, chosen, swept
     from verdict_cli.report.swept import swept_html, swept_json, swept_markdown, swept_terminal
 
@@ -129,6 +130,7 @@ def sweep(
             _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
         store = opened_cache(runs, folder, shared=not no_cache)
         made = carried_out(runs, stop, store, quiet=quiet)
+    reports = [reported(one.job.plan, one.job.directory, one.facts, in_summary=False) for one in made]
     ran = [Ran(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
     result = swept(
         ran,
@@ -153,7 +155,9 @@ def sweep(
         to_terminal(swept_terminal(result))
         if not quiet:
             say(f"the picture: {folder / 'sweep.html'}")
-    raise typer.Exit(exit_code(made))
+    if not all(report.passed for report in reports):
+        raise typer.Exit(1)
+    raise typer.Exit(3 if any(one.facts.failed for one in made) else 0)
 
 
 def _variants(

@@ -11,12 +11,16 @@ from verdict_cli.data import Dataset, Facts
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.plan import Plan
 from verdict_cli.providers import Recording
-from verdict_cli.values import RunFacts
+from verdict_cli.values import Row, RunFacts
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a run needs."""
+    """Everything that a run needs.
+
+    ``changed`` makes what is judged of each row of the dataset; ``renamed`` gives the name under which a unit is asked,
+    by which recordings, the cache and seeded models tell samples of one question apart.
+    """
 
     plan: Plan
     dataset: Dataset
@@ -33,6 +37,8 @@ class Job:
     spans: Spans = field(default_factory=Spans)
     meanwhile: Callable[[], None] = lambda: None
     """Done in a thread while the first calls are in flight: preparations for what follows the run."""
+    changed: Callable[[Row], Row] | None = None
+    renamed: Callable[[str], str] | None = None
 
 
 @dataclass

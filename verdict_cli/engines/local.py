@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -53,6 +54,8 @@ def run(job: Job, stop: Stop, watch: Callable[[Progress], None]) -> RunFacts:
 async def run_within(job: Job, stop: Stop, watch: Callable[[Progress], None], access: Access) -> RunFacts:
     """As `run`, in the running event loop and with calls that share their limits and spending with others."""
     everything = told_apart(rows(job.dataset, job.data.selection))
+    if job.changed is not None:
+        everything = map(job.changed, everything)
     whole = _Whole(job, Part(everything, job.data.rows, job.directory), stop, watch, access)
     await whole.go()
     return whole.facts
@@ -86,6 +89,11 @@ async def _alone(job: Job, work: Callable[[Access], Coroutine[Any, Any, T]]) -> 
         return await work(access)
     finally:
         await access.close()
+
+
+def _under(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
+    """``take``, which is told other names of the units."""
+    return lambda request: take(replace(request, node=renamed(request.node)))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -168,6 +176,8 @@ class _Run:
 
     def _ring(self) -> Ask:
         ask, self.forget = self.access.ring(self.job.spans, self.halt.is_set, self._halt)
+        if self.job.renamed is not None:
+            ask, self.forget = _under(ask, self.job.renamed), _under(self.forget, self.job.renamed)
         if self.access.recorded:
             return ask
         if self.job.retry_failed:

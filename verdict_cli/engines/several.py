@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from verdict_cli.engines.access import Access
+from verdict_cli.engines.identity import starting
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.local import loop_factory, run_within
 from verdict_cli.engines.tally import Progress
 from verdict_cli.values import RunFacts
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run to be made, and its facts where it was finished before."""
+
+    name: str
+    job: Job
+    finished: RunFacts | None
+
+
+def prepared(name: str, job: Job) -> Prepared:
+    """The job, which goes on with what its directory holds. JournalError where that is another run's."""
+    earlier = None if job.fresh else job.directory.belongs_to(job.plan, job.start)[0]
+    done = earlier if earlier is not None and earlier.status == "finished" else None
+    return Prepared(name, replace(job, start=starting(job.start, earlier)), done)
 
 
 def run_several(

@@ -94,7 +94,7 @@ def swept(
 ) -> Swept:
     """The variants' places. Raises DataError where rows cannot be paired or measured, UsageError where the first
     variant has no such figure."""
-    metric = figure or _main(ran[0], name, seed)
+    metric = figure or main_figure(ran[0], name, seed)
     clock = Clock()
     points = []
     for one in ran:
@@ -130,7 +130,7 @@ def _only(evaluation: Evaluation, metric: str) -> Evaluation:
     return evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
 
 
-def _main(first: Ran, name: str, seed: int) -> str:
+def main_figure(first: Ran, name: str, seed: int) -> str:
     """The first figure that the evaluation has."""
     evaluation = first.plan.evaluations[name].model_copy(update={"by": (), "gold": None})
     found = measure({name: evaluation}, first.folder / "results.parquet", seed=seed)[name].figures

@@ -1,0 +1,340 @@
+"""`verdict audit`: known biases are found, with the figures that the raw data give."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.values import Reply, Request
+
+Judge = Callable[[Request, str], str]
+SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
+PAIR = "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
+LABEL = "- {unit: JudgeUnit, name: judge, scale: {type: discrete, values: [bad, good]}, prompt: 'Is it good or bad? {source.answer}'}"
+HEAD = "model: {name: m, retries: 0}"
+RIGHT = "\nevaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], list[Request]]:
+    """A judge that answers by a rule."""
+    seen: list[Request] = []
+
+    def install(rule: Judge) -> list[Request]:
+        class Providers:
+            def __init__(self, *_: Any) -> None:
+                return
+
+            async def ask(self, request: Request) -> Reply:
+                seen.append(request)
+                return Reply(rule(request, request.messages[-1].content), model="m")
+
+            async def close(self) -> None:
+                return
+
+        monkeypatch.setattr("verdict_cli.engines.access.Providers", Providers)
+        monkeypatch.setattr("verdict_cli.engines.ready.check", lambda *_, **__: "")
+        return seen
+
+    return install
+
+
+def rows(shell: Any, count: int = 10, **more: Any) -> Path:
+    made = [
+        {
+            "answer": f"**answer** {at}",
+            "one": f"first {at}",
+            "two": f"second {at}",
+            "label": at % 5 + 1,
+            **more,
+        }
+        for at in range(count)
+    ]
+    return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in made))
+
+
+def audit(shell: Any, steps: str, *words: str | Path, data: Path | None = None) -> dict[str, Any]:
+    config = shell.config(steps, HEAD)
+    done = shell("audit", config, data or rows(shell), "--out", "a", "--json", *words)
+    assert done.code == 0, done.err
+    made = done.json()
+    return {one["name"]: one for one in made["effects"]} | {"left": made["left_out"], "all": made}
+
+
+def test_a_judge_that_takes_the_first_option_flips_always(shell: Any, asked: Any) -> None:
+    asked(lambda *_: '{"choice": "A"}')
+    made = audit(shell, PAIR)
+    assert made["position: judge"]["changed"]["value"] == 1
+    assert made["position: judge"]["shift"]["value"] == 0.5
+    assert "position" not in made["left"]
+
+
+def test_a_judge_that_reads_the_options_does_not_flip_and_is_asked_once_for_the_baseline(
+    shell: Any, asked: Any
+) -> None:
+    seen = asked(lambda _, text: json.dumps({"choice": "AB"[text.index("second") > text.index("first")]}))
+    made = audit(shell, PAIR, "--repeats", "0")
+    assert made["position: judge"]["changed"]["value"] == 0
+    assert "repeated" in made["left"]
+    given = [request for request in seen if "padd" not in request.messages[-1].content]
+    texts = [request.messages[-1].content for request in given]
+    assert len(texts) == len(set(texts))  # what the baseline asked is not asked again
+
+
+def test_a_judge_that_likes_length_moves_with_it_and_not_with_style(shell: Any, asked: Any) -> None:
+    asked(lambda _, text: json.dumps({"score": 5 if len(text) > 300 else 2}))
+    made = audit(shell, SCORE + RIGHT)
+    assert made["length"]["shift"]["value"] == 3
+    assert made["length"]["changed"]["value"] == made["length"]["beyond_noise"]["value"] == 1
+    assert made["length"]["figure"]["value"] == 0
+    assert made["style"]["changed"]["value"] == 0
+    assert "Zheng" in made["length"]["paper"]
+
+
+def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: Any) -> None:
+    def judge(request: Request, _: str) -> str:
+        copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])
+        return json.dumps({"score": 1 + 2 * (request.row.index % 2 == 0 and copy == 2)})
+
+    asked(judge)
+    made = audit(shell, SCORE)
+    # in half of the rows one of three askings differs: two of three pairs
+    assert made["repeated"]["changed"]["value"] == pytest.approx(1 / 3)
+    assert "variance within a row 0.667" in made["repeated"]["note"]  # (1, 1, 3) has 4/3 in half of the rows
+    assert made["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
+
+
+def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(shell: Any, asked: Any) -> None:
+    asked(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
+    made = audit(shell, SCORE, "--attack")
+    won = {name: one["success"]["value"] for name, one in made.items() if name.startswith("attack")}
+    assert won.pop("attack: ignore the above") == 1
+    assert set(won.values()) == {0}
+    assert made["attack: ignore the above"]["success"]["n"] == 10
+
+
+def test_rows_that_have_the_goal_already_are_no_success(shell: Any, asked: Any) -> None:
+    asked(lambda request, _: json.dumps({"score": 5 if request.row.index < 4 else 1}))
+    made = audit(shell, SCORE, "--attack")
+    assert made["attack: forged json"]["success"] == {
+        "value": 0,
+        "low": 0,
+        "high": pytest.approx(0.39, abs=0.01),
+        "n": 6,
+    }
+
+
+def test_a_scale_is_shown_the_other_way_round_and_its_scores_turned_back(shell: Any, asked: Any) -> None:
+    def steady(_: Request, text: str) -> str:
+        return json.dumps({"score": 2 if "1 is the worst" in text else 4})
+
+    asked(steady)
+    assert audit(shell, SCORE)["scale reversed"]["changed"]["value"] == 0
+    asked(lambda *_: '{"score": 5}')
+    assert audit(shell, SCORE, "--fresh", "--no-cache")["scale reversed"]["shift"]["value"] == -4
+
+
+def test_labels_bear_other_names_in_scale_and_prompt_and_are_turned_back(shell: Any, asked: Any) -> None:
+    seen = asked(lambda _, text: json.dumps({"score": "fine" if "fine" in text else "good"}))
+    made = audit(shell, LABEL, "--rename", "good=fine", "--rename", "bad=poor")
+    assert made["labels renamed"]["changed"]["value"] == 0
+    assert any("Is it fine or poor? **answer** 0" in request.messages[-1].content for request in seen)
+
+
+def test_another_instruction_is_one_more_run(shell: Any, asked: Any) -> None:
+    shell.write("other.md", "Say how good {source.answer} is")
+    asked(lambda _, text: json.dumps({"score": 4 if "Say how" in text else 2}))
+    made = audit(shell, SCORE, "--paraphrase", "judge=other.md")
+    assert made["paraphrase judge: other.md"]["shift"]["value"] == 2
+
+
+def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: Any, asked: Any) -> None:
+    data = shell.write(
+        "f.jsonl",
+        "".join(
+            json.dumps(
+                {"answer": f"{'ours' if at % 2 else 'theirs'} {at}", "by": "xy"[at % 2], "label": 2 + at % 2}
+            )
+            + "\n"
+            for at in range(12)
+        ),
+    )
+    asked(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
+    made = audit(shell, SCORE + RIGHT, "--family", "source.by", "--judge-family", "y", data=data)
+    assert made["self-preference"]["shift"]["value"] == 2  # 5 - 3 for its own, 2 - 2 for the others
+    assert made["self-preference"]["shift_of"] == "verdict beyond target"
+
+
+def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:
+    asked(lambda *_: '{"score": 4} though 2 would do')
+    made = audit(
+        shell, SCORE.replace("JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},")
+    )
+    assert made["judge by regex"]["changed"]["value"] == 1
+
+
+def test_what_it_would_cost_is_said_and_nothing_is_asked(shell: Any, asked: Any) -> None:
+    seen = asked(lambda *_: '{"score": 3}')
+    done = shell("audit", shell.config(SCORE, HEAD), rows(shell), "--dry-run", "--attack")
+    assert done.code == 0
+    assert done.json()["calls"] == 10 * len(done.json()["runs"]) == 140
+    assert not seen
+
+
+def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -> None:
+    seen = asked(lambda *_: '{"score": 3}')
+    audit(shell, SCORE)
+    count = len(seen)
+    audit(shell, SCORE)
+    assert len(seen) == count
+    page = (shell.folder / "a" / "audit.html").read_text()
+    assert "Panickssery" not in page
+    assert "Feuer" in page
+    assert "not done" in (shell.folder / "a" / "audit.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rename", "x=y"), "no unit chooses among these labels"),
+        (("--rename", "x"), "OLD=NEW"),
+        (("--paraphrase", "nobody=f.md"), "no unit 'nobody'"),
+        (("--text", "nothing"), "source.nothing"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(shell: Any, words: tuple[str, ...], said: str) -> None:
+    done = shell("audit", shell.config(SCORE), rows(shell), *words)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
+    shell.write(
+        "r.jsonl",
+        "".join(
+            json.dumps({"row": at, "unit": f"judge[{copy}]", "reply": json.dumps({"score": 1 + (copy == 1)})})
+            + "\n"
+            for at in range(10)
+            for copy in range(2)
+        ),
+    )
+    made = audit(shell, SCORE, "--replay", "r.jsonl", "--attack")
+    assert made["repeated"]["changed"]["value"] == 1
+    assert "no further sample" in made["left"]["repeated 2"]
+    assert all("recording" in made["left"][name] for name in ("length", "style", "attack: forged json"))
+    assert made["all"]["failed"] == 0
+
+
+LLMBAR = """
+- unit: PairwiseJudgeUnit
+  name: judge
+  options: [source.output_1, source.output_2]
+  on_failure: skip
+  extract: {type: regex, fields: {choice: '(?ms)\\A.*?^Output \\((a)\\)|^Output \\((b)\\)'}}
+  prompt: "{source.input}\\n(a) {input.A}\\n(b) {input.B}"
+dataset: {id: index}
+evaluate: {right: {prediction: "{'A': 1, 'B': 2}[output.choice]", target: source.label, metrics: [accuracy]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")]
+)
+def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
+    shell: Any, shared: Path, evaluator: str, subset: str
+) -> None:
+    folder = shared / "data" / "llmbar"
+    if not folder.is_dir():
+        pytest.skip("the recorded judges are not there")
+    outputs = [
+        one
+        for one in _lines(folder / f"outputs_{evaluator}.jsonl.gz")
+        if (one["subset"], one["strategy"]) == (subset, "Vanilla")
+    ]
+    replies = [
+        {"id": one["index"], "unit": "judge", "call": call, "reply": one["stages"][-1][order]["completion"]}
+        for one in outputs
+        for call, order in enumerate(("orig", "swap"))
+    ]
+    shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
+    data = shell.write(
+        "d.jsonl", "".join(f"{json.dumps(one)}\n" for one in _lines(folder / f"dataset_{subset}.jsonl.gz"))
+    )
+    found = audit(shell, LLMBAR, "--replay", "r.jsonl", data=data)["position: judge"]
+    winners = [[one["stages"][-1][order]["winner"] for order in ("orig", "swap")] for one in outputs]
+    both = [(first, second) for first, second in winners if first is not None and second is not None]
+    assert found["n"] == len(both)
+    assert found["changed"]["value"] == pytest.approx(sum(one != other for one, other in both) / len(both))
+    first_place = sum((first == "1") + (second == "2") for first, second in both) / (2 * len(both))
+    assert found["shift"]["value"] == pytest.approx(first_place - 0.5)
+    if len(both) == len(outputs):
+        (published,) = [
+            float(one["equal"].rpartition("= ")[2].rstrip("%")) / 100
+            for one in _lines(folder / "published_statistics.jsonl")
+            if (one["evaluator"], one["subset"], one["strategy"]) == (evaluator, subset, "Vanilla")
+        ]
+        assert 1 - found["changed"]["value"] == pytest.approx(published, abs=1e-6)
+
+
+def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: Path) -> None:
+    file = shared / "data" / "realmistake" / "selfcons__answerability_classification.jsonl.gz"
+    if not file.exists():
+        pytest.skip("the recorded samples are not there")
+    raw = _lines(file)
+    keys = [f"{row['judge']}-{row['id']}" for row in raw]
+    replies = [
+        {"id": key, "unit": f"judge[{place}]", "reply": said}
+        for key, row in zip(keys, raw, strict=True)
+        for place, said in enumerate(row["predictions_list"])
+        if said is not None
+    ]
+    shell.write("r.jsonl", "".join(f"{json.dumps(one)}\n" for one in replies))
+    data = shell.write("d.jsonl", "".join(f"{json.dumps({'key': key})}\n" for key in keys))
+    steps = """
+- unit: JudgeUnit
+  name: judge
+  scale: {type: discrete, values: [error, no_error]}
+  on_failure: skip
+  extract: {type: regex, fields: {score: '^(error|no_error)$'}}
+  prompt: "{source.key}"
+dataset: {id: key}
+"""
+    words = (
+        "audit",
+        shell.config(steps, HEAD),
+        data,
+        "--out",
+        "a",
+        "--json",
+        "--replay",
+        "r.jsonl",
+        "--repeats",
+        "4",
+    )
+    done = shell(*words)
+    (found,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
+    rates = []
+    for row in raw:
+        said = [one for one in row["predictions_list"] if one is not None]
+        if len(said) > 1:
+            rates.append(
+                sum(one != other for one, other in combinations(said, 2)) / (len(said) * (len(said) - 1) / 2)
+            )
+    assert found["n"] == len(rates)
+    assert found["changed"]["value"] == pytest.approx(sum(rates) / len(rates))
+
+
+def _lines(path: Path) -> list[Any]:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
+        return [json.loads(line) for line in file]

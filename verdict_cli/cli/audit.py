@@ -1,0 +1,256 @@
+"""`verdict audit CONFIG DATA`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from verdict_cli.cli.options import (
+    AllowCode,
+    AsJson,
+    Budget,
+    Concurrency,
+    Config,
+    Model,
+    NoCache,
+    Quiet,
+    Replay,
+    Seed,
+    Settings,
+)
+from verdict_cli.cli.streams import document, say
+from verdict_cli.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.audit.effects import Effect
+    from verdict_cli.audit.probes import Probe
+    from verdict_cli.plan import Plan
+    from verdict_cli.providers import Recording
+
+
+def audit(
+    config: Config,
+    data: Annotated[
+        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
+    ],
+    attack: Annotated[
+        bool, typer.Option("--attack", help="Also try to inject a verdict through the judged text.")
+    ] = False,
+    verdict: Annotated[
+        str | None,
+        typer.Option(
+            "--verdict", metavar="EXPR", help="The verdict. [default: output.choice or output.score]"
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            metavar="COLUMN",
+            help="A column whose text is judged. [default: the options, or the only one]",
+        ),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option("--goal", metavar="VALUE", help="The verdict that attacks want. [default: the best]"),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=0, help="How often the same is asked again.")] = 2,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name for a label.")
+    ] = None,
+    paraphrase: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--paraphrase", metavar="UNIT=FILE", help="Another instruction for a unit, from a text file."
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", metavar="EXPR", help="Who wrote the judged text, such as source.model."),
+    ] = None,
+    judge_family: Annotated[
+        str | None, typer.Option("--judge-family", metavar="NAME", help="The judge's own value of --family.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")
+    ] = False,
+    model: Model = None,
+    settings: Settings = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
+    ] = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 64,
+    replay: Replay = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    budget: Budget = None,
+    no_cache: NoCache = False,
+    allow_code: AllowCode = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Change what should not matter to a judge, and measure what that does to its verdicts: effects with intervals.
+
+    Order, length, style, names, scale, wording, chance, extraction, own family; with --attack, injected verdicts.
+
+    Example: verdict audit configs/pairwise_positions.yaml datasets/pairs_sample.jsonl --model baseline/lexical --attack
+    """
+    from verdict_cli.audit.measured import Probed, measured
+    from verdict_cli.audit.probes import Wanted, programme
+    from verdict_cli.audit.runs import BASELINE, Making, expected
+    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.finish import reported
+    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.cli.several import carried_out, opened_cache
+    from verdict_cli.cli.signals import stopping
+    from verdict_cli.data import scan
+    from verdict_cli.engines import Stop
+    from verdict_cli.engines.ready import check_models, recording
+    from verdict_cli.evaluate.swept import Ran
+    from verdict_cli.spec.document import read_document
+    from verdict_cli.spec.override import overridden
+
+    plan = planned(config, chosen := settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    wanted = Wanted(
+        verdict,
+        tuple(text or ()),
+        repeats,
+        dict(_pairs("--rename", rename, "OLD=NEW")),
+        [(unit, Path(file)) for unit, file in _pairs("--paraphrase", paraphrase, "UNIT=FILE")],
+        attack,
+        None if goal is None else _value(goal),
+        family,
+        judge_family,
+    )
+    made = programme(plan, overridden(read_document(config), chosen).data, config.parent, wanted)
+    recorded = recording(replay, plan) if replay is not None else None
+    if recorded is None:
+        check_models(plan, priced=budget is not None)
+    left = dict(made.left_out)
+    plans: list[tuple[Probe | None, Plan]] = [(None, plan)]
+    for probe in made.probes:
+        its = _planned(config, chosen, model, allow_code or [], probe, plan, recorded)
+        if isinstance(its, str):
+            left[probe.name] = its
+        else:
+            plans.append((probe, its))
+    stop = Stop()
+    folder = out or Path("audits") / plan.name
+    with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
+        dataset = opened(plan, data, Path(spool_to))
+        rows = scan(dataset, limit=limit, sample=sample, seed=seed)
+        how = Making(folder, (str(config), data), seed, replay, concurrency, recorded, budget, fresh=fresh)
+        runs = [how.prepared(probe, its, dataset, rows) for probe, its in plans]
+        costs = expected(runs, recorded=recorded is not None)
+        if dry_run or not quiet:
+            say(costs.words)
+        if dry_run:
+            document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
+            raise typer.Exit(0)
+        done = carried_out(runs, stop, opened_cache(runs, folder, shared=not no_cache), quiet=quiet)
+    reported(plan, done[0].job.directory, done[0].facts, in_summary=False)
+    baseline = Ran(BASELINE, plan, done[0].job.directory.path, done[0].facts)
+    probed = [
+        Probed(probe, its, one.job.directory.path, one.facts.failed)
+        for (probe, its), one in zip(plans[1:], done[1:], strict=True)
+        if probe is not None
+    ]
+    effects, unmeasured = measured(baseline, probed, made.verdict, wanted, seed)
+    left |= unmeasured
+    facts = {
+        "audit": str(folder),
+        "pipeline": plan.name,
+        "config": str(config),
+        "dataset": data,
+        "verdict": made.verdict.text,
+        "best": made.verdict.best,
+        "rows": rows.rows,
+        "runs": len(done),
+        "failed": sum(one.facts.failed for one in done),
+        "calls": sum(one.facts.calls for one in done),
+        "cost_usd": _sum([one.facts.cost_usd for one in done]),
+        "floors": sorted({floor for one in done for floor in one.facts.floors}),
+    }
+    _told(folder, facts, effects, left, as_json=as_json)
+    raise typer.Exit(3 if facts["failed"] else 0)
+
+
+def _told(
+    folder: Path,
+    facts: Mapping[str, Any],
+    effects: Sequence[Effect],
+    left: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """Writes the audit's files, and prints it."""
+    from verdict_cli.audit.laid_out import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
+    from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.engines import RunDirectory
+
+    lead, title = lead_of(facts), facts["pipeline"]
+    content = audit_json(facts, effects, left)
+    place = RunDirectory(folder)
+    place.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    place.write("audit.md", audit_markdown(title, lead, effects, left))
+    place.write("audit.html", audit_html(title, lead, effects, left))
+    if as_json:
+        document(content)
+    else:
+        to_terminal(audit_terminal(lead, effects, left))
+
+
+def _planned(
+    config: Path,
+    settings: list[str],
+    model: str | None,
+    allow_code: list[Path],
+    probe: Probe,
+    plan: Plan,
+    recorded: Recording | None,
+) -> Plan | str:
+    """The probe's plan, or why there is none."""
+    from verdict_cli.audit.measured import under_replay
+    from verdict_cli.cli.pipeline import planned
+
+    if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
+        return why
+    if not probe.settings:
+        return plan
+    try:
+        return planned(config, [*settings, *probe.settings], model, allow_code=allow_code, warn=False).plan
+    except SpecError as error:
+        return f"the pipeline does not allow it: {error.problems[0].message}"
+
+
+def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, str]]:
+    made = []
+    for one in given or []:
+        key, equals, value = one.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{option} {one!r} is not of the form {form}")
+        made.append((key, value))
+    return made
+
+
+def _value(text: str) -> Any:
+    """A value as YAML has it: a number, true or false, else the text."""
+    from verdict_cli.spec.document import parse_document
+
+    try:
+        return parse_document(f"value: {text}".encode(), "--goal").data["value"]
+    except SpecError:
+        return text
+
+
+def _sum(costs: list[float | None]) -> float | None:
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
