@@ -42,13 +42,14 @@ class House:
     ) -> T:
         """What `work(client, service)` gives, with the server open meanwhile."""
         from verdict_cli.calls import Spans
+        from verdict_cli.door import Door
         from verdict_cli.engines.access import Access
         from verdict_cli.engines.ready import recording as loaded
         from verdict_cli.plan import Plan, build
         from verdict_cli.serve.app import application
         from verdict_cli.serve.batches import Batches
         from verdict_cli.serve.service import Service
-        from verdict_cli.serve.settings import Door, Limits, Settings
+        from verdict_cli.serve.settings import Limits, Settings
         from verdict_cli.spec import load
 
         config = self.folder / "pipeline.yaml"

@@ -8,7 +8,7 @@ from typing import Any
 from served import ONE_JUDGE, ROWS, asking
 
 from verdict_cli import Pipeline
-from verdict_cli.cli.finish import saved_plan
+from verdict_cli.engines.saved import saved
 
 LATER = {"wait": "false"}
 
@@ -51,7 +51,7 @@ def test_a_batch_is_the_directory_of_a_run(house: Any) -> None:
         return taken.json()["id"]
 
     name = house.within(work)
-    _, facts, plan = saved_plan(house.folder / "state" / "batches" / name)
+    _, facts, plan = saved(house.folder / "state" / "batches" / name)
     assert (facts.status, facts.done, plan.name) == ("finished", 2, "t")
 
 

@@ -11,7 +11,8 @@ import pytest
 from served import ONE_JUDGE, ROWS, asking
 
 from verdict_cli import Pipeline
-from verdict_cli.serve.settings import Door, Limits
+from verdict_cli.door import Door
+from verdict_cli.serve.settings import Limits
 
 FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
 

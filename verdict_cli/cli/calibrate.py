@@ -76,7 +76,7 @@ def calibrate(
     """
     from datetime import UTC, datetime
 
-    from verdict_cli.cli.finish import saved_plan
+    from verdict_cli.engines.saved import saved
     from verdict_cli.evaluate.calibrate import Wanted
     from verdict_cli.evaluate.calibrate import calibrate as fitted
 
@@ -85,7 +85,7 @@ def calibrate(
         unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed
     )
     _check(wanted, agreement)
-    directory, facts, plan = saved_plan(run)
+    directory, facts, plan = saved(run)
     made = datetime.now(UTC).isoformat(timespec="seconds")
     found = fitted(plan, directory.results, directory.calls, wanted, made=made, run=facts.name)
     path = out or directory.path / "calibrations" / f"{found.content.unit}-{kind.value}.yaml"

@@ -31,12 +31,13 @@ def compare(
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.cli.finish import saved_plan, to_terminal
+    from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.engines.saved import saved
     from verdict_cli.evaluate import compare as compare_runs
     from verdict_cli.evaluate import latency
     from verdict_cli.report import Beside, comparison_html, comparison_json, comparison_terminal
 
-    runs = [saved_plan(path) for path in (first, second)]
+    runs = [saved(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
     shared = [name for name in known[1] if name in known[0]]
     if not shared:

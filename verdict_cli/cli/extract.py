@@ -27,11 +27,11 @@ def extract(
 
     Example: verdict extract runs/demo --with regex,structured
     """
-    from verdict_cli.cli.finish import saved_plan
+    from verdict_cli.engines.saved import saved
     from verdict_cli.evaluate.reread import reread
 
     names = _names(with_)
-    directory, facts, plan = saved_plan(run)
+    directory, facts, plan = saved(run)
     rereadings, disagreements = reread(plan, directory.calls, names, seed=facts.seed, most=most)
     if as_json:
         document(

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
@@ -139,23 +138,3 @@ def exit_code(report: Report) -> int:
     if not report.passed:
         return 1
     return 3 if report.facts.failed else 0
-
-
-def saved_plan(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
-    """A finished run's directory, facts and plan, from its own files. UsageError when it is not one."""
-    from verdict_cli.errors import UsageError
-    from verdict_cli.plan import build
-    from verdict_cli.spec import load
-
-    directory = RunDirectory(path)
-    facts = directory.facts()
-    if facts is None or not (path / "spec.yaml").exists():
-        raise UsageError(
-            f"{path} is not the directory of a run",
-            hint="give the --out of a `verdict run`; it holds run.json",
-        )
-    if not directory.results.exists():
-        raise UsageError(
-            f"the run in {path} has no results yet", hint="the command that started it goes on with it"
-        )
-    return directory, facts, build(load(path / "spec.yaml")).plan

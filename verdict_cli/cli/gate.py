@@ -36,10 +36,11 @@ def gate(
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-    from verdict_cli.cli.finish import exit_code, reported, saved_plan, show
+    from verdict_cli.cli.finish import exit_code, reported, show
+    from verdict_cli.engines.saved import saved
     from verdict_cli.spec.gates_file import read_gates
 
-    directory, facts, plan = saved_plan(run)
+    directory, facts, plan = saved(run)
     if gates is not None:
         plan = replace(plan, gates=read_gates(gates, plan.evaluations))
     made = reported(plan, directory, facts, inconclusive=inconclusive.value)

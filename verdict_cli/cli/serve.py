@@ -29,8 +29,6 @@ from verdict_cli.errors import UsageError
 if TYPE_CHECKING:
     from verdict_cli.plan import Plan
 
-_OWN = ("127.0.0.1", "localhost", "::1")
-
 
 def serve(
     config: Config,
@@ -106,7 +104,7 @@ def serve(
     Example: verdict serve configs/xstest.yaml --model baseline/lexical
     """
     try:
-        from verdict_cli.serve.server import bound
+        from verdict_cli.door import Door, bound, needs_token
         from verdict_cli.serve.server import serve as run_server
     except ImportError as fault:
         raise UsageError(
@@ -119,11 +117,11 @@ def serve(
     from verdict_cli.engines.access import Access
     from verdict_cli.engines.outcome import floors
     from verdict_cli.engines.ready import check_models, recording
-    from verdict_cli.serve.settings import Door, Limits
+    from verdict_cli.serve.settings import Limits
     from verdict_cli.serve.settings import Settings as Served
 
     token = os.environ.get(token_env) or None
-    if token is None and host not in _OWN:
+    if token is None and needs_token(host):
         raise UsageError(
             f"{host} can be reached by others, and there is no token",
             hint=f"set {token_env} to a long random text, or leave --host out",
@@ -145,10 +143,9 @@ def serve(
         return plan
 
     plan = load()
-    hosts = {*Door().hosts, f"[{host}]" if ":" in host else host, *(allow_host or ())}
     served = Served(
         Limits(in_flight, queue, deadline, max_body * 2**20, drain_s=drain),
-        Door(token, tuple(name.lower() for name in hosts), tuple(allow_origin or ())),
+        Door(token, Door.names(host, allow_host or ()), tuple(allow_origin or ())),
         policy,
         accept,
         reward,

@@ -15,14 +15,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from verdict_cli import __version__
+from verdict_cli.door import App, Guarded
 from verdict_cli.engines.outcome import floors
 from verdict_cli.errors import DataError, UsageError, VerdictError
 from verdict_cli.serve import messages as said
 from verdict_cli.serve.admission import Shed
 from verdict_cli.serve.batches import PAGE, Batches
-from verdict_cli.serve.door import App, Guarded
 from verdict_cli.serve.service import Service
 
+OPEN = ("/health", "/health/live", "/health/ready")
+"""Endpoints that need no token."""
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": said.Refusal, "description": words}
@@ -84,7 +86,15 @@ def application(service: Service, batches: Batches) -> App:
     _about(app, service, batches)
     _errors(app)
     door = service.settings.door
-    guarded = Guarded(app, door, service.settings.limits, service.metrics)
+    limits = service.settings.limits
+    guarded = Guarded(
+        app,
+        door,
+        body_bytes=limits.body_bytes,
+        body_s=limits.deadline_s,
+        unguarded=OPEN,
+        answered=service.metrics.answered,
+    )
     if not door.origins:
         return guarded
     return CORSMiddleware(

@@ -12,9 +12,10 @@ from functools import partial
 import uvicorn
 
 from verdict_cli.calls import Spans
+from verdict_cli.door import Server, address
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.local import loop_factory
-from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.errors import VerdictError
 from verdict_cli.plan import Plan
 from verdict_cli.serve.app import application
 from verdict_cli.serve.batches import Batches
@@ -25,30 +26,6 @@ _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
 _LAST_S = 5
 """What answers that are being sent may still take once all work is done."""
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A socket at the address, which does not listen yet. UsageError when it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-    except OSError as fault:
-        found.close()
-        raise UsageError(
-            f"{host}:{port} cannot be listened at: {fault.strerror or fault}",
-            hint="choose another --port or --host",
-        ) from None
-    return found
 
 
 def serve(
@@ -82,7 +59,7 @@ async def _serve(
         await service.open(plan)
         batches = Batches(service, concurrency)
         batches.open()
-        server = _Server(
+        server = Server(
             uvicorn.Config(
                 application(service, batches),
                 log_level="warning",
@@ -96,9 +73,7 @@ async def _serve(
         )
         with _signals(server, service, batches, say):
             at.listen(_BACKLOG)
-            host, port = at.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            say(f"{plan.name} answers at http://{shown}:{port}")
+            say(f"{plan.name} answers at {address(at)}")
             if batches.left:
                 say(f"{batches.left} acknowledged batches are gone on with")
             await server.serve([at])

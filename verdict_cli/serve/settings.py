@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from verdict_cli.door import Door
 from verdict_cli.plan import Plan
 
 Policy = Literal["closed", "open"]
@@ -30,15 +31,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Door:
-    """Who may come in. ``token`` None: anybody who reaches the address, which is then this machine's own."""
-
-    token: str | None = None
-    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
-    origins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Settings:
     """How the server judges.
 
@@ -47,7 +39,7 @@ class Settings:
     """
 
     limits: Limits = Limits()
-    door: Door = Door()
+    door: Door = field(default_factory=Door)
     policy: Policy = "closed"
     accept: str | None = None
     reward: str | None = None
