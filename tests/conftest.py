@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ("looking",)
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -2,43 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-HOSTILE = {
-    "script": "<script>alert(1)</script>",
-    "closing": "</script><script>alert(2)</script><!-- </textarea>",
-    "image": "<img src=x onerror=alert(3)>",
-    "link": "[click](javascript:alert(4)) <a href='javascript:alert(4)'>x</a> https://elsewhere.example/x.png",
-    "ansi": "\x1b[31mred\x1b[0m",
-    "nul": "a\x00b",
-    "direction": "safe\u202eefas\u2066",
-    "lines": "one\u2028two\u2029three",
-    "template": "{{ 7 * 7 }} ${alert(5)} {% raw %}",
-    "prototype": "__proto__",
-    "long": "x" * 1_000_000,
-}
-
-
-@pytest.fixture(scope="module")
-def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose every text tries to be something else."""
-    folder = tmp_path_factory.mktemp("hostile")
-    rows = [
-        {"id": text[:200], "text": text, "label": text[:200], "kind": name} for name, text in HOSTILE.items()
-    ]
-    (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (folder / "pipeline.yaml").write_text(
-        "verdict: 1\nname: hostile\nmodel: baseline/lexical\ndataset: {id: id}\n"
-        "pipeline:\n  - {unit: JudgeUnit, name: judge, prompt: '{source.text}'}\n"
-        "evaluate:\n  e: {prediction: 'source.label if output.score > 3 else \"<b>no</b>\"', target: source.label, by: [source.label]}\n"
-    )
-    verdict("run", folder / "pipeline.yaml", folder / "data.jsonl", "--out", folder / "run", "--quiet")
-    return folder / "run"
+from looking import HOSTILE
 
 
 def told(seen: Any) -> str:

@@ -31,6 +31,7 @@ COMMANDS = (
     "calibrate",
     "extract",
     "serve",
+    "view",
     "bench",
     "explain",
     "schema",

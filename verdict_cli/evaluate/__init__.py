@@ -8,7 +8,7 @@ from verdict_cli.evaluate.gates import GateOutcome, Inconclusive, decide
 from verdict_cli.evaluate.latency import latency
 from verdict_cli.evaluate.measure import measure
 from verdict_cli.evaluate.pictured import Bin, Histogram, Pictured
-from verdict_cli.evaluate.study import Scored, Study, study
+from verdict_cli.evaluate.study import Scored, Study, scored_rows, study
 
 __all__ = [
     "Bin",
@@ -27,5 +27,6 @@ __all__ = [
     "flip_rates",
     "latency",
     "measure",
+    "scored_rows",
     "study",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.data import read_table, table_columns
+from verdict_cli.data.labels import FILE, NOTHING, label_key, read_labels
 from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.evaluate.column import Column, Growing, Ints
 from verdict_cli.evaluate.keyed import GrowingKeys, Keys
@@ -75,12 +76,16 @@ def _rows(
 ) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
     """Each row's number, whether it failed, its key, and the values that expressions see (of a failed row, what there is)."""
     places = _places(table_columns(results), paths)
+    wanted = any(path[0] == "human" for path in paths)
+    people = read_labels(results.with_name(FILE)) if wanted else {}
     at = 0
-    for batch in read_table(results, ["row", "status", *places]):
+    for batch in read_table(results, ["row", "status", *(["id"] if wanted else []), *places]):
         columns = [(place, batch[name]) for name, place in places.items()]
         for index, row in enumerate(batch["row"]):
             nodes: dict[str, dict[str, Any]] = {}
             values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
+            if wanted:
+                values["human"] = people.get(label_key(batch["id"][index]), NOTHING)
             failed = batch["status"][index] != "ok"
             for (root, node, field), column in columns:
                 if failed and root != "source" and column[index] is None:
@@ -247,7 +252,7 @@ class _Reader:
 
     def _compiled(self, key: str, text: str) -> Expression:
         try:
-            return compile_expression(text, ("source", "output", "nodes"))
+            return compile_expression(text, ("source", "output", "nodes", "human"))
         except ExpressionError as error:
             path = f"evaluate.{self.name}.{key}"
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.evaluate.collect import collect
 from verdict_cli.evaluate.column import Floats, Ints
 from verdict_cli.evaluate.figures import Measures
+from verdict_cli.evaluate.kinds import fitting
 from verdict_cli.evaluate.measure import measuring
 from verdict_cli.evaluate.outcomes import cell, said, scores_of
 from verdict_cli.evaluate.pictured import Pictured, pictured
+from verdict_cli.evaluate.reduce import reduced
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.spec.evaluate import Evaluation
 
@@ -68,13 +71,37 @@ def study(evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0
         shapes[name] = pictured(data)
         if at is None:
             continue
-        metrics = [metric for metric in one.figures if metric != "confusion"] or list(one.figures)
-        scores = scores_of(data, metrics)
-        labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
-        kept.append(Scored(name, at, data, scores, labels))
+        kept.append(_scored(name, at, data, list(one.figures)))
         kept.sort(key=lambda each: not each.labelled)
         del kept[MOST_SCORED:]
     return Study(measures, shapes, tuple(kept))
+
+
+def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[Scored, ...]:
+    """The rows alone of the first few evaluations, without any figure. Raises what `measure` does."""
+    some = dict(
+        sorted(
+            ((name, one) for name, one in evaluations.items() if one.group is None),
+            key=lambda pair: pair[1].target is None,
+        )[:MOST_SCORED]
+    )
+    found = collect(some, results)
+    kept = []
+    for name, evaluation in some.items():
+        collected = reduced(name, evaluation, found.pop(name), results)
+        data = Data.of(evaluation, collected)
+        if collected.at is not None:
+            value = data.value if evaluation.value is not None else None
+            kind = data.kind if evaluation.prediction is not None else None
+            kept.append(_scored(name, collected.at, data, list(fitting(evaluation, kind, value))))
+    return tuple(sorted(kept, key=lambda each: not each.labelled))
+
+
+def _scored(name: str, at: Ints, data: Data, figures: list[str]) -> Scored:
+    metrics = [metric for metric in figures if metric != "confusion"] or figures
+    scores = scores_of(data, metrics)
+    labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
+    return Scored(name, at, data, scores, labels)
 
 
 def _right_or_wrong(scores: Floats) -> bool:

@@ -10,6 +10,9 @@ from verdict_cli.plan.within import inside
 from verdict_cli.spec.problems import nearest
 
 ROOTS = ("source", "output", "nodes")
+MEASURED = (*ROOTS, "human")
+"""What evaluations see too: what people said of a row, in `labels.jsonl` beside the run."""
+HUMAN = ("label", "note")
 
 
 @dataclass
@@ -41,4 +44,8 @@ class Given:
             self.used.add(node.index)
             followed, kind = inside(node.output, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
+        if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN):
+            raise ExpressionError(
+                "of people there is a label and a note", "write `human.label` or `human.note`"
+            )
         return Resolved((path,))

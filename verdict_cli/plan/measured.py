@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from verdict_cli.expressions import Path, Resolved
 from verdict_cli.plan.bench import compiled
-from verdict_cli.plan.given import ROOTS, Given
+from verdict_cli.plan.given import MEASURED, Given
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.panel import judges
 from verdict_cli.spec import Namespace
@@ -40,7 +40,7 @@ def check_evaluations(
             ]
             for key, text in of_gold:
                 if text is not None:
-                    _check(names, text, (*base, *key), given.resolve, use_column, ("source",))
+                    _check(names, text, (*base, *key), given.resolve, use_column, ("source", "human"))
         for key, text in texts:
             if text is not None:
                 _check(names, text, (*base, *key), given.resolve, use_column)
@@ -72,7 +72,7 @@ def _check(
     path: tuple[str | int, ...],
     resolve: Callable[[Path], Resolved],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
-    roots: tuple[str, ...] = ROOTS,
+    roots: tuple[str, ...] = MEASURED,
 ) -> None:
     expression = compiled(
         text, roots, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)

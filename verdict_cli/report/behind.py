@@ -28,16 +28,21 @@ class Behind:
 
     def texts(self) -> list[str]:
         """The columns of the dataset that prompts show, as `results.parquet` names them; all where none is named."""
-        paths = [
-            path
-            for node in self.plan.nodes
-            if isinstance(node.work, Asked)
-            for path in (
-                *node.work.prompt.paths,
-                *(path for _, option in node.work.options for path in option.paths),
-                *(cast.path for cast in node.casts if cast.path),
-            )
-        ]
-        named = {f"source.{path[1]}" for path in paths if len(path) > 1 and path[0] == "source"}
-        columns = [column for column in table_columns(self.results) if column.startswith("source.")]
-        return [column for column in columns if column in named] or columns
+        return texts_of(self.plan, self.results)
+
+
+def texts_of(plan: Plan, results: Path) -> list[str]:
+    """The columns of the dataset that the plan's prompts show, as `results` names them; all where none is named."""
+    paths = [
+        path
+        for node in plan.nodes
+        if isinstance(node.work, Asked)
+        for path in (
+            *node.work.prompt.paths,
+            *(path for _, option in node.work.options for path in option.paths),
+            *(cast.path for cast in node.casts if cast.path),
+        )
+    ]
+    named = {f"source.{path[1]}" for path in paths if len(path) > 1 and path[0] == "source"}
+    columns = [column for column in table_columns(results) if column.startswith("source.")]
+    return [column for column in columns if column in named] or columns

@@ -76,7 +76,7 @@ def _stories(behind: Behind, places: Ints) -> tuple[list[str], dict[int, int]]:
     where: dict[int, int] = {}
     held: list[bytes] = []
     told = taken = 0
-    for place, story in stories(behind, places):
+    for place, story in stories(behind.results, behind.calls, places):
         if told > TOLD_BYTES or taken > STORIES_BYTES:
             break
         where[place] = len(where)

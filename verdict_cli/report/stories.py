@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import orjson
 from verdict_cli.data import read_arrow, read_rows, table_columns
 from verdict_cli.data.vectors import integers
 from verdict_cli.evaluate.column import Ints
-from verdict_cli.report.behind import Behind
 from verdict_cli.report.page.packing import encoded
 
 MOST_TEXT = 20_000
@@ -28,26 +28,31 @@ _CALLS = (
 _OWN = ("row", "id", "status", "failure.kind", "failure.message", "failure.node", "calls", "cost_usd")
 
 
-def stories(behind: Behind, places: Ints) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Place and story of each of these places, `AT_A_TIME` of them read at once and told in ascending order."""
-    numbers = _numbers(behind) if len(places) else np.empty(0)
+def stories(
+    results: Path, calls: Path, places: Ints, most: int = MOST_TEXT
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Place and story of each of these places, `AT_A_TIME` of them read at once and told in ascending order.
+
+    Texts are cut at `most` characters.
+    """
+    numbers = _numbers(calls) if len(places) else np.empty(0)
     for start in range(0, len(places), AT_A_TIME):
         some = np.sort(places[start : start + AT_A_TIME])
-        tellers = [_Teller(row) for batch in read_rows(behind.results, some.tolist()) for row in _rows(batch)]
+        tellers = [_Teller(row, most) for batch in read_rows(results, some.tolist()) for row in _rows(batch)]
         of_row = {teller.row: teller for teller in tellers}
         its_calls = np.flatnonzero(np.isin(numbers, list(of_row)))
-        for batch in read_rows(behind.calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
+        for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
             for call in _rows(batch):
                 of_row[call["row"]].add(call)
         for place, teller in zip(some.tolist(), tellers, strict=True):
             yield place, teller.story()
 
 
-def _numbers(behind: Behind) -> Any:
+def _numbers(calls: Path) -> Any:
     """The row of every call."""
-    if not behind.calls.is_file() or not set(_CALLS) <= set(table_columns(behind.calls)):
+    if not calls.is_file() or not set(_CALLS) <= set(table_columns(calls)):
         return np.empty(0)
-    parts = [integers(batch.column("row")) for batch in read_arrow(behind.calls, ["row"])]
+    parts = [integers(batch.column("row")) for batch in read_arrow(calls, ["row"])]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -59,7 +64,8 @@ def _rows(batch: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 class _Teller:
     """Tells one row's story, and says how much of it is left out."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: Mapping[str, Any], most: int) -> None:
+        self.most = most
         self.row = row["row"]
         self.left_out = self.calls_left_out = 0
         self.failure = _failure(row)
@@ -125,13 +131,13 @@ class _Teller:
         """The value, shortened where it is a long text or holds much."""
         if isinstance(value, list | dict):
             text = encoded(value).decode()
-            if len(text) <= MOST_TEXT:
+            if len(text) <= self.most:
                 return value
             value = text
-        if not isinstance(value, str) or len(value) <= MOST_TEXT:
+        if not isinstance(value, str) or len(value) <= self.most:
             return value
-        self.left_out += len(value) - MOST_TEXT
-        return f"{value[:MOST_TEXT]}… ({len(value) - MOST_TEXT:,} characters more)"
+        self.left_out += len(value) - self.most
+        return f"{value[: self.most]}… ({len(value) - self.most:,} characters more)"
 
 
 def _failure(row: Mapping[str, Any]) -> str:

@@ -16,10 +16,10 @@ from verdict_cli.report.page.packing import island, packed_bytes
 from verdict_cli.report.page.parts import Group, Part, Section
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 HERE = Path(__file__).parent
-SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "story.js", "rows.js", "start.js")
+SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js", "rows.js", "start.js")
 """The page's own script, in the order in which its files build on each other."""
 
 
@@ -58,12 +58,16 @@ def page(title: str, sections: Sequence[Section], *, kicker: str = "Verdict repo
 @cache
 def template() -> Template:
     """The page's template, which takes longer to compile than to fill."""
+    return environment().from_string((HERE / "page.html").read_text("utf-8"))
+
+
+def environment() -> Environment:
+    """Jinja2 that escapes whatever it is given."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_visible
     )
-    return environment.from_string((HERE / "page.html").read_text("utf-8"))
 
 
 def script() -> str:

@@ -1,8 +1,6 @@
 // The table of rows: searched, filtered and sorted here, a page of it shown at a time.
 
 const PAGE = 50;
-const OUTCOMES = { wrong: '✗ wrong', failed: '! failed', right: '✓ right', none: '–' };
-const ORDER = ['failed', 'wrong', 'none', 'right'];
 
 class Row {
   constructor(values, columns) {
@@ -19,12 +17,6 @@ class Row {
     }
     return list;
   }
-}
-
-/** A cell's content. */
-function shown(value, kind) {
-  if (kind === 'outcome') return make('span', { class: `mark ${value}` }, OUTCOMES[value] ?? '–');
-  return said(typeof value === 'string' ? value.replace(/\s+/g, ' ') : value);
 }
 
 function compared(a, b, kind) {

@@ -109,7 +109,7 @@ class Story {
     this.title.focus();
     const story = await this.load(row);
     if (this.row !== row) return;
-    if (story) this.body.append(...told(story));
+    if (story) this.body.append(...(row.beside?.() ?? []), ...told(story));
     else this.body.append(make('p', { class: 'note' }, 'The story of this row is not in this file; verdict view shows it.'));
   }
 }

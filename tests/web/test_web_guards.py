@@ -1,0 +1,143 @@
+"""Who the viewer answers, what it never opens, and the headers of its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+Asked = tuple[int, dict[str, str], str]
+
+
+def ask(
+    base: str, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None
+) -> Asked:
+    place = urlsplit(base)
+    connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
+    content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request(method, path, content, headers or {})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
+
+
+@pytest.mark.parametrize("path", ["/", "/run?run=recorded", "/api/runs", "/assets/view.js", "/nothing"])
+def test_every_answer_has_the_headers_that_keep_others_out(viewer: str, path: str) -> None:
+    _, headers, _ = ask(viewer, path)
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+    assert "unsafe-inline" not in policy.replace("style-src-attr 'unsafe-inline'", "")
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "elsewhere.example"},
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_another_host_and_another_origin_are_turned_away(viewer: str, headers: dict[str, str]) -> None:
+    status, _, text = ask(viewer, "/api/runs", headers=headers)
+    assert status in (403, 421)
+    assert "recorded" not in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../runs", "..", "/etc", "recorded/..", "recorded/../recorded", "sample", "recorded\x00", "%2e%2e"],
+)
+def test_only_a_run_that_was_found_is_opened(viewer: str, name: str) -> None:
+    for path in ("/api/run", "/api/rows", "/api/row", "/report"):
+        status, _, _ = ask(viewer, f"{path}?run={quote(name)}&row=0")
+        assert status == 404
+
+
+def test_a_link_inside_a_run_is_not_followed_out_of_it(runs: Path, viewer: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    kept = runs / "sample" / "random" / "report.html"
+    content = kept.read_bytes()
+    kept.unlink()
+    kept.symlink_to(tmp_path / "secret")
+    try:
+        assert ask(viewer, "/report?run=sample%2Frandom")[0] == 404
+    finally:
+        kept.unlink()
+        kept.write_bytes(content)
+
+
+def test_a_report_has_an_origin_of_its_own(viewer: str) -> None:
+    status, headers, _ = ask(viewer, "/report?run=recorded")
+    assert status == 200
+    assert headers["content-security-policy"].startswith("sandbox allow-scripts;")
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {"Content-Type": "application/json"}, 422),
+        (b"[]", {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "label": "x"}, {"Content-Type": "text/plain"}, 415),
+        ({"run": "recorded", "row": "0", "label": "x"}, {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "label": ["x"]}, {"Content-Type": "application/json"}, 422),
+        ({"run": "recorded", "row": 0, "label": "x" * 2000}, {"Content-Type": "application/json"}, 413),
+        ({"run": "recorded", "row": 9999, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        ({"run": "none", "row": 0, "label": "x"}, {"Content-Type": "application/json"}, 404),
+        (b" " * 70_000, {"Content-Type": "application/json"}, 413),
+        (
+            {"run": "recorded", "row": 0, "label": "x"},
+            {"Content-Type": "application/json", "Origin": "https://elsewhere.example"},
+            403,
+        ),
+    ],
+)
+def test_a_label_that_cannot_be_kept_is_refused(
+    runs: Path, viewer: str, body: Any, headers: dict[str, str], status: int
+) -> None:
+    assert ask(viewer, "/api/label", "POST", body, headers)[0] == status
+    assert not (runs / "recorded" / "labels.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "query", ["f=x", "f=%5B%5D", "sort=nothing", "page=-1", "page=1e9", "page=" + "9" * 30, "row=x"]
+)
+def test_an_address_that_means_nothing_is_told_as_a_message(viewer: str, query: str) -> None:
+    path = "/api/row" if query.startswith("row") else "/api/rows"
+    status, _, text = ask(viewer, f"{path}?run=recorded&{query}")
+    assert status == 422
+    assert json.loads(text)["error"]
+
+
+def test_with_a_token_nothing_is_shown_without_it(runs: Path, shown: Callable[..., str]) -> None:
+    base = shown(runs, VERDICT_TOKEN="a-long-random-text")
+    assert base.endswith("/?token=a-long-random-text")
+    for path in ("/", "/api/runs", "/assets/view.js", "/?token=wrong"):
+        assert ask(base, path)[0] == 401
+    status, headers, text = ask(base, "/?token=a-long-random-text")
+    assert (status, "recorded" in text) == (200, False)
+    cookie, _, flags = headers["set-cookie"].partition(";")
+    assert "HttpOnly" in flags and "SameSite=Strict" in flags
+    assert "a-long-random-text" not in cookie
+    assert ask(base, "/api/runs", headers={"Cookie": cookie})[0] == 200
+    assert ask(base, "/api/runs", headers={"Cookie": cookie + "x"})[0] == 401
+    assert ask(base, "/api/runs", headers={"Authorization": "Bearer a-long-random-text"})[0] == 200
+
+
+def test_another_address_draws_a_token(runs: Path, shown: Callable[..., str]) -> None:
+    base = shown(runs, "--host", "0.0.0.0")
+    assert "/?token=" in base
+    own = base.replace("0.0.0.0", "127.0.0.1")
+    assert ask(own, "/")[0] == 401
+    assert ask(own, urlsplit(own).path + "?" + urlsplit(own).query)[0] == 200

@@ -1,0 +1,63 @@
+"""`verdict view [RUN|DIR]`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from verdict_cli.cli.streams import say
+from verdict_cli.errors import UsageError
+
+
+def view(
+    where: Annotated[
+        Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a directory with runs in it.")
+    ] = Path("runs"),
+    host: Annotated[
+        str, typer.Option("--host", help="The address; another than this machine's own asks for a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8008,
+    token_env: Annotated[
+        str,
+        typer.Option(
+            "--token-env",
+            metavar="NAME",
+            help="The environment variable that holds the token; without it, one is drawn where it is needed.",
+        ),
+    ] = "VERDICT_TOKEN",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A further Host that is answered."),
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
+) -> None:
+    """Show runs in a browser: rows searched, filtered, sorted and labelled, runs compared, running ones followed.
+
+    Needs the extra `view`. Nothing is loaded from any network.
+
+    Example: verdict view runs
+    """
+    try:
+        from verdict_cli.door import Door, address, bound, needs_token
+        from verdict_cli.web.runs import Runs
+        from verdict_cli.web.server import serve
+    except ImportError as fault:
+        raise UsageError(
+            f"verdict view needs {fault.name}, which is not installed",
+            hint="pip install 'verdict-cli[view]'",
+        ) from None
+    if not where.is_dir():
+        raise UsageError(f"there is no directory {where}", hint="give a run, or a directory with runs in it")
+    token = os.environ.get(token_env) or None
+    if token is None and needs_token(host):
+        token = secrets.token_urlsafe(24)
+    with bound(host, port) as at:
+        if open_browser:
+            import webbrowser
+
+            webbrowser.open(f"{address(at)}{'' if token is None else f'/?token={token}'}")
+        serve(Runs(where), Door(token, Door.names(host, allow_host or ())), at, say)

@@ -1,0 +1,76 @@
+"""What people said of a run's rows: `labels.jsonl` beside its tables, one line each time, the last of a row counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import DataError, OutputError, Problem
+
+FILE = "labels.jsonl"
+NOTHING: Mapping[str, Any] = {"label": None, "note": None}
+"""What is known of a row that nobody labelled."""
+
+
+def label_key(row_id: Any) -> str:
+    """What names a row in the file: its id as JSON, so that 1 and "1" are two rows."""
+    return json.dumps(row_id, sort_keys=True, default=str)
+
+
+def read_labels(path: Path) -> dict[str, dict[str, Any]]:
+    """`label_key` -> `label`, `note` and `at` of each labelled row. DataError for a line that is no label.
+
+    A last line without its end that cannot be read is what a crash left, and is passed over.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError(
+            Problem("not-readable", error.strerror or str(error), "check the permissions", str(path))
+        ) from error
+    found: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entry = orjson.loads(line)
+            key = label_key(entry["id"])
+            said = {name: entry.get(name) for name in ("label", "note", "at")}
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            if number == len(lines):
+                break
+            problem = Problem("bad-label", "this line is no label", "mend or remove the line")
+            raise DataError(problem.at(str(path), number, 1, "")) from None
+        if said["label"] is None and not said["note"]:
+            found.pop(key, None)
+        else:
+            found[key] = said
+    return found
+
+
+def add_label(path: Path, row_id: Any, label: Any, note: str | None, at: str) -> None:
+    """Appends what is said of a row and brings it to the disk; neither label nor note takes it back. OutputError."""
+    line = orjson.dumps({"id": row_id, "label": label, "note": note or None, "at": at}) + b"\n"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            if os.lseek(descriptor, 0, os.SEEK_END):
+                os.lseek(descriptor, -1, os.SEEK_END)
+                if os.read(descriptor, 1) != b"\n":  # what a crash left unfinished
+                    line = b"\n" + line
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="free space, or check the permissions",
+        ) from None

@@ -1,0 +1,1 @@
+"""Runs in a browser. Needs the extra `view`, and is imported by `verdict view` alone."""
