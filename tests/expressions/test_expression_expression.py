@@ -123,7 +123,7 @@ def test_nothing_of_python_is_reached_and_nothing_is_changed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'a' * 10000000", "[0] * 10000000", "10000000 * 'a'", "2 ** 100000", "10 ** 1000 ** 9"]
+    "text", ["'a' * 100000000", "[0] * 10000000", "100000000 * 'a'", "2 ** 100000", "10 ** 1000 ** 9"]
 )
 def test_a_result_that_would_fill_the_memory_is_refused(text: str) -> None:
     with pytest.raises(RowError):
@@ -131,7 +131,7 @@ def test_a_result_that_would_fill_the_memory_is_refused(text: str) -> None:
 
 
 def test_a_whole_number_too_long_to_be_written_is_refused() -> None:
-    with pytest.raises(RowError, match="too large"):
+    with pytest.raises(RowError, match="a whole number of more than"):
         value("x * x * x", x=10**2000)
 
 

@@ -12,6 +12,7 @@ from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
+from verdict_cli.expressions import bounds
 from verdict_cli.expressions.infer import infer
 from verdict_cli.expressions.paths import ExpressionError, Path, Resolve, unresolved
 from verdict_cli.expressions.plain import plain
@@ -57,6 +58,7 @@ class Expression:
                     here = here[part]
                 else:
                     return plain(here)
+            bounds.begin()
             context = self.template.new_context(dict(values))
             for _ in self.template.root_render_func(context):
                 pass

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined
+from jinja2 import StrictUndefined, nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from verdict_cli.expressions import statistics
-
-LARGEST = 1_000_000
-"""The longest text or list that `*` may build."""
+from verdict_cli.expressions import bounds, statistics
 
 LARGEST_BITS = 14_000
 """The most bits of a whole number: Python writes no more than 4,300 digits."""
@@ -41,10 +39,53 @@ class Absent(StrictUndefined):
         return f"nothing ({self._undefined_message})"
 
 
+class Generator(CodeGenerator):
+    """Writes a template's code so that `~`, lists, mappings and loops go through the account."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        """`a ~ b`."""
+        self.write("environment.joined((")
+        for one in node.nodes:
+            self.visit(one, frame)
+            self.write(", ")
+        self.write("))")
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        """`[a, b]`."""
+        self._built(super().visit_List, node, frame)
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        """`{a: b}`."""
+        self._built(super().visit_Dict, node, frame)
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        """`(a, b)`, which in a loop or `set` may be names to assign to."""
+        if node.ctx == "load":
+            self._built(super().visit_Tuple, node, frame)
+        else:
+            super().visit_Tuple(node, frame)
+
+    def writeline(self, x: str, node: nodes.Node | None = None, extra: int = 0) -> None:
+        """A line of code; the first of a loop's body looks at the clock."""
+        super().writeline(x, node, extra)
+        if x == "_loop_vars = {}":
+            super().writeline("environment.tick()")
+
+    def _built(self, visit: Any, node: nodes.Node, frame: Frame) -> None:
+        self.write("environment.built(")
+        visit(node, frame)
+        self.write(")")
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """Keys of a mapping come before its methods: `source.items` is the column `items`."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+    code_generator_class = Generator
+    concat = staticmethod(bounds.concat)
+    joined = staticmethod(bounds.joined)
+    built = staticmethod(bounds.built)
+    tick = staticmethod(bounds.tick)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """The mapping's key, else the permitted method."""
@@ -60,19 +101,42 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return known and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """`*` and `**`, refused where the result would fill the memory."""
-        if operator == "**":
-            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > LARGEST_BITS:
-                raise SecurityError(f"{left!r:.40} ** {right!r:.40} is too large")
-        else:
+        """`*`, `**`, `+` and `%`, refused where the result would fill the memory."""
+        if isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
+            if operator in ("*", "**") and bits > LARGEST_BITS:
+                raise SecurityError(f"a whole number of more than {LARGEST_BITS:,} bits")
+        elif operator == "%" and isinstance(left, str):
+            bounds.formatted(left, right if isinstance(right, tuple) else (right,), "%")
+        elif operator == "+" and isinstance(left, str | list | tuple):
+            bounds.charge(bounds.weight(left) + bounds.weight(right))
+        elif operator == "*":
             for text, times in ((left, right), (right, left)):
-                if (
-                    isinstance(text, str | list | tuple)
-                    and isinstance(times, int)
-                    and len(text) * times > LARGEST
-                ):
-                    raise SecurityError(f"a result of more than {LARGEST} items")
+                if isinstance(text, str | list | tuple) and isinstance(times, int) and times > 0:
+                    bounds.charge(bounds.weight(text) * times)
         return super().call_binop(context, operator, left, right)
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        """The call's result; methods of texts pay before they build anything."""
+        bounds.tick()
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
+            if args and __obj.__name__ == "join":
+                args = (list(bounds.counted(args[0])), *args[1:])
+            bounds.method(owner, __obj.__name__, (*args, *kwargs.values()))
+        return super().call(__context, __obj, *args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Any:
+        """`format` and `format_map` of a text; the widths in it are short."""
+        wrapped = super().wrap_str_format(value)
+        if wrapped is None:
+            return None
+
+        def paid(*args: Any, **kwargs: Any) -> str:
+            bounds.formatted(value.__self__, (*args, *kwargs.values()), "{")
+            return str(wrapped(*args, **kwargs))
+
+        return paid
 
 
 def environment(finalize: Callable[[Any], str] | None = None) -> Sandbox:
@@ -89,6 +153,7 @@ def environment(finalize: Callable[[Any], str] | None = None) -> Sandbox:
         optimized=False,
     )
     sandbox.globals.clear()
+    sandbox.filters = {name: bounds.bounded(name, own) for name, own in sandbox.filters.items()}
     sandbox.filters.update(
         {name: getattr(statistics, name) for name in ("mean", "median", "mode", "variance", "stdev")}
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from verdict_cli.errors import RowError
+
+_WIDTH = re.compile(r"\d{5}")
 
 
 def insert(value: Any, spec: str = "") -> str:
@@ -19,6 +22,8 @@ def insert(value: Any, spec: str = "") -> str:
     if value is None:
         raise RowError("it is null; a prompt needs a value", kind="missing-value")
     if spec:
+        if _WIDTH.search(spec):
+            raise RowError(f"the format {spec!r:.80} is wider than four digits")
         try:
             return format(value, spec)
         except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:

@@ -11,7 +11,7 @@ from jinja2 import TemplateSyntaxError, Undefined, nodes
 from jinja2.environment import Template
 
 from verdict_cli.errors import RowError
-from verdict_cli.expressions import ExpressionError, Path, Resolve, Resolved, spell
+from verdict_cli.expressions import ExpressionError, Path, Resolve, Resolved, bounds, spell
 from verdict_cli.expressions.expression import FAULTS
 from verdict_cli.expressions.sandbox import environment
 from verdict_cli.expressions.tree import assigned_names, check, rewrite
@@ -41,6 +41,7 @@ class JinjaTemplate:
         from verdict_cli.values import Message  # here, because no message is made before a run
 
         try:
+            bounds.begin()
             text = self.template.render(dict(values))
         except RowError as error:
             raise RowError(f"the jinja prompt: {error.message}", kind=error.failure) from None
@@ -102,4 +103,8 @@ def compile_jinja(text: str, roots: tuple[str, ...], resolve: Resolve, problem: 
 
 def _written(value: Any) -> str:
     """The value's text, as a placeholder would insert it; one that is not there says so."""
-    return str(value) if isinstance(value, Undefined) else insert(value)
+    if isinstance(value, Undefined):
+        return str(value)
+    if not isinstance(value, str):
+        bounds.charge(bounds.weight(value))
+    return insert(value)
