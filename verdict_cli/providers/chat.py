@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -23,6 +24,8 @@ _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 """OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
 
 
+_MOST_TOKENS = 10**12
+_LONGEST_NAME = 500
 TOOL = "reply"
 """The tool whose arguments are the reply where JSON is asked for by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
@@ -169,16 +172,21 @@ def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str =
     usage, cached = _usage(envelope.get("usage"))
     reply = Reply(
         text,
-        finish_reason=str(choice.get("finish_reason") or "stop"),
+        finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
         cost_usd=cost_usd(request.model, usage, cached),
-        model=str(envelope.get("model") or name),
+        model=_short(envelope.get("model")) or name,
         latency_s=latency_s,
         sent=sent,
     )
     _accept(reply, name, message.get("refusal"))
     return reply
+
+
+def _short(value: Any) -> str:
+    """A name that the server gives; "" for what is none, or longer than any."""
+    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""
 
 
 def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -222,7 +230,7 @@ def _given(function: Mapping[str, Any]) -> str:
     """A call's arguments as text: some servers send them as an object."""
     given = function.get("arguments")
     if isinstance(given, Mapping):
-        return orjson.dumps(given).decode()
+        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
     return given if isinstance(given, str) else ""
 
 
@@ -248,12 +256,17 @@ def _usage(usage: Any) -> tuple[Usage | None, int]:
     if not isinstance(usage, Mapping):
         return None, 0
     counts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens")]
-    whole = [count for count in counts if isinstance(count, int) and count >= 0]
+    whole = [count for count in counts if _is_count(count)]
     if len(whole) != len(counts):
         return None, 0
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(*whole), min(cached, whole[0]) if isinstance(cached, int) else 0
+    return Usage(*whole), min(cached, whole[0]) if _is_count(cached) else 0
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    """Whether it can be a number of tokens."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
 
 
 def _broken(name: str, what: str) -> Retryable:

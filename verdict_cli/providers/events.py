@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from verdict_cli.providers.json_values import loads
+
+_MOST_CALLS = 128
+"""The most tool calls of one reply."""
+_LONGEST_LINE = 2**20
+"""A line that people watch is no longer than so many bytes."""
 
 
 def assembled(content: bytes) -> dict[str, Any]:
@@ -12,7 +18,7 @@ def assembled(content: bytes) -> dict[str, Any]:
     ends before its reply does.
     """
     whole: dict[str, Any] = {}
-    message: dict[str, Any] = {"content": None}
+    message = _Message()
     positions: list[Any] = []
     finish = None
     for line in content.splitlines():
@@ -22,33 +28,67 @@ def assembled(content: bytes) -> dict[str, Any]:
         if event.get("error"):
             return event
         whole |= {key: event[key] for key in ("model", "usage") if event.get(key)}
-        for choice in event.get("choices") or ():
-            _add(message, choice.get("delta") or {})
-            positions += (choice.get("logprobs") or {}).get("content") or ()
+        for choice in _listed(event.get("choices")):
+            message.add(_mapping(choice.get("delta")))
+            positions += _listed(_mapping(choice.get("logprobs")).get("content"))
             finish = choice.get("finish_reason") or finish
     if finish is None:
         raise ValueError("the stream ended before the reply did")
     choice = {
-        "message": message,
+        "message": message.whole(),
         "finish_reason": finish,
         "logprobs": {"content": positions} if positions else None,
     }
     return {**whole, "choices": [choice]}
 
 
-def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Adds an event's part to the message: text to text, a tool's arguments to those of the same call."""
-    for key in ("content", "refusal"):
-        if isinstance(delta.get(key), str):
-            message[key] = (message.get(key) or "") + delta[key]
-    for part in delta.get("tool_calls") or ():
-        calls = message.setdefault("tool_calls", [])
-        place = part.get("index") or 0
-        while len(calls) <= place:
-            calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
-        function = part.get("function") or {}
-        for key in ("name", "arguments"):
-            calls[place]["function"][key] += function.get(key) or ""
+class _Message:
+    """What the events have said so far: text to text, a tool's arguments to those of the same call."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[str]] = {}
+        self.calls: dict[int, dict[str, list[str]]] = {}
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Adds an event's part."""
+        for key in ("content", "refusal"):
+            if isinstance(delta.get(key), str):
+                self.texts.setdefault(key, []).append(delta[key])
+        for part in _listed(delta.get("tool_calls")):
+            place = part.get("index") or 0
+            if not isinstance(place, int) or not 0 <= place < _MOST_CALLS:
+                raise ValueError(f"a tool call has the index {place!r:.40}")
+            call = self.calls.setdefault(place, {"name": [], "arguments": []})
+            for key, said in call.items():
+                if isinstance(text := _mapping(part.get("function")).get(key), str):
+                    said.append(text)
+
+    def whole(self) -> dict[str, Any]:
+        """The message."""
+        made: dict[str, Any] = {"content": None} | {key: "".join(said) for key, said in self.texts.items()}
+        if self.calls:
+            functions = [
+                {key: "".join(said) for key, said in self.calls[at].items()} for at in sorted(self.calls)
+            ]
+            made["tool_calls"] = [{"type": "function", "function": function} for function in functions]
+        return made
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r:.40} stands where an object was expected")
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    """The objects of a list; none for null."""
+    if not value:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r:.40} stands where a list was expected")
+    return [_mapping(one) for one in value]
 
 
 class Pieces:
@@ -60,6 +100,7 @@ class Pieces:
     def feed(self, content: bytes) -> str:
         """The text of the events that these bytes end."""
         *lines, self._rest = (self._rest + content).split(b"\n")
+        self._rest = self._rest[:_LONGEST_LINE]
         said = []
         for line in lines:
             try:

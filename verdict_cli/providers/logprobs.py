@@ -45,8 +45,11 @@ def _alternative(item: Any) -> Alternative:
     if logprob is None:
         return Alternative(item["token"], math.nan)
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
-        raise ValueError(f"the logprob of {item['token']!r} must be a number, not {_kind(logprob)}")
-    return Alternative(item["token"], float(logprob))
+        raise ValueError(f"the logprob of {item['token']!r:.80} must be a number, not {_kind(logprob)}")
+    try:
+        return Alternative(item["token"], float(logprob))
+    except OverflowError:
+        raise ValueError(f"the logprob of {item['token']!r:.80} is out of range") from None
 
 
 def _is_list(value: Any) -> bool:

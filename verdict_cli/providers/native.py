@@ -77,7 +77,7 @@ class NativeProvider:
         if 200 <= answer.status < 300:
             reply = read(answer.content, request, answer.latency_s, sent)
             return reply if allowance is None else replace(reply, allowance=allowance)
-        detail, code = detail_of(answer.content)
+        detail, code = detail_of(_without(answer.content, target.endpoint.key))
         error = error_of(
             answer.status,
             detail.replace(target.endpoint.key, "(key)") if target.endpoint.key else detail,
@@ -153,6 +153,11 @@ class NativeProvider:
         if target is None:
             target = self._targets[key] = _make_target(model)
         return target
+
+
+def _without(content: bytes, key: str | None) -> bytes:
+    """The body of an error, in which a server may repeat the key."""
+    return content.replace(key.encode(), b"(key)") if key else content
 
 
 def _make_target(model: Model) -> _Target:

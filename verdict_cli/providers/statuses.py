@@ -75,8 +75,8 @@ def detail_of(body: bytes) -> tuple[str, str]:
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
     if isinstance(error, Mapping):
         message = error.get("message") or error.get("detail") or error.get("type") or str(dict(error))
-        return str(message), str(error.get("code") or "")
-    return str(error), ""
+        return str(message)[: 4 * _LONGEST], str(error.get("code") or "")[:_LONGEST]
+    return str(error)[: 4 * _LONGEST], ""
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -89,7 +89,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     except ValueError:
         try:
             moment = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, TypeError, OverflowError):
             return None
         seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
     return max(0.0, seconds) if seconds < float("inf") else None
@@ -97,5 +97,5 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 def clean(text: str) -> str:
     """A provider's words, cut at 500 characters, without anything that looks like a key."""
-    text = _SECRET.sub("(key)", text)
+    text = _SECRET.sub("(key)", text[: 4 * _LONGEST])
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
