@@ -204,7 +204,8 @@ class RunFacts:
     asked there, over all that stands before it. ``saved`` are the calls that were not made because a layer stopped
     early, by the id of the pool behind it; ``stages`` what each stage of the units that escalate did, by id.
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
-    calibration that the pipeline uses was fitted, "" where it uses none.
+    calibration that the pipeline uses was fitted, "" where it uses none. ``reasons`` has for each kind of failure
+    what the first row that failed so was told.
     """
 
     name: str
@@ -235,6 +236,7 @@ class RunFacts:
     stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: int = 0
     calibrated: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -101,6 +103,10 @@ def main() -> None:
     _utf8()
     try:
         app(prog_name="verdict")
+    except SystemExit as left:
+        if left.code == 2 and (cure := shell_cure(sys.argv[1:])):
+            complain(cure)
+        raise
     except VerdictError as error:
         complain(str(error))
         sys.exit(error.exit_code)
@@ -125,6 +131,16 @@ def main() -> None:
         sys.exit(70)
     finally:
         gc.freeze()  # or the interpreter would look through everything once more while it ends
+
+
+def shell_cure(words: Sequence[str]) -> str:
+    """What the shell has probably done to the command line: a JSON text taken apart, or a glob made into files. Else empty."""
+    if "--row" in words[:-1] and not words[words.index("--row") + 1].endswith("}"):
+        return 'the shell took the row apart: put it into single quotes, --row \'{"question": "…"}\''
+    files = [word for word in words if not word.startswith("-") and Path(word).is_file()]
+    if len(files) > 2 and words[0] not in ("compare",):
+        return "the shell made several files of a glob: put it into quotes, such as 'data/*.jsonl', or name the directory"
+    return ""
 
 
 def _utf8() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,5 +187,7 @@ def _parsed(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
 
     found = parse(text)
     if isinstance(found, Problem):
-        raise DataError(found.at(name, line, found.column, ""))
+        cure = 'double quotes within, single quotes around: --row \'{"question": "…"}\''
+        problem = found.at(name, line, found.column, "")
+        raise DataError(replace(problem, hint=cure) if name == "--row" and not problem.hint else problem)
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.cli.streams import complain
+from verdict_cli.errors import UsageError
 from verdict_cli.fence import Fence
 from verdict_cli.plan import Built
 from verdict_cli.plan import planned as plan_of
@@ -33,6 +34,11 @@ def planned(
     Files outside the pipeline file's folder are read with `allow_outside` only, except those that a setting names.
     Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
     """
+    if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
+        raise UsageError(
+            f"{config} is a dataset, not a pipeline file",
+            hint="the pipeline file comes first: verdict run CONFIG DATA",
+        )
     chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
     document = removed(overridden(read_document(config), chosen), off)
     if else_model is not None and document.data.get("model") is None:
@@ -51,6 +57,12 @@ def planned(
 def _fence(config: Path, chosen: Sequence[str], allow_outside: bool) -> Fence:
     given = {setting.partition("=")[2].strip("\"' ") for setting in chosen}
     return Fence(None if allow_outside else config.parent, frozenset(given))
+
+
+def _is_dataset(path: Path) -> bool:
+    from verdict_cli.data.files import format_of
+
+    return format_of(path) not in (None, "json")
 
 
 def _types(data: Any) -> set[str]:

@@ -46,7 +46,12 @@ def _check_recording(node: Node, model: Model, fence: Fence) -> None:
 def _check_model(node: Node, work: Asked, model: Model, top_logprobs: int, *, priced: bool) -> None:
     trouble = check(model, top_logprobs=top_logprobs)
     if trouble:
-        raise Refused(f"{node.id}: {trouble}")
+        raise Refused(
+            f"{node.id}: {trouble}",
+            hint=""
+            if is_local(model.name)
+            else "--model baseline/lexical tries the pipeline without a key or a network",
+        )
     if work.prompt.shows_images and sees_images(model) is False:
         raise Refused(
             f"{node.id}: the prompt shows an image, but model {model.name} reads text only",

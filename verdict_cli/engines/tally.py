@@ -46,6 +46,7 @@ class Tally:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
     models: Counter[str] = field(default_factory=Counter)
     saved: Counter[str] = field(default_factory=Counter)
     stages: dict[str, tuple[Stage, ...]] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Tally:
         if result.failure is not None:
             self.failed += 1
             self.failures[result.failure.kind] += 1
+            self._add_reasons({result.failure.kind: (result.row.index, result.failure.message)})
         self.saved.update(result.saved)
         self.abstained += result.abstained
         self._add_stages(result.stages)
@@ -84,6 +86,7 @@ class Tally:
         for name in ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failures.update(other.failures)
+        self._add_reasons(other.reasons)
         self.models.update(other.models)
         if self.cost_usd is None or other.cost_usd is None:
             self.cost_usd = None
@@ -92,6 +95,10 @@ class Tally:
         self.saved.update(other.saved)
         self.abstained += other.abstained
         self._add_stages(other.stages)
+
+    def _add_reasons(self, reasons: Mapping[str, tuple[int, str]]) -> None:
+        for kind, reason in reasons.items():
+            self.reasons[kind] = min(reason, self.reasons.get(kind, reason))
 
     def _add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
         for node, did in stages.items():
@@ -137,6 +144,7 @@ class Tally:
             completion_tokens=self.completion_tokens,
             wall_s=start.wall_s + perf_counter() - self.started,
             failures=dict(sorted(self.failures.items())),
+            reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
             models=dict(sorted(self.models.items())),
             floors=floors,
             saved=dict(sorted(self.saved.items())),

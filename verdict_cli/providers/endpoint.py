@@ -94,7 +94,7 @@ def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoin
     if not key and (model.api_key_env or parts.hostname == OPENAI_HOST):
         raise Refused(
             f"model {model.name} needs a key: the environment variable {variable} is not set",
-            hint=f"export {variable}=… (or name another variable with api_key_env)",
+            hint=f"export {variable}=…, or name another variable with api_key_env",
         )
     if key and model.api_base and not may_have_key(base, variable, environ):
         if model.api_key_env:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.providers.allowance import allowance_of
+from verdict_cli.providers.prices import priced
 from verdict_cli.providers.statuses import clean, detail_of, error_of, retry_after
 
 Ours = ProviderError | ReplyError
@@ -53,9 +55,15 @@ def _bad_request(name: str, problem: Any) -> Ours:
 def _unknown(name: str, problem: Any) -> Ours:
     return Refused(
         f"no provider is known for the model {name!r}",
-        hint="write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
+        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
         "or openai/NAME with api_base for an OpenAI-compatible server",
     )
+
+
+def _near(name: str) -> str:
+    """`did you mean gpt-4o-mini? ` for the nearest model that has a price, empty where none is near."""
+    close = get_close_matches(name.rpartition("/")[2], priced(), n=1, cutoff=0.8)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def _unreadable(name: str, problem: Any) -> Ours:

@@ -51,6 +51,11 @@ def prices_of(name: str) -> Mapping[str, Any] | None:
     return None
 
 
+def priced() -> list[str]:
+    """The names of all models that litellm's data file knows."""
+    return re.findall(r'^ {4}"([^"]+)": \{', _text(), re.MULTILINE)
+
+
 def _text() -> str:
     """The file's text. Only the entries asked for are parsed: the whole would take tens of megabytes."""
     spec = find_spec("litellm")

@@ -41,6 +41,10 @@ def terminal(report: Report) -> Group:
             Text(),
             Text("failed rows", style="bold"),
             _grid([(kind, str(count)) for kind, count in failed]),
+            *(
+                Padding(Text(words.visible(f"{kind}: {why}", 300)), (0, 0, 0, 2), expand=False)
+                for kind, why in report.facts.reasons.items()
+            ),
         ]
     parts += [Text(), Text(f"files in {words.visible(report.run)}", style="bold")]
     if report.files:

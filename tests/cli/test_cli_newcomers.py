@@ -1,0 +1,111 @@
+"""Ten mistakes that newcomers make: each is told in words, with the cure, by the real command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
+
+
+@pytest.fixture
+def data(shell: Any) -> Path:
+    return shell.write("data.jsonl", '{"question": "q", "answer": "a"}\n')
+
+
+def told(done: Any, code: int, *said: str) -> None:
+    """The command ended so, with a cure, and said no more than a screen holds."""
+    assert done.code == code, done.err
+    for words in said:
+        assert words in done.err + done.out
+    assert len(done.err.splitlines()) < 12
+
+
+def test_a_missing_key(shell: Any, data: Path) -> None:
+    config = shell.write("judge.yaml", "verdict: 1\nmodel: gpt-4o-mini\npipeline:\n" + JUDGE)
+    told(shell("run", config, data), 2, "judge.yaml:1:1: name: the key 'name' is missing")
+
+
+def test_a_typo(shell: Any, data: Path) -> None:
+    for wrong, right in (("promt", "prompt"), ("unti", "unit")):
+        config = shell.config(JUDGE.replace(right, wrong))
+        told(shell("run", config, data), 2, "pipeline.yaml:5:", f"did you mean '{right}'?")
+
+
+def test_a_wrong_column(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE.replace("source.answer", "source.anwser"))
+    told(shell("run", config, data), 2, "data.jsonl:1", "did you mean 'answer'?", "the columns are")
+
+
+def test_no_api_key(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE, head="model: gpt-4o-mini")
+    done = shell("run", config, data)
+    told(done, 4, "OPENAI_API_KEY is not set", "export OPENAI_API_KEY=", "--model baseline/lexical")
+    assert not (shell.folder / "runs").exists()
+
+
+def test_an_unknown_model(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE)
+    told(shell("run", config, data, "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
+    told(shell("run", config, data, "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
+
+
+def test_no_data(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE)
+    told(shell("run", config, "dta.jsonl"), 2, "there is no such file", "did you mean data.jsonl?")
+    told(shell("run", config, shell.write("empty.jsonl", "")), 2, "the dataset holds no rows")
+    told(shell("run", config), 2, "Missing argument 'data'")
+
+
+def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
+    done = shell("run", data.name, shell.config(JUDGE))
+    told(done, 2, "data.jsonl is a dataset, not a pipeline file", "verdict run CONFIG DATA")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')],
+    ids=["bare", "inner", "none"],
+)
+def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> None:
+    done = shell("judge", shell.config(JUDGE), "--row", *words)
+    told(done, 2, "single quotes", """--row '{"question": "…"}'""")
+
+
+def test_a_glob_that_the_shell_expands(shell: Any, data: Path) -> None:
+    more = shell.write("more.jsonl", '{"answer": "b"}\n')
+    told(shell("run", shell.config(JUDGE), data, more), 2, "put it into quotes")
+
+
+def test_an_old_python() -> None:
+    code = "import sys; sys.version_info = (3, 10, 1); import verdict_cli"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("verdict: Python 3.11 or newer is needed")
+    assert "Traceback" not in done.stderr
+
+
+def test_no_network(shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    head = "model: {name: gpt-4o-mini, api_base: 'http://127.0.0.1:9/v1', retries: 0}"
+    done = shell("run", shell.config(JUDGE, head=head), data, "--out", "out")
+    told(done, 3, "unavailable: model gpt-4o-mini: no reply from 127.0.0.1")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk(shell: Any, data: Path) -> None:
+    done = shell("schema", "--out", "/dev/full")
+    told(done, 2, "/dev/full cannot be written", "free space")
