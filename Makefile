@@ -73,6 +73,11 @@ $(VENV)/.docs: $(VENV)/.core
 docs: $(VENV)/.docs ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+.PHONY: errors
+errors: $(VENV)/.core ## Write docs/errors.md anew from the messages in the code
+	$(BIN)/python docs/tools/errors_page.py > docs/errors.md.part
+	mv docs/errors.md.part docs/errors.md
+
 .PHONY: reproductions
 reproductions: $(VENV)/.core ## Write docs/reproductions.md anew from the recordings in RECORDINGS
 	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part

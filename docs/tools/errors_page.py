@@ -1,0 +1,234 @@
+"""Writes docs/errors.md: every message of the program with its cure, read from the code that raises it.
+
+`python docs/tools/errors_page.py` prints the page; `make errors` writes it, and a test holds it fresh.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "verdict_cli"
+
+RAISED = {
+    "UsageError": ("The command line", "`verdict COMMAND --help` shows what it takes"),
+    "OutputError": ("Files that are written", "free space, or choose another place"),
+    "FetchError": ("Downloads", "try again, or fetch the file by hand and give its path"),
+    "JournalError": ("Runs that go on", "choose another `--out`, or discard the run with `--fresh`"),
+    "Refused": (
+        "Models that refuse",
+        "check the key, the model's name and its settings; then the same command goes on",
+    ),
+    "Retryable": (
+        "Failures that pass",
+        "nothing: it is asked again; then the same command with `--retry-failed`",
+    ),
+    "Rejected": (
+        "Calls that cannot succeed",
+        "mend the row or the prompt; then the same command with `--retry-failed`",
+    ),
+    "BudgetError": ("Budgets", "raise `--budget`; the same command goes on"),
+    "PinnedError": ("Pinned units", "mend the pinned unit; the same command goes on"),
+    "ReplyError": (
+        "Replies that cannot be read",
+        "nothing: it is asked again; where it stays so, see the reply in the report, then mend the prompt or the extractor",
+    ),
+    "RowError": ("Rows that fail", "mend the expression, the template or the row's values"),
+    "ExpressionError": ("Expressions", "[the expression language](language.md)"),
+}
+"""Error classes: the section that their messages stand in, and the cure where the place that raises gives none."""
+
+SECTIONS = (
+    (
+        "Pipeline files",
+        "mend the file at the place that the message names; `verdict explain KEY` says what a key takes",
+    ),
+    (
+        "Datasets",
+        "mend the file at the place that the message names, or leave bad rows out with `--skip-bad-rows`",
+    ),
+)
+OF_DATA = ("data", "engines", "evaluate", "rank", "benchmarks", "providers", "serve", "api")
+"""Folders whose problems are about datasets and other tables, not about pipeline files."""
+
+OF_PARTS = {
+    "units": "bad-unit",
+    "scales": "bad-scale",
+    "extractors": "bad-extractor",
+    "spec": "bad-evaluation",
+}
+"""Folders, and modules of `spec`, whose checks give (key, message, cure), and the code that they are told under."""
+
+TELLERS = {"Problem", "problem", "_problem", "_CannotStopError"}
+CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, order=True)
+class Message:
+    """One message: the section it stands in, its code, the text with `…` for what varies, and the cure."""
+
+    section: str
+    code: str
+    text: str
+    cure: str
+
+
+def messages() -> list[Message]:
+    """Every message of the package, each once."""
+    found = {message for path in sorted(PACKAGE.rglob("*.py")) for message in _of_file(path)}
+    return sorted(found, key=lambda one: (_order(one.section), one.code, one.text, one.cure))
+
+
+def _order(section: str) -> int:
+    names = [name for name, _ in SECTIONS] + [name for name, _ in RAISED.values()]
+    return names.index(section)
+
+
+def _of_file(path: Path) -> Iterator[Message]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    folder = path.relative_to(PACKAGE).parts[0]
+    texts = _Texts(tree, path.stem)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from _called(node, folder, texts)
+        elif isinstance(node, ast.Tuple):
+            yield from _tupled(node, folder, texts)
+
+
+def _called(call: ast.Call, folder: str, texts: _Texts) -> Iterator[Message]:
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    keywords = {one.arg: one.value for one in call.keywords}
+    if name in RAISED and call.args:
+        section, cure = RAISED[name]
+        kind = texts.of(keywords.get("kind")) or ""
+        hint = keywords.get("hint") or (call.args[1] if len(call.args) > 1 else None)
+        yield from _message(section, kind, texts.of(call.args[0]), texts.of(hint), cure)
+    elif name in TELLERS and len(call.args) > 1:
+        code = call.args[0]
+        if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):
+            section, cure = SECTIONS[folder in OF_DATA]
+            hint = keywords.get("hint") or (call.args[2] if len(call.args) > 2 else None)
+            yield from _message(section, code.value, texts.of(call.args[1]), texts.of(hint), cure)
+        elif name == "_CannotStopError":
+            section, cure = SECTIONS[0]
+            yield from _message(section, "bad-until", texts.of(code), texts.of(call.args[1]), cure)
+
+
+def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
+    """The messages of checks that return (key, message, cure), or (code, message, cure, …)."""
+    section, cure = SECTIONS[0]
+    if folder not in OF_PARTS or len(made.elts) not in (3, 4):
+        return
+    first, message, hint = made.elts[:3]
+    said = texts.of(message)
+    if said is None or " " not in said or not isinstance(message, ast.Constant | ast.JoinedStr | ast.Name):
+        return
+    coded = isinstance(first, ast.Constant) and "-" in str(first.value)
+    if len(made.elts) == 4 and coded:
+        yield from _message(section, str(first.value), said, texts.of(hint), cure)  # type: ignore[attr-defined]
+    elif (
+        len(made.elts) == 3
+        and (texts.of(hint) or "") != ""
+        and isinstance(hint, ast.Constant | ast.JoinedStr)
+    ):
+        code = OF_PARTS[texts.module if folder == "spec" and texts.module in OF_PARTS else folder]
+        yield from _message(section, code, said, texts.of(hint), cure)
+
+
+def _message(section: str, code: str, text: str | None, hint: str | None, cure: str) -> Iterator[Message]:
+    if code or (text and re.search(r"[a-z]{2}", text)):
+        yield Message(section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else cure)
+
+
+class _Texts:
+    """The texts of a module's expressions, with `…` for what varies."""
+
+    def __init__(self, tree: ast.Module, module: str) -> None:
+        self.module = module
+        self._within: dict[int, ast.AST] = {}
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._within |= {id(node): function for node in ast.walk(function) if node is not function}
+        self._named: dict[tuple[int, str], list[tuple[int, ast.expr]]] = {}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self._name(node, name, value)
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    self._name(node, name, value)
+                case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                    for each, value in zip(names, values, strict=False):
+                        self._name(node, getattr(each, "id", ""), value)
+
+    def _name(self, node: ast.Assign | ast.AnnAssign, name: str, value: ast.expr) -> None:
+        scope = self._within.get(id(node))
+        self._named.setdefault((id(scope), name), []).append((node.lineno, value))
+
+    def _meant(self, name: ast.Name) -> ast.expr | None:
+        """What the name was last set to before: in its own function, else in the module."""
+        own = self._named.get((id(self._within.get(id(name))), name.id), [])
+        before = sorted((place for place in own if place[0] <= name.lineno), key=lambda place: place[0])
+        known = before or self._named.get((id(None), name.id), [])
+        return known[-1][1] if known else None
+
+    def of(self, node: ast.expr | None, depth: int = 4) -> str | None:
+        """The text; None where it is not known at all."""
+        if node is None or depth == 0:
+            return None
+        match node:
+            case ast.Constant(value=str(text)):
+                return " ".join(
+                    re.sub(r"(?<!\{)\{\w+\}", "…", text).replace("{{", "{").replace("}}", "}").split()
+                )
+            case ast.JoinedStr(values=parts):
+                return self._joined(parts)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                both = (self.of(left, depth - 1), self.of(right, depth - 1))
+                return " ".join(part or "…" for part in both) if any(both) else None
+            case ast.IfExp(body=body, orelse=other):
+                return " / ".join(filter(None, (self.of(body, depth - 1), self.of(other, depth - 1)))) or None
+            case ast.Name():
+                return self.of(self._meant(node), depth - 1)
+            case ast.BoolOp(values=values):
+                return " / ".join(filter(None, (self.of(value, depth - 1) for value in values))) or None
+        return None
+
+    def _joined(self, parts: list[ast.expr]) -> str:
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in parts)
+        return " ".join(text.split())
+
+
+def page() -> str:
+    """The page."""
+    lines = [
+        "# Messages and their cures",
+        "",
+        "Every message of the program, made by `make errors` from the code that tells them; `…` stands for what varies.",
+        "A message begins with the place, where there is one: file, line, column and key. `verdict validate --json` gives the",
+        "codes. What the exit codes mean stands in [the language](language.md).",
+    ]
+    section = ""
+    for one in messages():
+        if one.section != section:
+            section = one.section
+            lines += ["", f"## {section}", "", "| code | message | cure |", "| --- | --- | --- |"]
+        code = f"`{one.code}`" if one.code else ""
+        lines.append(f"| {code} | {_cell(one.text)} | {_cell(one.cure)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """A table's cell; what Markdown or a template would read otherwise is escaped."""
+    return (
+        re.sub(r"([|<>*_\[\]])(?![^`]*`(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text) if "](" not in text else text
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.write(page())
