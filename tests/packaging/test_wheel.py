@@ -1,0 +1,150 @@
+"""A wheel installed into a fresh environment does everything in an empty folder, without the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE = ("schemas", "configs", "datasets")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A wheel, the environment in which it is installed, and an empty folder to work in."""
+
+    wheel: Path
+    command: Path
+    folder: Path
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What the command says on both streams; it must end with `code`."""
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))
+        }
+        done = subprocess.run(
+            [self.command, *arguments],
+            cwd=self.folder,
+            env={**kept, "VERDICT_CACHE_DIR": str(self.folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, f"{arguments}: {done.stderr}{done.stdout}"
+        assert str(ROOT) not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Built from the tree as it stands; the environment shares the dependencies of this one, not this project."""
+    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed")
+    place = tmp_path_factory.mktemp("wheel")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    built = subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", place, ROOT],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = place.glob("*.whl")
+    venv.create(place / "env", with_pip=False, symlinks=os.name != "nt")
+    bin_ = place / "env" / ("Scripts" if os.name == "nt" else "bin")
+    python = bin_ / ("python.exe" if os.name == "nt" else "python")
+    subprocess.run(
+        [*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel], check=True
+    )
+    asked = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    shared = [path for path in sys.path if Path(path).name == "site-packages"]
+    Path(asked.stdout.strip(), "shared.pth").write_text("\n".join(shared) + "\n", encoding="utf-8")
+    folder = place / "empty"
+    folder.mkdir()
+    return Installed(wheel, bin_ / "verdict", folder)
+
+
+def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed) -> None:
+    held = set(ZipFile(installed.wheel).namelist())
+    wanted = {
+        f"verdict_cli/{path.relative_to(ROOT).as_posix()}"
+        for name in OUTSIDE
+        for path in (ROOT / name).rglob("*")
+        if path.is_file()
+    }
+    package = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "verdict_cli").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted | package <= held
+    assert not [name for name in held if name.startswith(("tests/", "docs/", "benchmarks/"))]
+
+
+def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
+    (installed.folder / "answers.csv").write_text("id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8")
+    made = installed(
+        *("init", "answers.csv", "--question", "Is it right?", "--columns", "answer", "--target", "label")
+    )
+    assert "rows 2 · failed 0" in made
+    assert installed("validate", "judge.yaml", "answers.csv") == "judge.yaml: valid\n"
+    ran = installed("run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run")
+    assert "rows 2 · failed 0" in ran
+    assert "<html" in (installed.folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "rows 2" in installed("report", "run")
+
+
+def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
+    assert "rows 5 · failed 0" in installed("init", "--from", "xstest")
+    assert "example, which judges" in installed("explain", "JudgeUnit")
+    assert len(json.loads(installed("datasets", "list", "--json"))) > 10
+    assert "xstest" in installed("datasets", "info", "xstest")
+    assert "rows 96" in installed("bench", "xstest", "--model", "baseline/lexical")
+    assert json.loads(installed("schema"))["$schema"]
+    assert "did you mean 'JudgeUnit'?" in installed("explain", "JugdeUnit", code=2)
+
+
+def test_every_command_starts(installed: Installed) -> None:
+    assert installed("--version") == "verdict 0.1.0\n"
+    for command in ("serve", "rank", "compare"):
+        assert "Example" in installed(command, "--help")
+
+
+def test_the_extra_all_has_every_extra_for_users() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    (every,) = extras["all"]
+    assert every == f"verdict-cli[{','.join(sorted(extras.keys() - {'all', 'dev', 'docs'}))}]"
+
+
+def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
+    import re
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {
+        re.split(r"[\[<>=!;~ ]", line)[0].lower().replace("_", "-")
+        for lines in (project["dependencies"], *project["optional-dependencies"].values())
+        for line in lines
+    } - {"verdict-cli"}
+    pinned = [
+        re.split("==", line)[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    ]
+    assert named - set(pinned) == set()
+    assert len(pinned) == len(set(pinned))
