@@ -1,0 +1,309 @@
+"""Fuzzes what reads other people's text: python benchmarks/fuzz.py [--seconds 600] [PART ...]
+
+Each part is given mutated and generated input until its time is up. Allowed are the program's own errors; anything else is
+a failure, is printed with its input, and makes the exit code 1. Printed for each part: examples, the slowest one, and by
+how much the process's memory grew after the first tenth of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
+
+from verdict_cli.errors import VerdictError
+from verdict_cli.expressions import ExpressionError, compile_expression
+from verdict_cli.expressions.paths import unresolved
+from verdict_cli.extractors.regex import Regex
+from verdict_cli.extractors.structured import Structured
+from verdict_cli.extractors.verdict import Verdict
+from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, OnScale, Record, TextList
+from verdict_cli.journal import Entry, Journal
+from verdict_cli.models import Model
+from verdict_cli.plan import planned
+from verdict_cli.providers.chat import read
+from verdict_cli.scales import LIKERT, Boolean, Continuous, Discrete
+from verdict_cli.spec.document import parse_document
+from verdict_cli.templates import compile_prompt
+from verdict_cli.templates.insert import insert
+from verdict_cli.templates.jinja import compile_jinja
+from verdict_cli.values import Message, Reply, Request, Row
+
+ROOT = Path(__file__).parents[1]
+SLOWEST_S = 10.0
+REQUEST = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),))
+STREAMED = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),), stream=True)
+RESPONSE = Record(
+    {"why": TEXT, "score": OnScale(LIKERT), "n": INTEGER, "p": NUMBER, "ok": TRUTH, "items": TextList()}
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def mutated(seeds: list[bytes], words: list[bytes]) -> st.SearchStrategy[bytes]:
+    """Pieces of the seeds, cut, doubled and mixed with words and noise."""
+
+    @st.composite
+    def draw_one(draw: Any) -> bytes:
+        text = bytearray(draw(st.sampled_from(seeds)))
+        for _ in range(draw(st.integers(0, 8))):
+            at = draw(st.integers(0, len(text)))
+            end = min(len(text), at + draw(st.integers(0, 40)))
+            kind = draw(st.integers(0, 4))
+            if kind == 0:
+                text[at:end] = b""
+            elif kind == 1:
+                text[at:at] = draw(st.sampled_from(words))
+            elif kind == 2:
+                text[at:at] = draw(st.binary(max_size=6))
+            elif kind == 3:
+                text[at:end] = text[at:end] * draw(st.integers(2, 50))
+            else:
+                text[at:end] = draw(st.sampled_from(words))
+        return bytes(text)
+
+    return draw_one()
+
+
+def words(text: str) -> list[bytes]:
+    """The words of a text, as bytes."""
+    return [word.encode() for word in text.split()]
+
+
+YAML_WORDS = words(
+    "&a *a << !!python/object:os.system !!binary | > --- ... %YAML {} [] ? : - # ' \" ${HOME} .. ../x ~ \0"
+)
+YAML_WORDS += [b"\n", b"\n  ", b"\t", b"\r\n", b"\xef\xbb\xbf", b"\xff", b"- [", b"{a: ", b"\xf0\x9f\x98\x80"]
+CODE = words(
+    "source.a source['a'] 1 0 -1 1e308 'a' \"b\" + - * / // % ** ~ ( ) [ ] { } , : . | == != < > and or not in is if else "
+    "true none map(attribute='a') mean max min sum list join sort length round int float replace('a','bb') center(99999) "
+    "format(1) .items() .upper() .join .format( _ __class__ defined loop tojson batch(3) slice(3) range lipsum self"
+)
+TAGS = words(
+    "{{ }} {% %} {# #} {%- -%} for x in source.l endfor if endif set macro endmacro call endcall block raw endraw"
+)
+TAGS += [
+    b"<system>",
+    b"<user>",
+    b"</user>",
+    b"\n",
+    b"{source.a}",
+    b"{source.a:",
+    b"{previous",
+    b"{unit",
+    b"\\{",
+    b"}",
+]
+
+
+def pipelines(text: bytes) -> None:
+    """The loader and the plan."""
+    planned(parse_document(text, "fuzz.yaml"), ROOT / "configs")
+
+
+VALUES: dict[str, Any] = {"source": {"a": "text {{ 1 }} <user>", "n": 3, "l": [1, 2, "x"], "m": {"k": None}}}
+
+
+def expressions(text: bytes) -> None:
+    """Expressions, compiled and computed."""
+    compile_expression(text.decode("utf-8", "replace"))(VALUES)
+
+
+def templates(text: bytes) -> None:
+    """Both kinds of prompts, compiled and rendered."""
+    written = text.decode("utf-8", "replace")
+    made = compile_jinja(written, ("source", "previous", "input", "unit"), unresolved, lambda *_: None)
+    plain = compile_prompt(written, unresolved, lambda *_: None, lambda *_: None)
+    for one in (made, plain):
+        if one is not None:
+            with contextlib.suppress(VerdictError):
+                one.render(VALUES)
+    insert(VALUES, "")
+
+
+SCALES = (
+    LIKERT,
+    Boolean(),
+    Continuous(min=0, max=1),
+    Discrete(values=("a", "b")),
+    Discrete(range=("A", "E")),
+)
+
+
+def scales(value: Any) -> None:
+    """Every kind of scale, told any value."""
+    for one in SCALES:
+        with contextlib.suppress(VerdictError):
+            one.read(value)
+
+
+READERS = [
+    extractor.bind(response).read
+    for extractor, response in (
+        (Structured(), RESPONSE),
+        (
+            Regex(fields={"score": "FIRST_INT", "n": "LAST_INT", "p": "(a+)+$"}),
+            Record({"score": OnScale(LIKERT), "n": INTEGER, "p": TEXT}),
+        ),
+        (Verdict(), Record({"score": OnScale(LIKERT)})),
+    )
+]
+
+
+def extractors(text: bytes) -> None:
+    """Extractors on a reply's text."""
+    for reader in READERS:
+        for finish in ("stop", "length"):
+            with contextlib.suppress(VerdictError):
+                reader(Reply(text.decode("utf-8", "replace"), finish_reason=finish), REQUEST)
+
+
+def journal(content: bytes) -> None:
+    """A journal with any bytes in it, opened, read, and written on."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        path = Path(folder) / "journal.jsonl"
+        path.write_bytes(content)
+        with Journal.open(path) as opened:
+            opened.append(Entry("1", "judge", 0, 0, Reply("x"), latency_s=0.1))
+
+
+def replies(content: bytes) -> None:
+    """Bodies of servers, whole and streamed."""
+    for request in (REQUEST, STREAMED):
+        with contextlib.suppress(VerdictError):
+            read(content, request, 0.1)
+
+
+def seeds_of_journal() -> list[bytes]:
+    """A journal as the program writes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.jsonl"
+        with Journal.open(path) as opened:
+            for row in range(4):
+                opened.append(Entry(str(row), "judge", 0, 0, Reply("four", "stop"), latency_s=0.2))
+            opened.append(Entry("9", "judge", 1, 2, None, "timeout", "slow", retryable=True))
+        return [path.read_bytes(), b""]
+
+
+CHAT = (
+    b'{"choices": [{"message": {"content": "Score: 4", "tool_calls": [{"index": 0, "function": {"name": "reply", "arguments": "{}"}}]},'
+    b'"finish_reason": "stop", "logprobs": {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]}}], "model": "m",'
+    b'"usage": {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}}}'
+)
+EVENT = CHAT.replace(b'"message"', b'"delta"')
+JSON_WORDS = words(
+    'null true NaN -Infinity 1e999 -5 [ ] { } [[[[[[ {"a": , : " \\ud800 \\u0000 [DONE] data: 99999999999999999999'
+)
+ANSWER = (
+    b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
+)
+
+PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
+    "loader": (pipelines, mutated([path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))], YAML_WORDS)),
+    "expressions": (expressions, st.lists(st.sampled_from(CODE), max_size=14).map(b" ".join) | mutated([b"source.a"], CODE)),
+    "templates": (templates, st.lists(st.sampled_from(CODE + TAGS), max_size=20).map(b" ".join)),
+    "scales": (scales, JSON),
+    "extractors": (extractors, mutated([ANSWER], JSON_WORDS) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
+    "journal": (journal, mutated(seeds_of_journal(), [*JSON_WORDS, b"\n", b"\0"])),
+    "replies": (replies, mutated([CHAT, b"data: " + EVENT + b"\n\ndata: [DONE]\n"], [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
+}  # fmt: skip
+
+
+def memory_mib() -> float:
+    """What the process holds now, in MiB; its peak where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def fuzz(name: str, seconds: float) -> bool:
+    """Whether the part held; prints its line."""
+    part, inputs = PARTS[name]
+    count, slowest, failed, base = 0, 0.0, 0, 0.0
+    worst: Any = None
+    start = time.monotonic()
+    turn = 0
+    while (spent := time.monotonic() - start) < seconds:
+        if spent > seconds / 10 and not base:
+            base = memory_mib()
+        turn += 1
+
+        @seed(turn)
+        @settings(
+            max_examples=200,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(inputs)
+        def turned(given_: Any) -> None:
+            nonlocal count, slowest, failed, worst
+            if time.monotonic() - start > seconds:
+                return
+            count += 1
+            began = time.thread_time()
+            try:
+                part(given_)
+            except (VerdictError, ExpressionError):
+                pass
+            except BaseException as fault:
+                if isinstance(fault, KeyboardInterrupt):
+                    raise
+                failed += 1
+                if failed <= 5:
+                    print(
+                        f"{name}: {type(fault).__name__}: {str(fault)[:200]}\n    {given_!r:.600}", flush=True
+                    )
+            took = time.thread_time() - began
+            if took > slowest:
+                slowest, worst = took, given_
+
+        turned()
+    grew = memory_mib() - (base or memory_mib())
+    print(
+        f"| {name} | {spent:.0f} s | {count:,} | {failed} | {slowest:.2f} s | {grew:+.0f} MiB |", flush=True
+    )
+    if slowest > SLOWEST_S:
+        print(f"    slowest: {worst!r:.600}")
+    return not failed and slowest <= SLOWEST_S
+
+
+def main() -> None:
+    """Runs the parts one after another."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
+    parser.add_argument("--seconds", type=float, default=600)
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore", HypothesisWarning)
+    random.seed(0)
+    print(
+        "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
+    held = [fuzz(name, chosen.seconds) for name in chosen.parts or PARTS]
+    sys.exit(not all(held))
+
+
+if __name__ == "__main__":
+    main()
