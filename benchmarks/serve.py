@@ -49,7 +49,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 def cpu_s(process: int) -> float:
     """The processor time that a process has used, on Linux."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -25,7 +25,7 @@ dataset: {schema: {label: int, text: str}}
 
 
 def fed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
 
 
 def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:

@@ -149,7 +149,7 @@ def test_standard_input_is_a_dataset(shell: Any, monkeypatch: pytest.MonkeyPatch
     import io
     import sys
 
-    stream = io.TextIOWrapper(io.BytesIO(b'{"text": "a"}\n{"text": "b"}\n'))
+    stream = io.TextIOWrapper(io.BytesIO(b'{"text": "a"}\n{"text": "b"}\n'), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", stream)
     done = shell("run", shell.config(JUDGE), "-", "--out", "out", "--json")
     assert done.json()["rows"] == 2

@@ -21,7 +21,7 @@ from verdict_cli.errors import DataError, OutputError, Problem, RowError
 
 
 def jsonl(path: Path, values: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
     return path
 
 

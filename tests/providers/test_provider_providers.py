@@ -28,7 +28,7 @@ def ask(request: Request, recording: Recording | None = None) -> Reply:
 
 
 def recorded(path: Path, reply: str) -> Path:
-    path.write_text(json.dumps({"row": 0, "unit": "judge", "reply": reply}) + "\n")
+    path.write_text(json.dumps({"row": 0, "unit": "judge", "reply": reply}) + "\n", encoding="utf-8")
     return path
 
 

@@ -1,0 +1,64 @@
+"""Files for the world outside: the container, the citation, the CI matrix."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from verdict_cli import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    copied = [
+        word for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for word in shlex.split(line)[:-1]
+    ]
+    assert all((ROOT / name).exists() for name in copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    needed = {*included, "verdict_cli", "pyproject.toml", "README.md", "LICENSE"}
+    assert needed <= set(copied)
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {f"!{name}" for name in copied} <= set(kept)
+    assert re.search(r"^USER (?!root)", text, re.M)
+
+
+def test_the_citation_names_the_version_and_the_paper_s_authors() -> None:
+    cited = read("CITATION.cff")
+    assert cited["version"] == __version__
+    authors = cited["preferred-citation"]["authors"]
+    assert [author["family-names"] for author in authors] == ["Kalra", "Tang"]
+
+
+def test_the_matrix_has_every_system_and_python() -> None:
+    matrix = read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
+    assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
+    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+
+
+def test_the_changelog_has_a_section_for_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## (Unreleased|{re.escape(__version__)})", text, re.M)
+    assert f"## {__version__}" in text
+
+
+def test_every_file_of_the_project_is_read_as_utf_8() -> None:
+    """What ruff's rule cannot see: texts of processes."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in (ROOT / "verdict_cli").rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"\b(text|universal_newlines)=True", line) and "encoding=" not in line
+    ]
+    assert found == []
