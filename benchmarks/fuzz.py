@@ -229,7 +229,11 @@ PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
 def memory_mib() -> float:
     """What the process holds now, in MiB; its peak where the system does not say."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+        return (
+            int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+            * resource.getpagesize()
+            / 2**20
+        )
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

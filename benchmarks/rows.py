@@ -102,7 +102,9 @@ def watched(arguments: list[str]) -> None:
 
     def noted(*given: Any, **more: Any) -> Any:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB
-        Path(os.environ["NOTE"]).write_text(f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8")
+        Path(os.environ["NOTE"]).write_text(
+            f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8"
+        )
         return reported(*given, **more)
 
     finish.reported = noted

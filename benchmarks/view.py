@@ -123,7 +123,7 @@ def _table(schema: pa.Schema, known: dict[str, object], count: int) -> pa.Table:
 
 def peak(process: int) -> float:
     """The most memory that the process had, in MB."""
-    status = Path(f"/proc/{process}/status").read_text()
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
