@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from verdict_cli.errors import UsageError
 from verdict_cli.extractors import EXTRACTORS
-from verdict_cli.spec.reference import SCALES, entries, entry, shared_keys
+from verdict_cli.spec.reference import SCALES, entries, shared_keys
 from verdict_cli.units import TYPES
 
 
@@ -23,24 +20,17 @@ def test_every_key_says_what_it_is_for() -> None:
 
 
 def test_a_unit_s_own_keys_are_those_that_not_every_unit_has() -> None:
-    assert [key.name for key in entry("DebateUnit").own()] == ["role_name", "number", "stance"]
+    assert [key.name for key in entries()["DebateUnit"].own()] == ["role_name", "number", "stance"]
     assert {key.name for key in shared_keys(asking=False)} < {key.name for key in shared_keys(asking=True)}
 
 
 def test_a_key_s_value_default_and_need_are_those_of_the_schema() -> None:
-    keys = {key.name: key for key in entry("regex").keys}
+    keys = {key.name: key for key in entries()["regex"].keys}
     assert (keys["fields"].required, keys["fields"].kind) == (True, "names, each with text")
     assert (keys["match"].required, keys["match"].default) == (False, "first")
 
 
 def test_an_alias_says_whose_name_it_is_and_shows_the_same_example() -> None:
-    alias = entry("MedianFilterUnit")
+    alias = entries()["MedianFilterUnit"]
     assert alias.text.startswith("Another name of `MedianPoolUnit`.")
-    assert alias.example == entry("MedianPoolUnit").example
-
-
-def test_a_name_is_found_in_any_case_and_an_unknown_one_names_the_nearest() -> None:
-    assert entry("judgeunit").name == "JudgeUnit"
-    with pytest.raises(UsageError, match="JugdeUnit") as error:
-        entry("JugdeUnit")
-    assert "JudgeUnit" in str(error.value)
+    assert alias.example == entries()["MedianPoolUnit"].example

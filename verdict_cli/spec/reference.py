@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from verdict_cli.errors import UsageError
 from verdict_cli.extractors import EXTRACTORS
 from verdict_cli.spec.json_schema import pipeline_schema
-from verdict_cli.spec.problems import nearest
 from verdict_cli.spec.shipped import folder
 from verdict_cli.units import TYPES
 
@@ -46,11 +44,6 @@ class Example:
     data: str
     text: str
 
-    @property
-    def command(self) -> str:
-        """What runs it, in a checkout of the project."""
-        return f"verdict run {self.file} {self.data}"
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -73,17 +66,6 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Every part by its name: units, scales, extractors, then the mappings that stand in files, the file itself first."""
     return {part.name: part for part in _entries()}
-
-
-def entry(name: str) -> Entry:
-    """The part of that name, in any case. UsageError, with the nearest one, where there is none."""
-    known = entries()
-    if name in known:
-        return known[name]
-    same = [each for each in known if each.lower() == name.lower()]
-    if same:
-        return known[same[0]]
-    raise UsageError(f"the language has nothing called {name!r}", hint=nearest(name, known))
 
 
 def shared_keys(*, asking: bool) -> tuple[Key, ...]:

@@ -1,0 +1,188 @@
+"""Every YAML and Python block and every `verdict …` line of the documentation is run, page by page, from top to bottom, in
+a folder that has the samples and the pipelines.
+
+- A block with a `title="FILE"` is written to that file first, so that later lines of the page can name it.
+- A YAML block without `verdict: 1` is a part of a file; the rest is put around it.
+- Models that need a key, or a server, are replaced by the embedded one.
+- What cannot be run here says so on the page: `# needs …` or `# until …` on the command's line, or on a block's first one.
+- A text block behind commands holds lines that they print.
+- `# exit code N` on a command's line says how it ends where it is not 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "datasets/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+"""The pages of docs/reference are run when they are written (test_reference_pages.py)."""
+
+TESTED_ELSEWHERE = {"python.md", "reports.md"}
+"""Pages whose Python blocks have a test of their own, which also looks at what they print."""
+
+FENCE = re.compile(r'^( *)```(\w+)(?: title="([^"]+)")?[^\n]*\n(.*?)^\1```', re.MULTILINE | re.DOTALL)
+NOT_RUN = re.compile(r"# (?:needs|until) \S")
+EXIT = re.compile(r"# exit code (\d+)")
+MODELS = re.compile(
+    r"(?<![\w/-])(?:(?:openai|anthropic|gemini|mistral|deepseek|ollama|hosted_vllm)/[\w.:/-]+|gpt-[\w.-]+)"
+)
+ASKED = [{"unit": "JudgeUnit", "name": "judge", "scale": "boolean", "prompt": "Is it right?"}]
+GIVEN = {
+    "unit": "MapUnit",
+    "map": {"score": "outputs | map(attribute='score') | mean", "choice": "'A'", "consistent": "true"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    kind: str
+    title: str | None
+    text: str
+    line: int
+
+    def skipped(self) -> bool:
+        return NOT_RUN.search(self.text.partition("\n")[0]) is not None and self.kind != "sh"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        inside = re.sub(rf"^{found[1]}", "", found[4], flags=re.MULTILINE)
+        yield Block(found[2], found[3], inside, text.count("\n", 0, found.start()) + 1)
+
+
+def commands(block: Block) -> list[str]:
+    """The `verdict …` lines of a shell block, or of the `run:` of a workflow, without those that say that they are not run."""
+    joined = block.text.replace("\\\n", " ")
+    lines = [line.strip().removeprefix("- run: ") for line in joined.splitlines()]
+    return [line for line in lines if line.startswith("verdict ") and not NOT_RUN.search(line)]
+
+
+def is_commands(block: Block) -> bool:
+    lines = [line for line in block.text.splitlines() if line.strip()]
+    return block.kind in ("sh", "console") or all(line.startswith("verdict ") for line in lines)
+
+
+def run(line: str, where: str) -> str:
+    ends = EXIT.search(line)
+    words = shlex.split(MODELS.sub("baseline/lexical", line), comments=True)[1:]
+    done = CliRunner().invoke(app, words)
+    said = f"{where}: {line}\n{done.output}\n{done.exception or ''}"
+    wanted = int(ends[1]) if ends else 0
+    code = getattr(done.exception, "exit_code", done.exit_code)
+    assert code == wanted, said
+    return done.output
+
+
+def check_yaml(block: Block, folder: Path, where: str) -> None:
+    """A whole pipeline is valid and warns of nothing; a part is, once the rest is around it. A workflow's commands are run."""
+    data = yaml.safe_load(MODELS.sub("baseline/lexical", block.text))
+    if data is None:
+        return  # only comments
+    if isinstance(data, dict) and "jobs" in data:
+        for line in commands(block):
+            run(line, where)
+        return
+    whole = isinstance(data, dict) and "verdict" in data
+    path = folder / (block.title or "block.yaml")
+    path.write_text(
+        MODELS.sub("baseline/lexical", block.text)
+        if whole
+        else yaml.safe_dump(around(data), sort_keys=False),
+        encoding="utf-8",
+    )
+    done = CliRunner().invoke(app, ["validate", str(path), "--json"])
+    result = json.loads(done.stdout)
+    warnings = [each for each in result["warnings"] if "baseline/" not in str(each)]
+    assert result["ok"] and not warnings, f"{where}: {result}"
+
+
+def around(part: Any) -> dict[str, Any]:
+    head = {"verdict": 1, "name": "part", "model": "baseline/lexical"}
+    layer = {"layer": ASKED, "repeat": 5}
+    if isinstance(part, list):
+        return {**head, "pipeline": [layer, *part]}
+    steps = {} if "pipeline" in part else {"pipeline": [layer, GIVEN]}
+    measured = (
+        {"evaluate": {"right": {"value": "output.score", "metrics": ["mean"]}}}
+        if "gates" in part and "evaluate" not in part
+        else {}
+    )
+    return {**head, **steps, **measured, **part}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what a checkout has for users: pipelines, samples, schemas."""
+    for name in ("configs", "datasets", "schemas"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_and_command_of_a_page_runs(page: Path, folder: Path) -> None:
+    space: dict[str, object] = {"__name__": "page"}
+    printed = ""
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        if block.skipped():
+            continue
+        if block.kind == "yaml":
+            check_yaml(block, folder, where)
+        elif block.kind == "python":
+            if page.name not in TESTED_ELSEWHERE:
+                exec(compile(block.text, where, "exec"), space)
+        elif is_commands(block):
+            printed = "".join(run(line, where) for line in commands(block))
+        elif block.kind == "text" and printed:
+            known = [" ".join(line.split()) for line in printed.splitlines()]
+            assert all(" ".join(line.split()) in known for line in block.text.splitlines()), (
+                f"{where}: not what the commands before it print:\n{printed}"
+            )
+        elif block.title is not None:
+            (folder / block.title).write_text(block.text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for code in {*re.findall(r"`(verdict [a-z][^`]*)`", text)}:
+        words = code.split()[1:]
+        command: Any = typer.main.get_command(app)
+        names = []
+        while words and hasattr(command, "get_command") and words[0].isalpha() and words[0].islower():
+            names.append(words.pop(0))
+            command = command.get_command(typer.Context(command), names[-1])
+            assert command is not None, f"{page.name}: `{code}`"
+        options = {flag for part in command.params for flag in (*part.opts, *part.secondary_opts)} | {
+            "--help"
+        }
+        for flag in re.findall(r"(?<!\S)--[a-z-]+", " ".join(words)):
+            assert flag in options, f"{page.name}: `{code}` has no {flag}"
+
+
+def test_a_block_that_says_what_it_needs_is_known_by_its_words() -> None:
+    skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
+    assert skipped.skipped()
+    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == [
+        "verdict units"
+    ]
