@@ -1,0 +1,226 @@
+"""The GitHub action and the examples: what they name exists, and their shell steps do what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+SHELL = {name: step["run"] for name, step in STEPS.items() if "run" in step}
+BASH = shutil.which("bash")
+GATES = "gates:\n  - {metric: safety.accuracy, min: LIMIT}\n"
+GH = """#!/usr/bin/env python3
+import json, os, sys
+arguments = sys.argv[1:]
+folder = os.environ["FAKE"]
+with open(os.path.join(folder, "asked"), "a") as log:
+    log.write(json.dumps(arguments) + "\\n")
+assert arguments[0] == "api"
+if os.path.exists(os.path.join(folder, "refuse")):
+    sys.exit("HTTP 403")
+if "--jq" in arguments:
+    assert "startswith(env.MARK)" in arguments[arguments.index("--jq") + 1]
+    comments = json.load(open(os.path.join(folder, "comments")))
+    print("\\n".join(str(one["id"]) for one in comments if one["body"].startswith(os.environ["MARK"])))
+else:
+    (body,) = [each for each in arguments if each.startswith("body=@")]
+    with open(os.path.join(folder, "body"), "w") as kept:
+        kept.write(open(body[6:]).read())
+"""
+
+
+def test_every_input_is_used_and_every_one_that_is_used_is_declared() -> None:
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"\binputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
+    assert all(one["description"] for one in ACTION["inputs"].values())
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_no_script_holds_what_github_would_write_into_it(name: str) -> None:
+    script = SHELL[name]
+    assert "${{" not in script
+    given = set(STEPS[name].get("env", {}))
+    own = set(re.findall(r"\b([A-Za-z_]+)=", script)) | {"word", "words"}
+    named = set(re.findall(r"\$\{?([A-Za-z_]+)", script))
+    assert named - own - {"GITHUB_OUTPUT"} <= given
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_every_script_is_bash(name: str) -> None:
+    if BASH is None:
+        pytest.skip("there is no bash")
+    done = subprocess.run([BASH, "-n"], input=SHELL[name], text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")]
+)
+def test_the_options_are_those_of_the_commands(text: str) -> None:
+    lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
+    commands = re.findall(r"(?:verdict |words=\()([a-z]+) ", text)
+    assert commands and set(commands) <= set(COMMANDS)
+    known = "".join(CliRunner().invoke(app, [name, "--help"]).stdout for name in set(commands))
+    for option in re.findall(r"(--[a-z-]+)", "\n".join(lines)):
+        assert option in known, option
+
+
+@dataclass
+class Job:
+    """A runner's environment, and steps run in it as GitHub runs them."""
+
+    folder: Path
+
+    def run(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        assert BASH is not None
+        bin_ = self.folder / "bin"
+        return subprocess.run(
+            [BASH, "--noprofile", "--norc", "-eo", "pipefail", "-c", SHELL[name]],
+            cwd=self.folder,
+            env={
+                "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
+                "HOME": str(self.folder),
+                "PYTHONPATH": str(ROOT),
+                "FAKE": str(self.folder),
+                "GITHUB_OUTPUT": str(self.folder / "output"),
+                "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
+                "VERDICT_CACHE_DIR": str(self.folder / "cache"),
+                **environment,
+            },
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+
+    def judge(self, gates: str = "", arguments: str = "", data: str = "") -> dict[str, str]:
+        """What the step puts out."""
+        (self.folder / "output").unlink(missing_ok=True)
+        done = self.run(
+            "Judge",
+            CONFIG=str(ROOT / "configs" / "xstest.yaml"),
+            DATA=data or str(ROOT / "datasets" / "xstest_sample.jsonl"),
+            MODEL="baseline/lexical",
+            BUDGET="",
+            GATES=gates,
+            INCONCLUSIVE="fail",
+            ARGUMENTS=arguments,
+            OUT="out dir",
+        )
+        assert done.returncode == 0, done.stderr
+        lines = (self.folder / "output").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    def asked(self) -> list[list[str]]:
+        """The calls of `gh`."""
+        return [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    if BASH is None:
+        pytest.skip("there is no bash")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    programs = {
+        "verdict": f'#!{BASH}\nexec {shlex.quote(sys.executable)} -m verdict_cli "$@"\n',
+        "gh": GH.replace("/usr/bin/env python3", sys.executable),
+        "python": f'#!{BASH}\nprintf "%s\\n" "$*" >> "$FAKE/python"\n',
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return Job(tmp_path)
+
+
+def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job) -> None:
+    assert job.judge(arguments="--limit=5\n\n--seed=3") == {"exit-code": "0", "passed": "true"}
+    assert {"report.html", "report.md", "report.json", "junit.xml"} <= {
+        path.name for path in (job.folder / "out dir").iterdir()
+    }
+    facts = json.loads((job.folder / "out dir" / "run.json").read_text())
+    assert (facts["rows"], facts["seed"]) == (5, 3)
+    gates = job.folder / "gates.yaml"
+    gates.write_text(GATES.replace("LIMIT", "0.9"))
+    (job.folder / "summary").unlink()
+    assert job.judge(gates=str(gates), arguments="--limit=5\n--seed=3") == {
+        "exit-code": "1",
+        "passed": "false",
+    }
+    summary = (job.folder / "summary").read_text()
+    assert ("safety.accuracy" in summary, summary.count("# xstest")) == (True, 1)
+
+
+def test_a_mistake_in_what_was_given_is_the_exit_code(job: Job) -> None:
+    assert job.judge(data="none.jsonl") == {"exit-code": "2", "passed": "false"}
+    assert job.run("Pass or fail", CODE="2").returncode == 2
+    assert job.run("Pass or fail", CODE="0").returncode == 0
+    assert job.run("Pass or fail", CODE="").returncode == 1
+
+
+def comment(job: Job) -> subprocess.CompletedProcess[str]:
+    return job.run(
+        "Comment on the pull request",
+        REPOSITORY="o/r",
+        NUMBER="7",
+        MARK="<!-- verdict a -->",
+        OUT="out",
+        GH_TOKEN="t",
+    )
+
+
+def test_the_comment_is_written_once_and_then_updated(job: Job) -> None:
+    assert comment(job).returncode == 0
+    assert not (job.folder / "asked").exists()
+    (job.folder / "out").mkdir()
+    (job.folder / "out" / "report.md").write_text("# figures `$(touch broken)`\n")
+    (job.folder / "comments").write_text('[{"id": 1, "body": "<!-- verdict b -->"}]')
+    assert comment(job).returncode == 0
+    assert job.asked()[-1][:4] == ["api", "--method", "POST", "repos/o/r/issues/7/comments"]
+    assert (job.folder / "body").read_text() == "<!-- verdict a -->\n# figures `$(touch broken)`\n"
+    own = [{"id": number, "body": "<!-- verdict a -->\nold"} for number in (5, 6)]
+    (job.folder / "comments").write_text(json.dumps(own))
+    assert comment(job).returncode == 0
+    assert job.asked()[-1][:4] == ["api", "--method", "PATCH", "repos/o/r/issues/comments/5"]
+    assert not (job.folder / "broken").exists()
+
+
+def test_a_comment_that_may_not_be_written_is_a_warning(job: Job) -> None:
+    (job.folder / "out").mkdir()
+    (job.folder / "out" / "report.md").write_text("# figures\n")
+    (job.folder / "refuse").touch()
+    done = comment(job)
+    assert (done.returncode, "::warning::" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(("version", "wanted"), [("", "/somewhere/action"), ("1.2.3", "verdict-cli==1.2.3")])
+def test_it_installs_the_version_that_is_asked_for(job: Job, version: str, wanted: str) -> None:
+    assert job.run("Install", VERSION=version, SOURCE="/somewhere/action").returncode == 0
+    assert (job.folder / "python").read_text().split()[-1] == wanted
+
+
+def test_the_examples_name_what_is_there() -> None:
+    workflow = yaml.safe_load((ROOT / "examples" / "github-workflow.yml").read_text(encoding="utf-8"))
+    given: dict[str, Any] = workflow["jobs"]["judge"]["steps"][-1]["with"]
+    assert set(given) <= set(ACTION["inputs"])
+    assert {name for name, one in ACTION["inputs"].items() if one.get("required")} <= set(given)
+    gitlab = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
+    (line,) = [line for line in gitlab["judge"]["script"] if line.startswith("verdict")]
+    for path in (given["config"], given["data"], *shlex.split(line)[2:4]):
+        assert (ROOT / path).exists()
+    assert gitlab["judge"]["artifacts"]["reports"]["junit"] == "verdict-run/junit.xml"
