@@ -37,7 +37,7 @@ _PROVIDERS = frozenset(_OWNERS.values())
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
     """Whether the key in the variable may be sent to the address: to its provider, or to the user's own hosts."""
-    host, scheme = _host(url), _scheme(url)
+    host, scheme = host_of(url), _scheme(url)
     if is_own(url, environ):
         return True
     return scheme == "https" and host in _PROVIDERS and _OWNERS.get(variable, host) == host
@@ -45,20 +45,21 @@ def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
 
 def is_own(url: str, environ: Mapping[str, str]) -> bool:
     """Whether the user chose the address's host: it is this machine, or a variable of the environment names it."""
-    host = _host(url)
+    host = host_of(url)
     return bool(host) and (host in LOOPBACK or any(host in _named(value) for value in environ.values()))
 
 
 def _named(value: str) -> tuple[str, ...]:
     """The hosts that a variable's value names: an address, a host with or without a port, or several with commas."""
     return tuple(
-        _host(part if "://" in part else f"//{part}")
+        host_of(part if "://" in part else f"//{part}")
         for part in value.lower().replace(" ", "").split(",")
         if part
     )
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
+    """The address's host in lower case; "" where it has none."""
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:

@@ -18,6 +18,7 @@ from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.provider import Heard
+from verdict_cli.providers.secrets import secrets, within_address, without
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Allowance, Reply, Request
@@ -38,6 +39,7 @@ class LitellmProvider:
         self._litellm: Any = None
         self._raised: tuple[type[BaseException], ...] = ()
         self._ways = Ways()
+        self._secrets: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call as a whole."""
@@ -68,10 +70,14 @@ class LitellmProvider:
             message = f"model {model.name}: no reply within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except self._raised as problem:
-            raise translate(model.name, problem) from None
+            error = translate(model.name, problem)
+            error.message = without(error.message, self._hidden(model))
+            raise error from None
         latency_s = perf_counter() - start
         try:
-            reply = read_envelope(_envelope(response), request, latency_s, parameters(asked))
+            reply = read_envelope(
+                _clear(_envelope(response), self._hidden(model)), request, latency_s, parameters(asked)
+            )
         except (ReplyError, Rejected) as problem:
             if problem.reply is not None:
                 problem.reply = self._priced(problem.reply, model, response)
@@ -98,6 +104,13 @@ class LitellmProvider:
                 if self._litellm is None:
                     litellm, self._raised = await asyncio.to_thread(_import)
                     self._litellm = litellm
+
+    def _hidden(self, model: Model) -> tuple[str, ...]:
+        """What replies and errors of the model must not tell."""
+        where = (model.api_base, model.api_key_env)
+        if where not in self._secrets:
+            self._secrets[where] = (*secrets(model, os.environ), *within_address(model, os.environ))
+        return self._secrets[where]
 
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
         """The reply with litellm's own figure for its cost, where the pipeline has none, and the provider's limits."""
@@ -169,6 +182,15 @@ def _envelope(response: Any) -> dict[str, Any]:
         message = choice.get("message") or {}
         message.setdefault("refusal", (message.get("provider_specific_fields") or {}).get("refusal"))
     return envelope
+
+
+def _clear(value: Any, hidden: tuple[str, ...]) -> Any:
+    """The value without the hidden texts, wherever they stand in it."""
+    if isinstance(value, str):
+        return without(value, hidden)
+    if isinstance(value, dict):
+        return {key: _clear(one, hidden) for key, one in value.items()}
+    return [_clear(one, hidden) for one in value] if isinstance(value, list) else value
 
 
 def _key(model: Model) -> str | None:

@@ -20,6 +20,7 @@ from verdict_cli.providers.chat import Bodies, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
 from verdict_cli.providers.events import Pieces
 from verdict_cli.providers.provider import Heard
+from verdict_cli.providers.secrets import secrets, within_address, without
 from verdict_cli.providers.statuses import detail_of, error_of, retry_after
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Reply, Request
@@ -30,12 +31,15 @@ _LARGEST_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """An endpoint with everything about it that no request changes."""
+    """An endpoint with everything about it that no request changes. ``secrets`` are taken out of replies, ``hidden`` out
+    of errors."""
 
     endpoint: Endpoint
     url: URL
     headers: Mapping[str, str]
     proxy: str | None
+    secrets: tuple[str, ...]
+    hidden: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +79,17 @@ class NativeProvider:
         answer = await self._send(target, payload, request)
         allowance = allowance_of(answer.headers)
         if 200 <= answer.status < 300:
-            reply = read(answer.content, request, answer.latency_s, sent)
+            reply = _told(
+                read(_without(answer.content, target.secrets), request, answer.latency_s, sent), target
+            )
             return reply if allowance is None else replace(reply, allowance=allowance)
-        detail, code = detail_of(_without(answer.content, target.endpoint.key))
+        detail, code = detail_of(_without(answer.content, target.hidden))
         error = error_of(
             answer.status,
-            detail.replace(target.endpoint.key, "(key)") if target.endpoint.key else detail,
+            without(detail, target.hidden),
             code,
             model=model.name,
-            url=target.endpoint.shown,
+            url=without(target.endpoint.shown, target.hidden),
             retry_after_s=retry_after(answer.headers),
         )
         error.allowance = allowance
@@ -155,9 +161,18 @@ class NativeProvider:
         return target
 
 
-def _without(content: bytes, key: str | None) -> bytes:
-    """The body of an error, in which a server may repeat the key."""
-    return content.replace(key.encode(), b"(key)") if key else content
+def _without(content: bytes, hidden: tuple[str, ...]) -> bytes:
+    """A body, in which a server may repeat what it was sent, without it."""
+    for one in hidden:
+        if (said := one.encode("utf-8", "surrogateescape")) in content:
+            content = content.replace(said, b"(key)")
+    return content
+
+
+def _told(reply: Reply, target: _Target) -> Reply:
+    """The reply without keys that its JSON spelled by escapes."""
+    text = without(reply.text, target.secrets)
+    return reply if text == reply.text else replace(reply, text=text)
 
 
 def _make_target(model: Model) -> _Target:
@@ -168,7 +183,8 @@ def _make_target(model: Model) -> _Target:
     url = URL(there.url)
     keyed = there.key is not None and url.user is None
     headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if keyed else {}
-    return _Target(there, url, headers, _proxy(url))
+    keys = secrets(model, os.environ)
+    return _Target(there, url, headers, _proxy(url), keys, (*keys, *within_address(model, os.environ)))
 
 
 def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
