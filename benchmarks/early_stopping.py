@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded.case import lines
 
+from verdict_cli.benchmarks.recorded.case import lines
 from verdict_cli.data import read_table
 from verdict_cli.plan import Early, Mean, Vote
 from verdict_cli.runtime.stopping import at_first, settled

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from recorded.case import lines
 
+from verdict_cli.benchmarks.recorded.case import lines
 from verdict_cli.evaluate.gold import Pairs, corrected
 from verdict_cli.evaluate.intervals import Draw
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import lines
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"

@@ -27,6 +27,7 @@ COMMANDS = (
     "estimate",
     "sweep",
     "audit",
+    "plan",
     "report",
     "compare",
     "gate",

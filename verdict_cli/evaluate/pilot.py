@@ -1,0 +1,100 @@
+"""What a run that was made shows of one that is planned."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from verdict_cli.data import read_table
+from verdict_cli.evaluate.column import Floats
+from verdict_cli.evaluate.compare import compare
+from verdict_cli.evaluate.figures import Figure
+from verdict_cli.evaluate.intervals import LEVEL
+from verdict_cli.evaluate.measure import measure
+from verdict_cli.evaluate.needed import (
+    Parts,
+    normal,
+    parts,
+    rows_for_share,
+    rows_scaled,
+)
+from verdict_cli.evaluate.outcomes import scores_of
+from verdict_cli.evaluate.paired import sides
+from verdict_cli.plan import Asked, Plan
+from verdict_cli.spec.evaluate import Evaluation
+
+SHARES = frozenset({"accuracy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """A figure of a run: `share` says whether it is one of independent rows, whose interval is Wilson's."""
+
+    figure: Figure
+    share: bool
+
+    def rows(self, half_width: float, level: float) -> tuple[int, int]:
+        """The rows for the half-width if the figure is as in the pilot, and if it is at the end of its interval that
+        needs more."""
+        assert self.figure.low is not None
+        assert self.figure.high is not None
+        if self.share:
+            ends = self.figure.low, self.figure.high
+            worst = min(max(0.5, ends[0]), ends[1])
+            return rows_for_share(self.figure.value, half_width, level), rows_for_share(
+                worst, half_width, level
+            )
+        found = (self.figure.high - self.figure.low) / 2 * normal(level) / normal(LEVEL)
+        rows = rows_scaled(self.figure.n, found, half_width)
+        return rows, rows
+
+
+def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
+    """The figure in a run's results."""
+    only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+    figure = measure({name: only}, results, seed=seed)[name].figures[metric]
+    return Pilot(figure, metric in SHARES and evaluation.cluster is None)
+
+
+def spread_of_change(
+    evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
+) -> tuple[float, int] | str:
+    """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
+    only = tuple(one.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for one in evaluations)
+    found = compare({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
+    if found.reason:
+        return found.reason
+    change = found.whole.figures[metric].change
+    if change.low is None or change.high is None or change.high <= change.low:
+        return change.reason or "the two runs do not differ on any row"
+    return (change.high - change.low) / 2 / normal(LEVEL) * float(np.sqrt(change.n)), change.n
+
+
+def repeated(
+    plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path
+) -> tuple[str, Parts] | str:
+    """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
+    said = evaluation.prediction or evaluation.value
+    fields = set(re.findall(r"\boutput\.(\w+)", said or ""))
+    counts = Counter(
+        node.name for node in plan.nodes if isinstance(node.work, Asked) and fields <= set(node.output.fields)
+    )
+    copies = [unit for unit, count in counts.items() if count > 1]
+    if not fields or len(copies) != 1:
+        return "the pilot repeats no unit that gives what the evaluation looks at"
+    if evaluation.group is not None:
+        return "with `group` a row has no score of its own"
+    ids = [node.id for node in plan.nodes if node.name == copies[0]]
+    columns: list[Floats] = []
+    rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+    key = "prediction" if evaluation.prediction is not None else "value"
+    for node in ids:
+        text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", said or "")
+        one = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
+        columns.append(scores_of(sides({name: one}, results, rows)[name][0], [metric]))
+    found = parts(np.column_stack(columns))
+    return (copies[0], found) if found is not None else "fewer than two rows have a score in every asking"
