@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,19 @@ def test_any_figure_is_planned_from_a_pilot_and_without_one_it_is_said_why_not(s
     assert "--pilot" in without.err
     shell("run", config, data, "--out", "p", "--quiet")
     assert shell(*words, "--pilot", "p", "--json").json()["needs"][0]["rows"] > 40
+
+
+def test_gold_labels_are_planned_as_the_report_of_a_run_says(shell: Any) -> None:
+    gold = "gold: {target: source.good, half_width: 0.2}"
+    config = shell.config(STEPS.replace("metrics: [mean]", f"metrics: [mean], {gold}"), LOCAL)
+    data = rows(shell)
+    done = shell("run", config, data, "--out", "p")
+    said = re.search(r"±0.2 needs (.+) with the judge, ([\d,]+) without", " ".join(done.out.split()))
+    assert said is not None
+    words = ("plan", config, data, "--half-width", "0.2", "--metric", "rate.mean", "--pilot", "p", "--json")
+    notes = " ".join(shell(*words).json()["notes"])
+    assert f"{said[2]} without it" in notes
+    assert said[1].split()[0] in notes
 
 
 def test_a_value_needs_no_labels(shell: Any) -> None:

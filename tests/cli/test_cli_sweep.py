@@ -127,6 +127,12 @@ def test_a_step_is_left_out(shell: Any) -> None:
     assert done.json()["frontier_against"] == "calls"
 
 
+def test_a_path_that_leads_nowhere_names_its_variant(shell: Any) -> None:
+    done = shell("sweep", shell.config(STEPS), rows(shell), "--out", "s", "--vary", "pipeline[9].repeat=1,2")
+    assert done.code == 2
+    assert "variant repeat=1" in done.err
+
+
 def test_every_wrong_variant_is_told_before_any_is_run(shell: Any, asked: list[Request]) -> None:
     vary = "pipeline[0].repeat=1,0,x"
     done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", vary)

@@ -169,7 +169,7 @@ def _needs(
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
     """What is needed, the repeated unit of the pilot with the parts of its variance, and what else is to be said."""
     from verdict_cli.engines.saved import saved
-    from verdict_cli.evaluate.pilot import repeated
+    from verdict_cli.evaluate.pilot import gold_labels, repeated
 
     runs = [saved(path) for path in pilots]
     for path, (_, _, its) in zip(pilots, runs, strict=True):
@@ -185,7 +185,16 @@ def _needs(
     if want.mde is not None:
         needs.append(_difference(want, runs))
     if runs and want.half_width is not None:
-        directory, _, its = runs[0]
+        directory, facts, its = runs[0]
+        gold = gold_labels(
+            its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed
+        )
+        if gold is not None:
+            few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
+            notes.append(
+                f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
+                f"{gold.rows:,} rows (`ppi`), {gold.alone:,} without it"
+            )
         found = repeated(its, its.evaluations[want.name], want.name, want.figure, directory.results)
         if isinstance(found, str):
             notes.append(f"rows against repeats: {found}")

@@ -192,6 +192,8 @@ def _planned(
                 for problem in error.problems
             ]
             continue
+        except UsageError as error:
+            raise UsageError(f"variant {one.name}: {error.message}", hint=error.hint) from None
         for warning in built.warnings:
             if warning not in warned:
                 warned.add(warning)

@@ -12,7 +12,7 @@ import numpy as np
 from verdict_cli.data import read_table
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.compare import compare
-from verdict_cli.evaluate.figures import Figure
+from verdict_cli.evaluate.figures import Figure, GoldFacts
 from verdict_cli.evaluate.intervals import LEVEL
 from verdict_cli.evaluate.measure import measure
 from verdict_cli.evaluate.needed import (
@@ -58,6 +58,19 @@ def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: i
     only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
     figure = measure({name: only}, results, seed=seed)[name].figures[metric]
     return Pilot(figure, metric in SHARES and evaluation.cluster is None)
+
+
+def gold_labels(
+    evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int
+) -> GoldFacts | None:
+    """How many gold labels the half-width needs, by the pilot; None where the evaluation has no `gold`, or too few."""
+    if evaluation.gold is None:
+        return None
+    gold = evaluation.gold.model_copy(update={"half_width": half_width})
+    found = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[
+        name
+    ].gold
+    return found if found is not None and found.alone is not None else None
 
 
 def spread_of_change(
