@@ -111,8 +111,14 @@ class ModelGate:
         return max(self.window.wait_s(tokens, now), min(LOOK_AGAIN_S, self.allowed.wait_s(tokens, now)))
 
 
-def limited(ask: Ask, gates: Gates) -> Ask:
-    """``ask``, waiting until the limits allow the call.
+def estimate(request: Request) -> int:
+    """The tokens that a call is taken to need, prompt and reply together, before it is made."""
+    characters = sum(len(message.content) for message in request.messages)
+    return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
+
+
+def limited(ask: Ask, gates: Gates, needs: Callable[[Request], int] = estimate) -> Ask:
+    """``ask``, waiting until the limits allow the call, which ``needs`` about so many tokens.
 
     Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait for ever.
     """
@@ -122,7 +128,7 @@ def limited(ask: Ask, gates: Gates) -> Ask:
         flow = gates.flows[request.node]
         if gate is None:
             return await _in_place(ask, request, gates, flow)
-        tokens = estimate(request)
+        tokens = needs(request)
         if gate.window.tokens is not None and tokens > gate.window.tokens:
             raise Rejected(
                 f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute "
@@ -138,12 +144,6 @@ def limited(ask: Ask, gates: Gates) -> Ask:
                 gate.places.release()
 
     return ask_within
-
-
-def estimate(request: Request) -> int:
-    """The tokens that a call is taken to need, prompt and reply together, before it is made."""
-    characters = sum(len(message.content) for message in request.messages)
-    return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
 async def _in_place(ask: Ask, request: Request, gates: Gates, flow: Flow) -> Reply:

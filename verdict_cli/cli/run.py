@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,11 +30,20 @@ from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import JournalError, UsageError, VerdictError
 
 if TYPE_CHECKING:
-    from verdict_cli.engines import Job, Stop
+    from verdict_cli.engines import Job, Progress, Stop
     from verdict_cli.engines.changed import Changed
     from verdict_cli.evaluate import Inconclusive
     from verdict_cli.report import Report
     from verdict_cli.values import RunFacts
+
+    Runner = Callable[[Job, Stop, Callable[[Progress], None]], RunFacts]
+
+
+class Engine(StrEnum):
+    """Where the rows are judged."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 def run(
@@ -86,6 +96,17 @@ def run(
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
     ] = Undecided.FAIL,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Judge in this process, or on Ray's workers.")
+    ] = Engine.LOCAL,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a Ray on this machine]",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Judge every row of a dataset and report the figures.
@@ -118,6 +139,8 @@ def run(
         allow_code=allow_code or (),
         allow_outside=allow_outside,
         inconclusive=inconclusive.value,
+        engine=engine,
+        ray_address=ray_address,
         quiet=quiet,
     )
     from verdict_cli.cli.finish import exit_code, show
@@ -150,6 +173,8 @@ def judged_dataset(
     allow_code: Sequence[Path] = (),
     allow_outside: bool = False,
     inconclusive: Inconclusive = "fail",
+    engine: Engine = Engine.LOCAL,
+    ray_address: str | None = None,
     quiet: bool = False,
 ) -> Report:
     """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
@@ -164,6 +189,10 @@ def judged_dataset(
             else "--update needs the directory of the run that it goes on with",
             hint="give one of them" if fresh else "give its --out",
         )
+    if ray_address is not None and engine is not Engine.RAY:
+        raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
+    if trace and engine is Engine.RAY:
+        raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
     from verdict_cli.cli.finish import prepare, reported
@@ -224,15 +253,26 @@ def judged_dataset(
                 spans=spans,
                 meanwhile=partial(prepare, plan),
             )
-            done = _carried_out(job, stop, quiet=quiet)
+            done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=quiet)
         return reported(plan, place, done, formats, inconclusive=inconclusive)
 
 
-def _carried_out(job: Job, stop: Stop, *, quiet: bool) -> RunFacts:
+def _runner(job: Job, engine: Engine, ray_address: str | None) -> Runner:
+    """What runs the job. UsageError where Ray cannot."""
+    if engine is Engine.LOCAL:
+        from verdict_cli.engines import run
+
+        return run
+    from verdict_cli.engines import ray
+
+    ray.check(job)
+    return partial(ray.run, address=ray_address)
+
+
+def _carried_out(job: Job, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
     """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
     from verdict_cli.cli.progress import showing
     from verdict_cli.cli.several import resume
-    from verdict_cli.engines import run as run_job
 
     try:
         with showing(quiet=quiet) as watch:

@@ -48,11 +48,15 @@ class Access:
 
         No call is made once ``halted``; ``halt`` is told what should stop a run: a refusal, a spent budget.
         """
-        ask = limited(guarded(spans.calls(self.providers.ask), self.spending, halted, halt), self.gates)
+        ask = self.within_limits(guarded(spans.calls(self.providers.ask), self.spending, halted, halt))
         if self.recorded:
             return ask, _nothing
         ask = proven(ask)
         return (ask, _nothing) if self.store is None else cached(ask, self.store)
+
+    def within_limits(self, ask: Ask) -> Ask:
+        """``ask``, waiting until the limits allow the call."""
+        return limited(ask, self.gates)
 
     async def close(self) -> None:
         """Lets go of connections; the store is closed by who opened it."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from verdict_cli.calls import Gates, capped, journalled
 from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.access import Access
+from verdict_cli.engines.claim import claim, conclude
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
 from verdict_cli.engines.failed import Failed, went_on
 from verdict_cli.engines.guard import HaltedError, Spending, remembered
@@ -58,27 +59,35 @@ async def run_within(job: Job, stop: Stop, watch: Callable[[Progress], None], ac
         everything = map(job.changed, everything)
     whole = _Whole(job, Part(everything, job.data.rows, job.directory), stop, watch, access)
     await whole.go()
+    if whole.trouble is not None:
+        raise whole.trouble
     return whole.facts
 
 
-def run_part(job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None]) -> PartDone:
+def run_part(
+    job: Job, part: Part, stop: Stop, watch: Callable[[Progress], None], access: Access | None = None
+) -> PartDone:
     """Runs a part of the job's rows; its journal and its tables are then in its folder, whatever stopped it.
 
-    Whoever runs the job has put its name on the run's directory. Raises what `run` raises.
+    Whoever runs the job has put its name on the run's directory. ``access`` is a way to the models that shares its
+    limits and spending with other parts, else the part has its own. What stopped the part is in its result; a folder
+    that cannot be used is raised, as by `run`.
     """
 
     async def work(access: Access) -> PartDone:
         one = _Run(job, part, stop, watch, access)
         await one.go()
-        return PartDone(one.tally, one.pinned, one.complete)
+        return PartDone(one.tally, one.pinned, one.complete, one.trouble)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_alone(job, work))
+        return runner.run(_alone(job, work, access))
 
 
-async def _alone(job: Job, work: Callable[[Access], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, with a way to the models of the job's own."""
-    access = Access(
+async def _alone(
+    job: Job, work: Callable[[Access], Coroutine[Any, Any, T]], access: Access | None = None
+) -> T:
+    """The work's result, with the way to the models, which is then closed; one of the job's own where none is given."""
+    access = access or Access(
         Providers(job.recording),
         Gates(job.concurrency),
         Spending(job.budget_usd),
@@ -160,8 +169,6 @@ class _Run:
         finally:
             self.stop.release()
             self.journal.close()
-        if self.trouble is not None:
-            raise self.trouble
 
     def claim(self) -> None:
         """Makes sure that the folder, which the journal's lock has made this process's alone, is this run's."""
@@ -347,21 +354,9 @@ class _Whole(_Run):
 
     def claim(self) -> None:
         """Puts the run's name on its directory. JournalError when it is another run's."""
-        directory, plan, start = self.job.directory, self.job.plan, self.job.start
-        changed = None if self.job.fresh else directory.belongs_to(plan, start, update=self.job.update)[1]
-        if self.job.fresh or changed is not None:
-            directory.discard()
-        directory.write_facts(start)
-        directory.write_spec(plan)
+        claim(self.job)
 
     def conclude(self) -> None:
         """Writes `run.json`."""
-        status = "finished" if self.complete else "interrupted"
-        self.facts = self.tally.facts(self.job.start, status, floors=self._floors())
-        self.job.directory.write_facts(self.facts)
-
-    def _floors(self) -> tuple[str, ...]:
-        """The baselines that answered: none where a recording did."""
-        if self.access.recorded:
-            return ()
-        return tuple(sorted(name for name in self.tally.models if name.startswith("baseline/")))
+        recorded = self.access.recorded
+        self.facts = conclude(self.job, self.tally, complete=self.complete, recorded=recorded)

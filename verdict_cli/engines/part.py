@@ -9,6 +9,7 @@ from verdict_cli.data import joined
 from verdict_cli.engines.columns import CALL_COLUMNS, result_columns
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.engines.tally import Tally
+from verdict_cli.errors import VerdictError
 from verdict_cli.plan import Plan
 from verdict_cli.values import Output, Row
 
@@ -31,12 +32,13 @@ class Part:
 class PartDone:
     """What came of a part: its counts, and the pinned units' outputs.
 
-    ``complete``: each of its rows has a result.
+    ``complete``: each of its rows has a result. ``trouble`` is what stopped it, None where nothing did.
     """
 
     tally: Tally
     pinned: Mapping[int, Output | None]
     complete: bool
+    trouble: VerdictError | None = None
 
 
 def join(parts: Sequence[Part], into: RunDirectory, plan: Plan, source: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -97,16 +97,28 @@ class Journal:
         if self._broken:
             raise self._broken
         entry = replace(entry, fingerprint=self._nodes.get(entry.node, ""))
-        line = memoryview(encode(entry))
-        size = len(line)
+        self._write(entry.key, encode(entry))
+
+    def include(self, lines: Iterable[bytes]) -> None:
+        """Appends lines of other journals as they stand; what is no whole line of a journal is left out."""
+        for line in lines:
+            try:
+                key = key_of(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n"):
+                self._write(key, line)
+
+    def _write(self, key: Key, line: bytes) -> None:
+        left = memoryview(line)
         try:
-            while line:
-                line = line[os.write(self._descriptor, line) :]
+            while left:
+                left = left[os.write(self._descriptor, left) :]
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
-        self._index.put(digest(entry.key), self._end)
-        self._end += size
+        self._index.put(digest(key), self._end)
+        self._end += len(line)
 
     async def settle(self) -> None:
         """Returns once everything appended before is on disk; raises OutputError when the disk refuses.

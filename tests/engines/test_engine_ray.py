@@ -1,0 +1,173 @@
+"""Runs on Ray's workers: the table of the local engine, limits and budget of the whole run, and nothing lost with a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic, sleep
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from verdict_cli.data import read_table
+
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'")
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 150
+STEPS = """
+- {unit: CoTUnit, name: rule, prompt: 'Say how to rate', pin: true}
+- {unit: CoTUnit, name: think, prompt: 'Think of {source.text} by {previous.thinking}'}
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text} after {previous.thinking}'}
+"""
+
+
+@dataclass
+class Cluster:
+    """Ray on this machine, and commands that use it."""
+
+    address: str
+    head: int
+    environ: dict[str, str]
+
+    def start(self, folder: Path, url: str, *flags: str, out: str = "rayed") -> subprocess.Popen[str]:
+        head = f"model: {{name: openai/loopback, api_base: '{url}', cache: false, retries: 3}}"
+        (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{STEPS}")
+        data = folder / "data.jsonl"
+        if not data.exists():
+            data.write_text("".join(f'{{"text": "text {place % 140}"}}\n' for place in range(ROWS)))
+        words = ["run", f"{out}.yaml", data.name, "--out", out, "--concurrency", "8", "--quiet", *flags]
+        command = [sys.executable, "-m", "verdict_cli", *words]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, cwd=folder, env=self.environ, text=True, **pipes)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return "--engine", "ray", "--ray-address", self.address
+
+    def workers(self) -> list[int]:
+        """The processes that judge a part at this moment."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if path.read_bytes().startswith(b"ray::judge_part") and self._mine(path.parent):
+                    found.append(int(path.parent.name))
+            except OSError:
+                continue
+        return found
+
+    def _mine(self, process: Path) -> bool:
+        while process.name not in {"0", "1"}:
+            if process.name == str(self.head):
+                return True
+            process = process.with_name((process / "stat").read_text().rpartition(")")[2].split()[1])
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OPENAI_API_KEY": "sk-loopback",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": token_hex(32),  # this cluster's own: nobody else on the machine gets at it
+    }
+    command = [sys.executable, str(Path(__file__).with_name("ray_head.py"))]
+    head = subprocess.Popen(
+        command,
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert head.stdin is not None
+    assert head.stdout is not None
+    try:
+        yield Cluster(head.stdout.readline().strip(), head.pid, environ)
+    finally:
+        head.communicate("")
+
+
+def stats(url: str) -> dict[str, Any]:
+    """What the server has counted."""
+    with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        return dict(json.load(answer))
+
+
+def wait_for(process: subprocess.Popen[str], url: str, requests: int) -> None:
+    end = monotonic() + 60
+    while stats(url)["requests"] < requests and monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        sleep(0.005)
+
+
+def ended(process: subprocess.Popen[str], code: int = 0) -> str:
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    return said
+
+
+def facts(folder: Path, out: str = "rayed") -> dict[str, Any]:
+    return dict(json.loads((folder / out / "run.json").read_text()))
+
+
+def test_a_killed_worker_loses_no_finished_call_and_the_table_is_that_of_the_local_engine(
+    cluster: Cluster, loopback: Any, tmp_path: Path
+) -> None:
+    whole, broken = (loopback.start("--latency-ms", "40", "--score", "hash") for _ in range(2))
+    local = cluster.start(tmp_path, whole, out="whole")
+    run = cluster.start(tmp_path, broken, *cluster.flags)
+    wait_for(run, broken, ROWS // 2)
+    victims = cluster.workers()
+    os.kill(victims[0], signal.SIGKILL)
+    ended(local)
+    ended(run)
+    counted, once = stats(broken), stats(whole)
+    assert counted["distinct_bodies"] == once["distinct_bodies"]
+    assert counted["requests"] - once["requests"] <= 8
+    assert counted["max_concurrency"] <= 8 + 8  # the server still answers what the killed worker has asked
+    table = [(tmp_path / out / "results.parquet").read_bytes() for out in ("whole", "rayed")]
+    assert table[0] == table[1]
+    assert not (tmp_path / "rayed" / "parts").exists()
+    assert (facts(tmp_path)["status"], facts(tmp_path)["done"]) == ("finished", ROWS)
+
+
+def test_a_run_stopped_by_ctrl_c_goes_on_by_either_engine_and_asks_nothing_twice(
+    cluster: Cluster, loopback: Any, tmp_path: Path
+) -> None:
+    url = loopback.start("--latency-ms", "40", "--score", "hash")
+    run = cluster.start(tmp_path, url, *cluster.flags)
+    wait_for(run, url, ROWS)
+    run.send_signal(signal.SIGINT)
+    said = ended(run, 130)
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert facts(tmp_path)["status"] == "interrupted"
+    (batch,) = read_table(tmp_path / "rayed" / "results.parquet", ["row"])
+    assert len(batch["row"]) == facts(tmp_path)["done"] < ROWS
+    ended(cluster.start(tmp_path, url, *cluster.flags))
+    counted = stats(url)
+    assert counted["requests"] == 2 * ROWS + 1
+    assert facts(tmp_path)["calls"] == counted["requests"]
+
+
+def test_the_budget_is_that_of_all_workers_together(cluster: Cluster, loopback: Any, tmp_path: Path) -> None:
+    url = loopback.start("--latency-ms", "5")
+    price = "--set=model.cost={input_per_million: 1000, output_per_million: 1000}"
+    said = ended(cluster.start(tmp_path, url, *cluster.flags, "--budget", "1", price), 3)
+    assert "the budget of 1 USD is spent" in said
+    found = facts(tmp_path)
+    each = found["cost_usd"] / found["calls"]
+    assert 1 <= found["cost_usd"] <= 1 + 9 * each

@@ -1,0 +1,100 @@
+"""The run's journal dealt out to parts before they run, and gathered from them when they have ended.
+
+A part's journal begins with the lines that the run's journal has of its rows; how many bytes these are stands beside it.
+So parts may be cut anew each time the run goes on, and only what is new goes back into the run's journal.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+from verdict_cli.engines.directory import refusing
+from verdict_cli.journal import Journal
+from verdict_cli.journal.entry import decode
+from verdict_cli.journal.index import Index
+from verdict_cli.runtime import PINNED_ROW
+from verdict_cli.values import Row
+
+JOURNAL = "journal.jsonl"
+DEALT = "dealt"
+PINNED = "pinned"
+"""The part that asks the pinned units."""
+_HELD = 1 << 25
+"""Bytes that are held before they are written to their parts."""
+
+
+def named(part: int) -> str:
+    """The name of a part's folder."""
+    return f"{part:06}"
+
+
+def dealt(journal: Path, parts: Path, rows: Iterable[Row], size: int, nodes: Mapping[str, str]) -> float:
+    """What the calls have cost in USD that the journal has of the rows, once their parts have the lines.
+
+    Each part has ``size`` rows. A row takes 18 to 36 bytes of memory meanwhile.
+    """
+    places = Index("I")
+    for place, row in enumerate(rows):
+        places.put(_short(row.key), place // size)
+    spent, held, bytes_held = 0.0, defaultdict[str, list[bytes]](list), 0
+    with journal.open("rb") as file:
+        for line in file:
+            try:
+                entry = decode(line)
+            except ValueError:
+                continue
+            part = places.get(_short(entry.row))
+            if part is None and entry.row != PINNED_ROW.key:
+                continue
+            if entry.reply is not None and nodes.get(entry.node) == entry.fingerprint:
+                spent += entry.reply.cost_usd or 0.0
+            held[PINNED if part is None else named(part)].append(line)
+            bytes_held += len(line)
+            if bytes_held > _HELD:
+                _hand_out(parts, held)
+                bytes_held = 0
+    _hand_out(parts, held)
+    return spent
+
+
+def gathered(parts: Path, into: Journal) -> None:
+    """Puts into the run's journal what the parts' have beyond what was dealt to them."""
+    for folder in sorted(parts.glob("*")):
+        into.include(_news(folder))
+
+
+def cleared(parts: Path) -> None:
+    """Removes the parts."""
+    with refusing(parts):
+        if parts.exists():
+            shutil.rmtree(parts)
+
+
+def _hand_out(parts: Path, held: dict[str, list[bytes]]) -> None:
+    for name, lines in held.items():
+        folder = parts / name
+        with refusing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / JOURNAL).open("ab") as file:
+                file.writelines(lines)
+                end = file.tell()
+            (folder / DEALT).write_text(str(end))
+    held.clear()
+
+
+def _news(folder: Path) -> Iterator[bytes]:
+    count = folder / DEALT
+    journal = folder / JOURNAL
+    if not journal.exists():
+        return
+    with journal.open("rb") as file:
+        file.seek(int(count.read_text()) if count.exists() else 0)
+        yield from file
+
+
+def _short(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
