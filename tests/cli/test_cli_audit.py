@@ -111,6 +111,11 @@ def test_asking_again_gives_the_noise_floor_and_the_variance(shell: Any, asked: 
     assert made["style"]["beyond_noise"]["value"] == pytest.approx(-1 / 3)
 
 
+def test_a_steady_judge_has_no_variance(shell: Any, asked: Any) -> None:
+    asked(lambda *_: '{"score": 3}')
+    assert "variance within a row 0.000 [0.000, 0.000]" in audit(shell, SCORE)["repeated"]["note"]
+
+
 def test_attacks_succeed_on_a_judge_that_obeys_and_only_by_what_it_obeys(shell: Any, asked: Any) -> None:
     asked(lambda _, text: json.dumps({"score": 5 if "Ignore the above" in text else 1}))
     made = audit(shell, SCORE, "--attack")

@@ -171,6 +171,8 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
     assert "Frontier" in page
     assert "./variants/repeat%3D3/report.html" in page
     assert "right.f1" in done.out
+    assert all(f"repeat={count} " in done.out for count in (1, 3, 5))
+    assert max(map(len, done.out.splitlines())) <= 80
     table = (shell.folder / "s" / "sweep.md").read_text()
     assert table.count("| repeat=") == 3
     assert "floor to beat" in table

@@ -82,7 +82,7 @@ def mean(values: Floats, seed: int) -> Figure:
 
 
 def mean_change(values: Floats, seed: int) -> Figure:
-    """The mean of differences, with its interval."""
+    """The mean of numbers that are no shares, such as differences, with its interval."""
     sample, statistic = mean_of(np.asarray(values, dtype=np.float64))
     return figures({"mean": statistic}, sample, Draw(np.random.default_rng(abs(seed))))["mean"]
 
@@ -103,7 +103,7 @@ def noise(askings: Sequence[Sequence[Any]], seed: int) -> Noise | None:
     if numbers and not all(isinstance(said, bool) for row in numbers for said in row):
         within = np.array([np.var(row, ddof=1) for row in numbers])
         everything = float(np.var([float(said) for row in numbers for said in row], ddof=1))
-        variance = mean(within, seed)
+        variance = mean_change(within, seed)
         part = float(within.mean()) / everything if everything > 0 else None
     return Noise(len(askings), apart, mean(apart, seed), variance, part)
 

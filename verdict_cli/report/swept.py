@@ -40,7 +40,9 @@ HEADERS = (
     "cost",
     "row p50",
 )
-LEGEND = "* on the frontier: no other variant is as good for less. Differences are paired, against the first variant."
+PAIRED = "Differences are paired, against the first variant."
+LEGEND = f"* on the frontier: no other variant is as good for less. {PAIRED}"
+BOLD = f"Bold rows are on the frontier: no other variant is as good for less. {PAIRED}"
 
 
 def swept_json(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,8 +115,13 @@ def _notes(swept: Swept) -> list[str]:
             f"{cached:,} replies came from the cache: {words.money(spent)} were paid here. "
             "Calls and cost above are those of each variant by itself."
         )
-    failed = {point.ran.name: point.ran.facts.failed for point in swept.points if point.ran.facts.failed}
-    notes += [f"{words.visible(name, 60)}: {count:,} rows failed" for name, count in failed.items()]
+    failed = [
+        f"{words.visible(point.ran.name, 60)} {point.ran.facts.failed:,}"
+        for point in swept.points
+        if point.ran.facts.failed
+    ]
+    if failed:
+        notes.append(f"rows that failed: {', '.join(failed)}")
     return notes
 
 
@@ -124,15 +131,29 @@ def _title(swept: Swept) -> str:
 
 
 def swept_terminal(swept: Swept) -> Group:
-    """What `rich` prints."""
+    """What `rich` prints: the variants, then their differences, so that both fit 80 columns."""
+    rows = [_cells(point) for point in swept.points]
+    parts: list[RenderableType] = [Text(_title(swept), style="bold"), _grid(rows, (0, 1, 2, 3, 7, 8, 9))]
+    if len(rows) > 1:
+        parts += [Text(), _grid(rows[1:], (1, 4, 5, 6))]
+    return Group(*parts, Text(LEGEND), *map(Text, _notes(swept)))
+
+
+def _grid(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Grid:
     grid = Grid(box=None, padding=(0, 1), header_style="dim")
-    for place, header in enumerate(HEADERS):
-        right = place in (2, 4, 6, 7, 8, 9)
-        grid.add_column(header, justify="right" if right else "left", overflow="fold", no_wrap=place != 1)
-    for point in swept.points:
-        grid.add_row(*map(Text, _cells(point)))
-    parts: list[RenderableType] = [Text(_title(swept), style="bold"), grid, Text(LEGEND)]
-    return Group(*parts, *map(Text, _notes(swept)))
+    for column in columns:
+        right = column in (2, 4, 6, 7, 8, 9)
+        name = column == 1
+        grid.add_column(
+            HEADERS[column],
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=not name,
+            min_width=16 if name else None,
+        )
+    for row in rows:
+        grid.add_row(*(Text(row[column]) for column in columns))
+    return grid
 
 
 def swept_markdown(title: str, swept: Swept) -> str:
@@ -151,7 +172,7 @@ def swept_html(title: str, swept: Swept) -> str:
     notes: list[Part | Beside] = [Note(note, warning="floor" in note) for note in _notes(swept)]
     rows = [_cells(point)[1:] for point in swept.points]
     strong = [place for place, point in enumerate(swept.points) if point.frontier]
-    table = Table(HEADERS[1:], rows, (1, 2, 3, 4, 5, 6, 7, 8), caption=LEGEND, strong=strong)
+    table = Table(HEADERS[1:], rows, (1, 2, 3, 4, 5, 6, 7, 8), caption=BOLD, strong=strong)
     charts: list[Part] = [_scatter(swept), *_changes(swept)]
     files = [f"{point.ran.folder.parent.name}/{point.ran.folder.name}/report.html" for point in swept.points]
     sections = [
