@@ -26,19 +26,28 @@ GENERATED = {site: stands for stands, site in PAGES.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that stand elsewhere, and the pipelines, schemas and the licence that pages link to."""
+    """Adds the pages that stand elsewhere, the pipelines, and whatever else outside `docs/` pages link to."""
     for stands, site in PAGES.items():
         files.append(File.generated(config, site, abs_src_path=str(ROOT / stands)))
-    others = [*ROOT.glob("configs/**/*.yaml"), *ROOT.glob("schemas/*.json"), ROOT / "LICENSE"]
-    for path in others:
-        place = path.relative_to(ROOT).as_posix()
-        files.append(File.generated(config, place, abs_src_path=str(path)))
+    for place in sorted({*linked_files(), *(f"configs/{path.name}" for path in ROOT.glob("configs/*.yaml"))}):
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / place)))
     listed = "\n".join(
         f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml"))
     )
     text = f"# Pipelines that come with verdict\n\n{listed}\n"
     files.append(File.generated(config, "configs.md", content=text))
     return files
+
+
+def linked_files() -> set[str]:
+    """Files outside `docs/`, no pages themselves, that pages link to."""
+    found: set[str] = set()
+    for page in (*(ROOT / "docs").rglob("*.md"), *(ROOT / stands for stands in PAGES)):
+        for link in LINK.finditer(page.read_text(encoding="utf-8")):
+            path = Path(posixpath.normpath(page.parent / link[2]))
+            if path.is_file() and path.is_relative_to(ROOT):
+                found.add(path.relative_to(ROOT).as_posix())
+    return {place for place in found if not place.startswith("docs/") and place not in PAGES}
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
