@@ -33,7 +33,7 @@ FILES = (
     "run.json",
     "spec.yaml",
 )
-FORMATS = ("parquet", "csv", "jsonl")
+FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
 
 def prepare(plan: Plan) -> None:
@@ -75,7 +75,10 @@ def reported(
         seed=facts.seed,
         inconclusive=inconclusive,
     )
-    extra = [f"results.{ending}" for ending in formats if ending != "parquet"]
+    inert = "csv-inert" in formats
+    extra = list(
+        dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet")
+    )
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed)
     report = build(
@@ -89,7 +92,7 @@ def reported(
         promises={plan.nodes[early.pool].id: early.confidence for early in plan.early},
     )
     for name in extra:
-        export(directory.results, directory.path / name)
+        export(directory.results, directory.path / name, inert=inert)
     directory.write(
         "report.json",
         orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",

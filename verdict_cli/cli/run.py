@@ -86,7 +86,10 @@ def run(
     trace: Trace = False,
     trace_content: TraceContent = False,
     formats: Annotated[
-        str, typer.Option("--format", help="Formats of the results: parquet, csv, jsonl.")
+        str,
+        typer.Option(
+            "--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."
+        ),
     ] = "parquet",
     allow_code: AllowCode = None,
     allow_outside: AllowOutside = False,

@@ -15,11 +15,11 @@ from verdict_cli.data.table_reader import read_table, table_columns
 from verdict_cli.errors import OutputError, UsageError
 
 
-def export(parquet: Path, to: Path) -> None:
+def export(parquet: Path, to: Path, *, inert: bool = False) -> None:
     """Writes the table ``parquet`` to ``to``, whose ending (``.csv`` or ``.jsonl``) says how.
 
     JSON Lines keep nulls (and NaN becomes null); in CSV a null is an empty cell, and booleans, lists and mappings are
-    JSON. The file is there only once it is whole. Raises OutputError when the disk refuses, UsageError for
+    JSON. With ``inert``, a text in CSV that a spreadsheet would compute has an apostrophe before it. The file is there only once it is whole. Raises OutputError when the disk refuses, UsageError for
     another ending.
     """
     write = _WRITERS.get(to.suffix.lower())
@@ -28,7 +28,7 @@ def export(parquet: Path, to: Path) -> None:
     part = to.with_name(f"{to.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="") as file:
-            write(file, parquet)
+            write(file, parquet, inert)
         part.replace(to)
     except OSError as error:
         with suppress(OSError):
@@ -39,14 +39,26 @@ def export(parquet: Path, to: Path) -> None:
         ) from error
 
 
-def _csv(file: IO[str], parquet: Path) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table_columns(parquet))
+class _Lines:
+    """Ends the lines of a file as Unix does."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        """Writes a line that ends with a carriage return and a line feed."""
+        return self._file.write(f"{line[:-2]}\n")
+
+
+def _csv(file: IO[str], parquet: Path, inert: bool) -> None:
+    writer = csv.writer(_Lines(file), lineterminator="\r\n")  # which also quotes a lone carriage return
+    shown = _inert if inert else _cell
+    writer.writerow([shown(name) for name in table_columns(parquet)])
     for row in _rows(parquet):
-        writer.writerow([_cell(value) for value in row.values()])
+        writer.writerow([shown(value) for value in row.values()])
 
 
-def _jsonl(file: IO[str], parquet: Path) -> None:
+def _jsonl(file: IO[str], parquet: Path, _: bool) -> None:
     for row in _rows(parquet):
         file.write(_json(row) + "\n")
 
@@ -61,6 +73,12 @@ def _cell(value: Any) -> Any:
     return _json(value) if isinstance(value, bool | list | dict) else value
 
 
+def _inert(value: Any) -> Any:
+    """The cell, in which no spreadsheet sees a formula."""
+    cell = _cell(value)
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
 def _json(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
@@ -69,4 +87,6 @@ def _json(value: Any) -> str:
         return json.dumps(finite, separators=(",", ":"))
 
 
-_WRITERS: Mapping[str, Callable[[IO[str], Path], None]] = {".csv": _csv, ".jsonl": _jsonl}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+_WRITERS: Mapping[str, Callable[[IO[str], Path, bool], None]] = {".csv": _csv, ".jsonl": _jsonl}
