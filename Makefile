@@ -46,6 +46,10 @@ check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of sch
 	$(BIN)/lint-imports
 	for of in pipeline card published; do $(BIN)/verdict schema $$of | diff -q - schemas/$$of.schema.json || exit 1; done
 	$(BIN)/verdict datasets list > /dev/null
+	@timeout 120 $(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off > .pip-audit 2>&1; \
+	if grep -q "^Found .*vulnerabilit" .pip-audit; then cat .pip-audit; rm -f .pip-audit; exit 1; fi; \
+	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
+		|| echo "pip-audit is not installed or cannot reach its data: vulnerabilities were not looked up"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
