@@ -104,3 +104,12 @@ def test_a_long_document_passes() -> None:
     )
     assert made is not None
     assert made.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
+
+
+def test_loops_over_a_rows_own_values_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_S", 0.1)
+    loops = "".join(f"{{% for {name} in x %}}" for name in "abcd")
+    made = compile_jinja(loops + "{% endfor %}" * 4, ("x",), unresolved, lambda *_: None)
+    assert made is not None
+    with pytest.raises(RowError, match="takes more than"):
+        made.render({"x": list(range(120))})
