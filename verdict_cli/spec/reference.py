@@ -10,14 +10,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from verdict_cli.extractors import EXTRACTORS
+from verdict_cli.scales import Scale
 from verdict_cli.spec.json_schema import pipeline_schema
 from verdict_cli.spec.shipped import folder
 from verdict_cli.units import TYPES
 
-SCALES = {"boolean": "Boolean", "discrete": "Discrete", "continuous": "Continuous"}
+SCALES = {kind.model_fields["type"].default: kind.__name__ for kind in get_args(Scale)}
+"""The class of each kind of scale."""
 
 _FILE = "pipeline file"
 _PLAIN = {"string", "integer", "number", "boolean"}
