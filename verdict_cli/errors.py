@@ -13,6 +13,7 @@ VerdictError                 exit
 │  └─ Rejected               -   this row's request: context too long, content filter
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
 ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
+├─ WorkerError               3   a part of the rows whose workers died, each time it was tried
 ├─ ReplyError                -   off scale, no answer, cut off: asked again, then the row's failure
 └─ RowError                  -   an expression or template fails on this row's values: not asked again
 """
@@ -204,6 +205,13 @@ class PinnedError(VerdictError):
 
     exit_code = 3
     kind = "pinned"
+
+
+class WorkerError(VerdictError):
+    """A part of the rows that no worker could run to its end; the same command goes on with it."""
+
+    exit_code = 3
+    kind = "worker"
 
 
 class ReplyError(VerdictError):

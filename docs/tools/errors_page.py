@@ -34,6 +34,7 @@ RAISED = {
     ),
     "BudgetError": ("Budgets", "raise `--budget`; the same command goes on"),
     "PinnedError": ("Pinned units", "mend the pinned unit; the same command goes on"),
+    "WorkerError": ("Workers", "see Ray's logs; the same command goes on"),
     "ReplyError": (
         "Replies that cannot be read",
         "nothing: it is asked again; where it stays so, see the reply in the report, then mend the prompt or the extractor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -191,6 +192,10 @@ def judged_dataset(
             if fresh
             else "--update needs the directory of the run that it goes on with",
             hint="give one of them" if fresh else "give its --out",
+        )
+    if out is not None and re.match(r"[a-z][a-z0-9+]+:/", str(out)):
+        raise UsageError(
+            f"--out {out} is a URL, and runs are written to paths", hint="mount the store, and give that path"
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")

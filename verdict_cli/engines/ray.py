@@ -21,7 +21,7 @@ from verdict_cli.engines.local import GRACE_S, TICK_S, loop_factory
 from verdict_cli.engines.part import Part, join
 from verdict_cli.engines.ray_part import Came, Setting, files_of, judge_part
 from verdict_cli.engines.tally import Progress, Tally
-from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.errors import UsageError, VerdictError, WorkerError
 from verdict_cli.journal import Journal, told_apart
 from verdict_cli.values import Output, Row, RunFacts
 
@@ -36,12 +36,6 @@ TRIES = 20
 """How often Ray starts a part again whose worker died."""
 MOST_WORKERS = 10_000
 SHARED = "parts"
-
-
-class WorkerError(VerdictError):
-    """A part could not be run to its end on any worker."""
-
-    kind = "worker"
 
 
 def check(job: Job) -> None:

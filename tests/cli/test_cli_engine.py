@@ -1,0 +1,31 @@
+"""What `verdict run` refuses of engines and places before the first row."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--ray-address", "auto"), "give --engine ray with it"),
+        (("--engine", "ray", "--trace"), "--trace is not passed on"),
+        (("--out", "s3://bucket/run"), "is a URL"),
+    ],
+)
+def test_options_that_cannot_be_kept_are_refused(flags: tuple[str, ...], told: str, shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    done = shell("run", config, shell.rows(2), *flags)
+    assert done.code == 2
+    assert told in done.err
+    assert not (shell.folder / "s3:").exists()
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
+def test_ray_that_is_not_installed_is_told_with_its_extra(shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    done = shell("run", config, shell.rows(2), "--engine", "ray")
+    assert (done.code, "verdict-cli[ray]" in done.err) == (2, True)
