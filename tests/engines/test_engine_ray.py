@@ -123,6 +123,7 @@ def facts(folder: Path, out: str = "rayed") -> dict[str, Any]:
     return dict(json.loads((folder / out / "run.json").read_text()))
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found by /proc")
 def test_a_killed_worker_loses_no_finished_call_and_the_table_is_that_of_the_local_engine(
     cluster: Cluster, loopback: Any, tmp_path: Path
 ) -> None:
