@@ -30,7 +30,7 @@ def read_table(
     yield from parquet.batches(path, columns, batch)
 
 
-def read_arrow(path: Path, columns: Sequence[str], batch: int = 50_000) -> Iterator[Any]:
+def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
     """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
     return parquet.arrow_batches(path, columns, batch)
 
