@@ -113,7 +113,7 @@ def test_a_variable_does_not_become_part_of_a_foreign_address(
         {"name": "gpt-4o", "params": {"fallbacks": [{"model": "m", "api_base": EVIL}]}},
         {"name": "gpt-4o", "params": {"extra_headers": {"x": "os.environ/GITHUB_TOKEN"}}},
         {"name": "gpt-4o", "params": {"ssl_verify": False}},
-        {"name": "vertex_ai/m", "params": {"vertex_credentials": "/home/other/key.json"}},
+        {"name": "vertex_ai/m", "params": {"vertex_credentials": "/elsewhere/key.json"}},
     ],
 )
 def test_what_litellm_would_follow_is_refused_before_the_run(

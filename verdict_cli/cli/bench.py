@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson, Model, Settings
+from verdict_cli.cli.options import AsJson, Fresh, Limit, Model, Settings
 from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import UsageError
 
@@ -26,7 +26,7 @@ def bench(
         typer.Argument(help="The benchmark; with --replay RECORDINGS also a recorded judge of it, or all."),
     ],
     model: Model = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
+    limit: Limit = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="The benchmark's own file. [default: what was fetched]")
     ] = None,
@@ -48,7 +48,7 @@ def bench(
         float | None,
         typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    fresh: Fresh = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")] = False,

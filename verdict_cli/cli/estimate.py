@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.options import AllowOutside, AsJson, Config, Model, Settings
+from verdict_cli.cli.options import AllowOutside, AsJson, Config, Limit, Model, Settings
 from verdict_cli.cli.streams import document
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def estimate(
     ],
     model: Model = None,
     settings: Settings = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
+    limit: Limit = None,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
     ] = False,

@@ -27,6 +27,11 @@ AllowOutside = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")]
+Sample = Annotated[
+    int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is drawn.")]
 Replay = Annotated[
     Path | None,

@@ -19,10 +19,13 @@ from verdict_cli.cli.options import (
     Budget,
     Concurrency,
     Config,
+    Fresh,
+    Limit,
     Model,
     NoCache,
     Quiet,
     Replay,
+    Sample,
     Settings,
     Trace,
     TraceContent,
@@ -60,14 +63,12 @@ def run(
     ] = None,
     model: Model = None,
     settings: Settings = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
-    sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
-    ] = None,
+    limit: Limit = None,
+    sample: Sample = None,
     seed: Annotated[int, typer.Option("--seed", help="Seeds the sample, seeded draws and intervals.")] = 0,
     concurrency: Concurrency = 64,
     replay: Replay = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    fresh: Fresh = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
     ] = False,

@@ -18,9 +18,12 @@ from verdict_cli.cli.options import (
     Budget,
     Concurrency,
     Config,
+    Fresh,
+    Limit,
     Model,
     Quiet,
     Replay,
+    Sample,
     Seed,
     Settings,
 )
@@ -75,14 +78,12 @@ def sweep(
     ] = None,
     model: Model = None,
     settings: Settings = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")] = None,
-    sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
-    ] = None,
+    limit: Limit = None,
+    sample: Sample = None,
     seed: Seed = 0,
     concurrency: Concurrency = 64,
     replay: Replay = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")] = False,
+    fresh: Fresh = False,
     budget: Budget = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Share replies among the variants only, not with other runs.")
