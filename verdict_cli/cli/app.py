@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -95,12 +94,6 @@ def root(
 
 def main() -> None:
     """Runs the command line; every error leaves by here."""
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # else it reads every installed package's metadata
-    gc.set_threshold(
-        50_000, 20, 100
-    )  # a run makes hardly any cycles, and looking for them took a quarter of its time
     _utf8()
     try:
         app(prog_name="verdict")

@@ -31,7 +31,7 @@ from verdict_cli.cli.options import (
     TraceContent,
 )
 from verdict_cli.cli.streams import complain, say
-from verdict_cli.errors import JournalError, UsageError, VerdictError
+from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.engines import Job, Progress, Stop
@@ -281,22 +281,10 @@ def _runner(job: Job, engine: Engine, ray_address: str | None) -> Runner:
 def _carried_out(job: Job, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
     """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
     from verdict_cli.cli.progress import showing
-    from verdict_cli.cli.several import resume
+    from verdict_cli.cli.resume import resumable, resume
 
-    try:
-        with showing(quiet=quiet) as watch:
-            facts = run_job(job, stop, watch)
-    except JournalError:
-        raise
-    except VerdictError as error:
-        complain(str(error))
-        complain(resume())
-        raise typer.Exit(error.exit_code) from None
-    finally:
-        if job.store is not None:
-            job.store.close()
-            if job.store.trouble:
-                complain(f"warning: replies could not be kept in the cache: {job.store.trouble}")
+    with resumable(job.store), showing(quiet=quiet) as watch:
+        facts = run_job(job, stop, watch)
     if facts.status == "interrupted":
         complain(
             f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.path}"

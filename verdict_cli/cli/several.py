@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from verdict_cli.cli.resume import resumable, resume
 from verdict_cli.cli.streams import complain, say
-from verdict_cli.errors import JournalError, VerdictError
 
 if TYPE_CHECKING:
     from verdict_cli.calls import Store
@@ -42,20 +40,8 @@ def carried_out(runs: Sequence[Prepared], stop: Stop, store: Store | None, *, qu
     jobs = [replace(one.job, store=store) for one in left]
     for job in jobs:
         job.directory.prepare()
-    try:
-        with showing(quiet=quiet) as watch:
-            done = run_several(jobs, stop, watch, paid_usd=paid)
-    except JournalError:
-        raise
-    except VerdictError as error:
-        complain(str(error))
-        complain(resume())
-        raise typer.Exit(error.exit_code) from None
-    finally:
-        if store is not None:
-            store.close()
-            if store.trouble:
-                complain(f"warning: replies could not be kept in the cache: {store.trouble}")
+    with resumable(store), showing(quiet=quiet) as watch:
+        done = run_several(jobs, stop, watch, paid_usd=paid)
     if any(facts.status != "finished" for facts in done) or len(done) < len(jobs):
         complain(
             f"stopped: {len(runs) - len(left) + len(done) - 1} of {len(runs)} runs are finished, in {runs[0].job.directory.path.parent}"
@@ -80,9 +66,3 @@ def opened_cache(runs: Sequence[Prepared], folder: Path, *, shared: bool) -> Sto
     if shared:
         return opened_store(plan, wanted=True)
     return Store.open(folder / "replies.sqlite3")
-
-
-def resume() -> str:
-    """How the user goes on."""
-    words = [word for word in sys.argv[1:] if word != "--fresh"]
-    return f"the same command goes on: {shlex.join(['verdict', *words])}"
