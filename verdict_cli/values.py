@@ -140,8 +140,13 @@ class Call:
 
 def cost_of(calls: Sequence[Call]) -> float | None:
     """What the calls cost in US dollars, None as soon as one price is unknown."""
-    costs = [call.reply.cost_usd for call in calls if call.reply is not None]
-    return None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+    total = 0.0
+    for call in calls:
+        if call.reply is not None:
+            if call.reply.cost_usd is None:
+                return None
+            total += call.reply.cost_usd
+    return total
 
 
 @dataclass(frozen=True, slots=True)

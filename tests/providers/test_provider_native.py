@@ -424,3 +424,42 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
         "logprobs": True,
         "top_logprobs": 2,
     }
+
+
+def test_a_call_goes_by_the_proxy_that_the_environment_sets(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def handler(request: web.BaseRequest) -> web.Response:
+        asked.append((request.path, request.host))
+        return web.json_response(chat({"content": "said"}))
+
+    def through(url: str) -> Request:
+        monkeypatch.setenv("http_proxy", url)
+        return request_for(Model(name="m", api_base="http://model.invalid/v1"))
+
+    assert served(handler, through).text == "said"
+    assert asked == [("/v1/chat/completions", "model.invalid")]
+
+
+def test_a_process_that_ends_right_after_a_failed_call_ends_in_order() -> None:
+    code = """
+import asyncio
+from verdict_cli.models import Model
+from verdict_cli.providers.native import NativeProvider
+from verdict_cli.values import Message, Request, Row
+
+async def main():
+    provider = NativeProvider()
+    model = Model(name="m", api_base="http://127.0.0.1:9/v1")
+    try:
+        await provider.ask(Request(Row(0, 0, {}), "judge", model, (Message("user", "?"),)))
+    except Exception as error:
+        print(type(error).__name__)
+
+asyncio.run(main())
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Retryable\n", "")

@@ -66,7 +66,16 @@ def journalled(
             journal.append(Entry.of(failed, retryable=passing))
             appended()
             raise
-        journal.append(Entry.of(Call(request, reply, latency_s=reply.latency_s)))
+        journal.append(
+            Entry(
+                request.row.key,
+                request.node,
+                request.call,
+                request.attempt,
+                reply,
+                latency_s=reply.latency_s,
+            )
+        )
         appended()
         return reply
 

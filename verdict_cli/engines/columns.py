@@ -122,8 +122,12 @@ def call_row(call: Call) -> dict[str, Any]:
 
 def _message(message: Message) -> dict[str, Any]:
     """A message as it is recorded; a picture's bytes are cut, its place and beginning stay."""
-    images = [{"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images]
-    return {"role": message.role, "content": message.content, **({"images": images} if images else {})}
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.images:
+        said["images"] = [
+            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images
+        ]
+    return said
 
 
 def _logprobs(positions: Any) -> str | None:

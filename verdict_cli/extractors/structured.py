@@ -51,7 +51,7 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
     what they mean is not in doubt. ReplyError when there is none, when the last one is broken, for
     NaN, for duplicate keys, and for prose that was `cut` off: the object in it may not be the last.
     """
-    thinking = _THINKING.match(text) or _UNOPENED.match(text)
+    thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
     if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
         raise ReplyError("the reply ends within its reasoning")
     text = text[thinking.end() if thinking else 0 :].strip()

@@ -56,15 +56,15 @@ class Entry:
         return self.row, self.node, self.fingerprint, self.call, self.attempt
 
 
-def encode(entry: Entry) -> bytes:
-    """The entry as one line of JSON with its line end; `decode` gives back an equal entry.
+def encode(entry: Entry, fingerprint: str = "") -> bytes:
+    """The entry, with the fingerprint where it has none, as one line of JSON with its line end; `decode` reads it.
 
     Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON has not, is a string.
     """
     fields: dict[str, Any] = {
         "row": entry.row,
         "node": entry.node,
-        "fingerprint": entry.fingerprint,
+        "fingerprint": entry.fingerprint or fingerprint,
         "call": entry.call,
         "attempt": entry.attempt,
         "latency": entry.latency_s,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from hashlib import blake2b
 from typing import Literal
 
 from verdict_cli.journal.entry import Key
 
+_64_BITS = (1 << 64) - 1
+
 
 def digest(key: Key) -> int:
-    """64 bits that stand for the key in every process."""
-    spelled = "\0".join(map(str, key)).encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(spelled, digest_size=8).digest(), "little")
+    """64 bits that stand for the key in this process."""
+    return hash(key) & _64_BITS
 
 
 class Index:

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -96,8 +95,9 @@ class Journal:
         """
         if self._broken:
             raise self._broken
-        entry = replace(entry, fingerprint=self._nodes.get(entry.node, ""))
-        self._write(entry.key, encode(entry))
+        fingerprint = self._nodes.get(entry.node, "")
+        key = entry.row, entry.node, fingerprint, entry.call, entry.attempt
+        self._write(key, encode(entry, fingerprint))
 
     def include(self, lines: Iterable[bytes]) -> None:
         """Appends lines of other journals as they stand; what is no whole line of a journal is left out."""
@@ -110,10 +110,10 @@ class Journal:
                 self._write(key, line)
 
     def _write(self, key: Key, line: bytes) -> None:
-        left = memoryview(line)
         try:
-            while left:
-                left = left[os.write(self._descriptor, left) :]
+            written = os.write(self._descriptor, line)
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
+from verdict_cli.providers.provider import Headers
 from verdict_cli.values import Allowance
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
@@ -13,7 +13,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0
 _LEFT = ("x-ratelimit-remaining-requests", "x-ratelimit-remaining-tokens")
 
 
-def allowance_of(headers: Mapping[str, str]) -> Allowance | None:
+def allowance_of(headers: Headers) -> Allowance | None:
     """The limits in a reply's headers, None where it has none (or none that can be read)."""
     left = [headers.get(name) for name in _LEFT]
     if left[0] is None and left[1] is None:

@@ -26,6 +26,7 @@ _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 
 _MOST_TOKENS = 10**12
 _LONGEST_NAME = 500
+_CALLS = frozenset({"tool_calls", "function_call"})
 TOOL = "reply"
 """The tool whose arguments are the reply where JSON is asked for by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
@@ -190,34 +191,35 @@ def _short(value: Any) -> str:
 
 
 def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    if not isinstance(envelope, Mapping):
+    if not isinstance(envelope, dict):
         raise _broken(name, "the body is not a JSON object")
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
         said = envelope.get("error")
         raise _broken(name, clean(f"an error in place of choices: {said}") if said else "no choices")
     choice = choices[0]
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(message, Mapping):
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict):
         raise _broken(name, "the choice has no message")
     return choice, message
 
 
 def _text(message: Mapping[str, Any], name: str) -> str:
     """The arguments of a call of our own tool; else the content, its parts joined; without any, the first call's."""
+    said = message.get("content")
+    if isinstance(said, str) and not message.keys() & _CALLS and said and not said.isspace():
+        return said
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
     functions = (
-        [call.get("function") for call in calls if isinstance(call, Mapping)]
-        if isinstance(calls, list)
-        else []
+        [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     )
-    called = [function for function in functions if isinstance(function, Mapping)]
+    called = [function for function in functions if isinstance(function, dict)]
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
         return _given(ours)
     content = message.get("content")
     if isinstance(content, list):
-        parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+        parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
     if content is not None and not isinstance(content, str):
         raise _broken(name, f"the content is {type(content).__name__}, not text")
@@ -229,7 +231,7 @@ def _text(message: Mapping[str, Any], name: str) -> str:
 def _given(function: Mapping[str, Any]) -> str:
     """A call's arguments as text: some servers send them as an object."""
     given = function.get("arguments")
-    if isinstance(given, Mapping):
+    if isinstance(given, dict):
         return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
     return given if isinstance(given, str) else ""
 
@@ -253,15 +255,14 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
 
 def _usage(usage: Any) -> tuple[Usage | None, int]:
     """The tokens charged, and how many of the prompt's were cached; None where the server did not say."""
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return None, 0
-    counts = [usage.get(key) for key in ("prompt_tokens", "completion_tokens")]
-    whole = [count for count in counts if _is_count(count)]
-    if len(whole) != len(counts):
+    asked, said = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not (_is_count(asked) and _is_count(said)):
         return None, 0
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(*whole), min(cached, whole[0]) if _is_count(cached) else 0
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(asked, said), min(cached, asked) if _is_count(cached) else 0
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -1,16 +1,23 @@
-"""OpenAI-compatible chat completions on one shared aiohttp session."""
+"""OpenAI-compatible chat completions over pyreqwest, whose connections are kept and served outside of Python."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
+from datetime import timedelta
+from functools import cache
 from time import perf_counter
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
-from yarl import URL
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import PyreqwestError, RequestError
+from pyreqwest.http import Url
+from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.response import Response
 
 from verdict_cli.errors import Refused, Rejected, Retryable
 from verdict_cli.models import Model
@@ -26,18 +33,20 @@ from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Reply, Request
 
 LARGEST_BODY = 64 * 2**20
-_LARGEST_AT_ONCE = 2**20
+_IDLE = timedelta(seconds=60)
+_AT_EXIT_S = 0.02
+_HEADERS = {"Content-Type": "application/json", "User-Agent": "verdict-cli"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Target:
-    """An endpoint with everything about it that no request changes. ``secrets`` are taken out of replies, ``hidden`` out
+    """An endpoint with everything about it that no request changes, equal to itself alone. ``secrets`` are taken out of replies, ``hidden`` out
     of errors."""
 
     endpoint: Endpoint
-    url: URL
+    url: Url
     headers: Mapping[str, str]
-    proxy: str | None
+    client: Client
     secrets: tuple[str, ...]
     hidden: tuple[str, ...]
 
@@ -45,30 +54,44 @@ class _Target:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: _Headers
     content: bytes
     latency_s: float
 
 
+class _Headers:
+    """A reply's headers; what is no text counts as absent."""
+
+    __slots__ = ("_response",)
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def get(self, name: str, /) -> str | None:
+        """The first header of that name, however it is spelled."""
+        try:
+            return self._response.get_header(name)
+        except ValueError:
+            return None
+
+
 class NativeProvider:
-    """Answers models of the OpenAI families. The session is opened at the first call, in its loop."""
+    """Answers models of the OpenAI families. A client is opened at the first call of a model."""
 
     def __init__(self, heard: Heard | None = None) -> None:
         self._heard = heard
-        self._session: aiohttp.ClientSession | None = None
+        self._clients: dict[str | None, Client] = {}
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
         self._ways = Ways()
         self._bodies = Bodies()
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._timeouts: dict[float, timedelta] = {}
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
         target = self._target(request.model)
         if request.json_schema is None:
             return await self._asked(request, target, "schema")
-        return await self._ways.ask(
-            target.endpoint, "schema", request, lambda way: self._asked(request, target, way)
-        )
+        return await self._ways.ask(target, "schema", request, lambda way: self._asked(request, target, way))
 
     async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
         model = request.model
@@ -96,33 +119,26 @@ class NativeProvider:
         raise error
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        clients, self._clients = [*self._clients.values()], {}
+        self._targets.clear()
+        for client in clients:
+            await client.close()
 
     async def _send(self, target: _Target, payload: bytes, request: Request) -> _Answer:
         model = request.model
         extra = model.params.get("extra_headers")
+        headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
+        post = target.client.post(target.url).headers(headers).body_bytes(payload)
         start = perf_counter()
         try:
-            async with self._opened().post(
-                target.url,
-                data=payload if len(payload) < _LARGEST_AT_ONCE else BytesIO(payload),
-                headers={**target.headers, **_headers(extra, "params.extra_headers")}
-                if extra
-                else target.headers,
-                proxy=target.proxy,
-                timeout=self._timeout(model.timeout),
-                allow_redirects=False,
-            ) as response:
+            async with post.timeout(self._timeout(model.timeout)).build_streamed() as response:
                 content = await _read(response, model.name, self._listener(request, response.status))
-                return _Answer(response.status, response.headers, content, perf_counter() - start)
+                return _Answer(response.status, _Headers(response), content, perf_counter() - start)
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
-        except (aiohttp.ClientError, OSError) as problem:
-            why = str(getattr(problem, "os_error", problem)) or type(problem).__name__
-            message = f"model {model.name}: no reply from {target.endpoint.host}: {why}"
+        except (PyreqwestError, OSError) as problem:
+            message = f"model {model.name}: no reply from {target.endpoint.host}: {_cause(problem)}"
             raise Retryable(message, kind="unavailable") from None
 
     def _listener(self, request: Request, status: int) -> Callable[[bytes], None] | None:
@@ -138,27 +154,46 @@ class NativeProvider:
 
         return listen
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
-                headers={"Content-Type": "application/json", "User-Agent": "verdict-cli"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+    def _opened(self, proxy: str | None) -> Client:
+        client = self._clients.get(proxy)
+        if client is None:
+            _leaves_time_at_exit()
+            builder = ClientBuilder().default_headers(_HEADERS).follow_redirects(False)
+            builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
+            client = self._clients[proxy] = builder.pool_idle_timeout(_IDLE).build()
+        return client
 
-    def _timeout(self, total_s: float) -> aiohttp.ClientTimeout:
+    def _timeout(self, total_s: float) -> timedelta:
         found = self._timeouts.get(total_s)
         if found is None:
-            found = self._timeouts[total_s] = aiohttp.ClientTimeout(total=total_s)
+            found = self._timeouts[total_s] = timedelta(seconds=total_s)
         return found
 
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env)
         target = self._targets.get(key)
         if target is None:
-            target = self._targets[key] = _make_target(model)
+            target = self._targets[key] = self._made_target(model)
         return target
+
+    def _made_target(self, model: Model) -> _Target:
+        found = family(model)
+        if found is None:
+            raise Refused(f"model {model.name} does not speak the OpenAI protocol")
+        there = endpoint(model, found, os.environ)
+        keyed = there.key is not None and urlsplit(there.url).username is None
+        headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if keyed else {}
+        keys = secrets(model, os.environ)
+        client = self._opened(_proxy(there.url))
+        hidden = (*keys, *within_address(model, os.environ))
+        return _Target(there, Url(there.url), headers, client, keys, hidden)
+
+
+@cache
+def _leaves_time_at_exit() -> None:
+    """Lets the client's thread, which clears away after a failed call, have the interpreter once more before it is torn
+    down: under a thread that is at work it would abort."""
+    atexit.register(time.sleep, _AT_EXIT_S)
 
 
 def _without(content: bytes, hidden: tuple[str, ...]) -> bytes:
@@ -175,18 +210,6 @@ def _told(reply: Reply, target: _Target) -> Reply:
     return reply if text == reply.text else replace(reply, text=text)
 
 
-def _make_target(model: Model) -> _Target:
-    found = family(model)
-    if found is None:
-        raise Refused(f"model {model.name} does not speak the OpenAI protocol")
-    there = endpoint(model, found, os.environ)
-    url = URL(there.url)
-    keyed = there.key is not None and url.user is None
-    headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if keyed else {}
-    keys = secrets(model, os.environ)
-    return _Target(there, url, headers, _proxy(url), keys, (*keys, *within_address(model, os.environ)))
-
-
 def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers, as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in given.items()}
@@ -197,24 +220,34 @@ def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
     return headers
 
 
-def _proxy(url: URL) -> str | None:
+def _proxy(url: str) -> str | None:
     """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    host = url.host or ""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
     if host in LOOPBACK or proxy_bypass(host):
         return None
-    return getproxies().get(url.scheme)
+    return getproxies().get(parts.scheme)
 
 
-async def _read(response: aiohttp.ClientResponse, name: str, listen: Callable[[bytes], None] | None) -> bytes:
+def _cause(problem: Exception) -> str:
+    """What is at the bottom of a failure, in words that do not repeat the address."""
+    causes = problem.details.get("causes") if isinstance(problem, RequestError) else None
+    return (causes[-1]["message"] if causes else str(problem)) or type(problem).__name__
+
+
+async def _read(response: Response, name: str, listen: Callable[[bytes], None] | None) -> bytes:
     """The body, as long as it is no longer than ``LARGEST_BODY``; ``listen`` is told its parts."""
+    length = response.get_header("content-length")
+    if listen is None and length is not None and int(length) <= LARGEST_BODY:
+        return bytes(await response.bytes())
     parts = []
     size = 0
-    while part := await response.content.readany():
-        parts.append(part)
+    while (part := await response.body_reader.read_chunk()) is not None:
+        parts.append(bytes(part))
         if listen is not None:
-            listen(part)
-        size += len(part)
+            listen(parts[-1])
+        size += len(parts[-1])
         if size > LARGEST_BODY:
             message = f"model {name}: the server's reply is larger than {LARGEST_BODY >> 20} MiB"
             raise Retryable(message, kind="unavailable")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts)

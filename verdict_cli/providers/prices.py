@@ -27,14 +27,11 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     if model.cost is not None:
         per_token = model.cost.input_per_million, model.cost.output_per_million
         return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
-    prices = prices_of(model.name)
-    if prices is None:
+    limits = _limits(model.name)
+    rates = _rates(model.name, _tier(limits, usage.prompt_tokens) if limits else "")
+    if rates is None:
         return None
-    tier = _tier(_limits(model.name), usage.prompt_tokens)
-    read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
-    if read is None or write is None:
-        return None
-    cached = prices.get(f"cache_read_input_token_cost{tier}", read)
+    read, write, cached = rates
     fresh = usage.prompt_tokens - cached_tokens
     return float(fresh * read + cached_tokens * cached + usage.completion_tokens * write)
 
@@ -63,6 +60,16 @@ def _text() -> str:
         return ""
     path = Path(spec.origin).with_name(_FILE)
     return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _rates(name: str, tier: str) -> tuple[float, float, float] | None:
+    """Dollars a token that is read, written, or read from the provider's cache; None where they are not known."""
+    prices = prices_of(name) or {}
+    read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
+    if read is None or write is None:
+        return None
+    return read, write, prices.get(f"cache_read_input_token_cost{tier}", read)
 
 
 @lru_cache(maxsize=256)

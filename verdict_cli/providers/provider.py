@@ -17,3 +17,9 @@ class Provider(Protocol):
     async def ask(self, request: Request) -> Reply: ...
 
     async def close(self) -> None: ...
+
+
+class Headers(Protocol):
+    """What a reply's headers are asked for."""
+
+    def get(self, name: str, /) -> str | None: ...

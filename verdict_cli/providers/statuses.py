@@ -10,6 +10,7 @@ from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.providers.json_values import loads
+from verdict_cli.providers.provider import Headers
 
 _LONGEST = 500
 _CONTEXT = re.compile(
@@ -79,7 +80,7 @@ def detail_of(body: bytes) -> tuple[str, str]:
     return str(error)[: 4 * _LONGEST], ""
 
 
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+def retry_after(headers: Headers, now: datetime | None = None) -> float | None:
     """Seconds to wait, from ``Retry-After`` in seconds or as a date; None where it is absent or unreadable."""
     text = headers.get("Retry-After") or headers.get("retry-after")
     if not text:

@@ -177,8 +177,9 @@ def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
     """The messages with the suffix below the last user message."""
     if not suffix:
         return tuple(messages)
-    at = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
-    if at is None:
-        return (*messages, Message("user", suffix))
-    content = f"{messages[at].content}\n\n{suffix}" if messages[at].content else suffix
-    return (*messages[:at], replace(messages[at], content=content), *messages[at + 1 :])
+    for at in range(len(messages) - 1, -1, -1):
+        last = messages[at]
+        if last.role == "user":
+            content = f"{last.content}\n\n{suffix}" if last.content else suffix
+            return (*messages[:at], Message("user", content, last.images), *messages[at + 1 :])
+    return (*messages, Message("user", suffix))

@@ -101,14 +101,17 @@ async def _answered(
     )
     first = stage * calls_of(node)
 
+    settled: dict[int, dict[str, Any]] = {}
+
     async def response(place: int, made: list[Call]) -> dict[str, Any]:
         arrangement = arrangements[place]
         seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
 
         def accept(response: dict[str, Any]) -> None:
-            alone = len(arrangements) == 1
-            output = work.unit.settle([response], [arrangement], given) if alone else response
-            broken = _broken_rule(node, values | {"response": response, "output": output})
+            output = response
+            if len(arrangements) == 1:
+                output = settled[0] = work.unit.settle([response], [arrangement], given)
+            broken = node.rules and _broken_rule(node, values | {"response": response, "output": output})
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
@@ -118,7 +121,7 @@ async def _answered(
     responses = (
         [await response(0, calls)] if len(arrangements) == 1 else await _each(response, arrangements, calls)
     )
-    output = work.unit.settle(responses, arrangements, given)
+    output = settled[0] if settled else work.unit.settle(responses, arrangements, given)
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:

@@ -194,20 +194,17 @@ class _Walk:
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple(call for made in self.calls for call in made)
-        abstains = failure is None and all(self.outputs[index] is None for index in self.plan.outputs)
-        return Result(
-            self.row,
-            tuple(self.outputs),
-            failure,
-            calls,
-            self.saved,
-            {
-                self.plan.nodes[index].id: self._stages(index)
-                for index in self.plan.escalating
-                if index in self.todo
-            },
-            abstained=abstains and not self.abstained.isdisjoint(self.plan.outputs),
+        abstained = (
+            failure is None
+            and not self.abstained.isdisjoint(self.plan.outputs)
+            and all(self.outputs[index] is None for index in self.plan.outputs)
         )
+        stages = {
+            self.plan.nodes[index].id: self._stages(index)
+            for index in self.plan.escalating
+            if index in self.todo
+        }
+        return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         """What each stage of an escalating unit did at this row; the last of one that may abstain is that."""

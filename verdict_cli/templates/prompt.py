@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.expressions import Path, Resolve
@@ -50,8 +51,7 @@ class PlaceholderPrompt:
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values."""
-        from verdict_cli.values import Message  # here, because no message is made before a run
-
+        message = _message()
         inserted: list[str] = []
         messages = []
         for role, parts in self.sections:
@@ -67,8 +67,16 @@ class PlaceholderPrompt:
                     content += text
                     if part.paths[0][0] != "unit":
                         inserted.append(text)
-            messages.append(Message(role, content, tuple(images)))
+            messages.append(message(role, content, tuple(images)))
         return Rendered(tuple(messages), tuple(inserted))
+
+
+@cache
+def _message() -> type[Message]:
+    """The class, imported only once there is a message to make."""
+    from verdict_cli.values import Message
+
+    return Message
 
 
 Tell = Callable[[str, str], None]
