@@ -129,12 +129,14 @@ def expressions(text: bytes) -> None:
 def templates(text: bytes) -> None:
     """Both kinds of prompts, compiled and rendered."""
     written = text.decode("utf-8", "replace")
-    made = compile_jinja(written, ("source", "previous", "input", "unit"), unresolved, lambda *_: None)
-    plain = compile_prompt(written, unresolved, lambda *_: None, lambda *_: None)
-    for one in (made, plain):
-        if one is not None:
-            with contextlib.suppress(VerdictError):
-                one.render(VALUES)
+    roots = ("source", "previous", "input", "unit")
+    for delimit in (False, True):
+        made = compile_jinja(written, roots, unresolved, lambda *_: None, delimit)
+        plain = compile_prompt(written, unresolved, lambda *_: None, lambda *_: None, delimit)
+        for one in (made, plain):
+            if one is not None:
+                with contextlib.suppress(VerdictError):
+                    one.render(VALUES)
     insert(VALUES, "")
 
 

@@ -41,6 +41,9 @@ ALL = {"think", "left", "right", "mean", "last"}
         ("pipeline[2].weights=[1, 2]", {"mean", "last"}),
         ("pipeline[3].validate=[output.score > 1]", {"last"}),
         ("pipeline[3].name=final", {"final"}),
+        ("pipeline[1].layer[1].delimit=true", {"right", "mean", "last"}),
+        ("pipeline[1].layer[1].delimit=false", set()),
+        ("delimit=true", ALL),
     ],
 )
 def test_a_change_reaches_its_node_and_what_depends_on_it(plan: Any, change: str, differ: set[str]) -> None:

@@ -37,6 +37,7 @@ class UnitKeys(CommonKeys, total=False):
     """The keys of every unit that calls a model."""
 
     scale_instructions: bool
+    delimit: bool
     explanation: bool
     response: Mapping[str, Any]
 

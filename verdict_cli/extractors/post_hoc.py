@@ -9,6 +9,7 @@ from verdict_cli.extractors.reading import FollowUp, Reading, Trouble
 from verdict_cli.extractors.structured import Structured
 from verdict_cli.fields import Record
 from verdict_cli.models import ModelKey
+from verdict_cli.templates import boundary, fenced, noted
 from verdict_cli.values import Message, Reply, Request
 
 _TASK = (
@@ -37,10 +38,9 @@ class PostHoc(Extractor):
 
         def messages(text: str) -> tuple[Message, ...]:
             names = ", ".join(response.fields)
-            return (
-                Message("system", _TASK),
-                Message("user", f"Fields: {names}\n\n<answer>\n{text}\n</answer>"),
-            )
+            mark = boundary((text,))
+            task = f"Fields: {names}\n\n<answer>\n{fenced(text, mark)}\n</answer>"
+            return noted((Message("system", _TASK), Message("user", task)), mark)
 
         structured = Structured().bind(response)
         return Reading(response, keep, then=FollowUp(messages, structured, self.model))

@@ -137,13 +137,13 @@ def _prompt(bench: Bench, unit: Asking) -> Prompt | None:
     def warn(message: str, hint: str) -> None:
         bench.warn(message, hint, (*bench.seat.path, "prompt"))
 
-    resolve = bench.scope.resolve
+    resolve, delimit = bench.scope.resolve, bench.seat.delimited
     if jinja:
         from verdict_cli.templates.jinja import compile_jinja  # here, because few prompts need it
 
-        made: Prompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell)
+        made: Prompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell, delimit)
     else:
-        made = compile_prompt(framed, resolve, tell, warn)
+        made = compile_prompt(framed, resolve, tell, warn, delimit)
     return None if told else made
 
 

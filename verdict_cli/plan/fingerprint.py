@@ -20,6 +20,7 @@ from verdict_cli.units import Asking
 _CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
 """How a model is reached, not what it is asked."""
 _ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin", "escalate"}
+_ELSEWHERE |= {"delimit"}
 """Keys whose spelling may differ although they mean the same."""
 
 
@@ -90,6 +91,8 @@ def unit_keys(seat: Seat) -> dict[str, Any]:
             known[key] = repr(record(declared, names.scale_named))
     if isinstance(known.get("weights"), dict):
         del known["weights"]
+    if seat.delimited:
+        known["delimit"] = True
     return known | (_asked(unit, names, seat.path) if isinstance(unit, Asking) else {})
 
 

@@ -23,13 +23,15 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Seat:
-    """One unit of the graph: its recipe, the file and path that it is written at, and its models (None: told)."""
+    """One unit of the graph: its recipe, the file and path that it is written at, its models (None: told), whether it
+    is pinned, and whether the texts in its prompt are delimited."""
 
     unit: Common
     names: Namespace
     path: Path
     models: tuple[Model, ...] | None
     pinned: bool
+    delimited: bool = False
 
     @property
     def name(self) -> str:
@@ -60,14 +62,15 @@ class Stopping:
 
 @dataclass(frozen=True)
 class _Around:
-    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, and whether a
-    layer around them stops early."""
+    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, whether a layer
+    around them stops early, and whether texts are delimited."""
 
     names: Namespace
     models: tuple[Model, ...] | None
     pinned: bool = False
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
+    delimited: bool = False
 
 
 class Seating:
@@ -96,9 +99,10 @@ class Seating:
         unit = names.unit(step, path)
         if unit is None:
             return self._place(Hole(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
-        own = unit.model if isinstance(unit, Asking) else None
+        own, delimit = (unit.model, unit.delimit) if isinstance(unit, Asking) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
-        return self._place(Seat(unit, names, path, models, around.pinned or unit.pin))
+        delimited = around.delimited if delimit is None else delimit
+        return self._place(Seat(unit, names, path, models, around.pinned or unit.pin, delimited))
 
     def _place(self, one: Seat | Hole) -> Single:
         if len(self.seats) >= MOST:
@@ -194,7 +198,10 @@ class Seating:
                 (*path, "use"),
             )
             return self._place(Hole("", around.names, path))
-        return self.steps(steps, replace(around, names=names, using=(*around.using, mark)), where)
+        delimited = around.delimited or names.spec.file.delimit
+        return self.steps(
+            steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where
+        )
 
     def _cascade(self, model: Any, around: _Around, path: Path) -> _Around:
         return (
@@ -244,7 +251,7 @@ def seat(names: Namespace) -> tuple[list[Seat | Hole], Block, tuple[Stopping, ..
     models = () if file.model is None else names.policy(file.model, ("model",))
     seating = Seating()
     try:
-        block = seating.steps(file.pipeline, _Around(names, models), ("pipeline",))
+        block = seating.steps(file.pipeline, _Around(names, models, delimited=file.delimit), ("pipeline",))
     except RecursionError:
         problem = names.spec.problem(
             "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)

@@ -6,7 +6,7 @@ ring around the provider; failed calls share the same count of attempts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,15 +171,3 @@ def _correction(unread: _UnreadError, reading: Reading) -> tuple[Message, ...]:
         return ()
     words = f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
     return (Message("assistant", unread.reply.text), Message("user", words))
-
-
-def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
-    """The messages with the suffix below the last user message."""
-    if not suffix:
-        return tuple(messages)
-    for at in range(len(messages) - 1, -1, -1):
-        last = messages[at]
-        if last.role == "user":
-            content = f"{last.content}\n\n{suffix}" if last.content else suffix
-            return (*messages[:at], Message("user", content, last.images), *messages[at + 1 :])
-    return (*messages, Message("user", suffix))

@@ -11,9 +11,9 @@ from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.expressions import follow
 from verdict_cli.models import Model
 from verdict_cli.plan import Asked, Escalation, Mapped, Node, Pooled
-from verdict_cli.runtime.attempts import Asking, answer, suffixed
+from verdict_cli.runtime.attempts import Asking, answer
 from verdict_cli.runtime.context import Context, draw
-from verdict_cli.templates import insert
+from verdict_cli.templates import Delimited, insert, suffixed
 from verdict_cli.units import ANSWERED_BY, shown
 from verdict_cli.values import Call, Output, Request, Row
 
@@ -197,7 +197,7 @@ class _Errand:
             row=self.row,
             node=self.node.id,
             model=self.follow_up[0],
-            messages=then.messages(reply.text),
+            messages=then.messages(Delimited(reply.text) if work.prompt.delimited else reply.text),
             call=request.call + 1,
             json_schema=then.reading.json_schema,
             inserted=(reply.text,),

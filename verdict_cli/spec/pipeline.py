@@ -28,6 +28,9 @@ class PipelineFile(Keys):
     """The model of every unit that sets none."""
     models: dict[str, ModelKey] = Field(default_factory=dict)
     """Named models, usable wherever a model is."""
+    delimit: bool = False
+    """Whether texts in prompts that rows or models wrote stand between tags that they cannot contain, in every unit that
+    does not say otherwise."""
     scales: dict[str, ScaleKeys] = Field(default_factory=dict)
     """Named scales, usable wherever a scale is."""
     units: dict[str, CustomType] = Field(default_factory=dict)

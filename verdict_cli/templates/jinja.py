@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, Undefined, nodes
@@ -14,22 +15,28 @@ from verdict_cli.errors import RowError
 from verdict_cli.expressions import ExpressionError, Path, Resolve, Resolved, bounds, spell
 from verdict_cli.expressions.expression import FAULTS
 from verdict_cli.expressions.sandbox import environment
-from verdict_cli.expressions.tree import assigned_names, check, rewrite
+from verdict_cli.expressions.tree import assigned_names, check, literal_path, rewrite
 from verdict_cli.fields import Image
+from verdict_cli.templates.delimit import Delimited, boundary, fenced, noted
 from verdict_cli.templates.insert import insert
 from verdict_cli.templates.prompt import Rendered, Tell
 from verdict_cli.templates.sections import MARKER, ROLES, dedented, trimmed
 
+_BEGINS, _ENDS = "89"
+_DELIMITED = "delimited text"
+"""A filter's name that no template can write."""
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
 @dataclass(frozen=True)
 class JinjaTemplate:
-    """A compiled Jinja2 prompt. `boundary` and a role's place stand for a marker, so that none in the data counts."""
+    """A compiled Jinja2 prompt. `sign` and a role's place stand for a marker, so that none in the data counts; `sign`
+    and _BEGINS or _ENDS around a text that is delimited."""
 
     template: Template
-    boundary: str
+    sign: str
     paths: tuple[Path, ...]
+    delimited: bool = False
 
     @property
     def shows_images(self) -> bool:
@@ -47,11 +54,35 @@ class JinjaTemplate:
             raise RowError(f"the jinja prompt: {error.message}", kind=error.failure) from None
         except FAULTS as fault:
             raise RowError(f"the jinja prompt: {fault}") from None
-        first, *others = re.split(f"{self.boundary}([0-{len(ROLES) - 1}])", text)
-        messages = [Message("user", trimmed(first))] if first.strip() or not others else []
+        first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
+        sections = [("user", trimmed(first))] if first.strip() or not others else []
         for role, body in zip(others[::2], others[1::2], strict=True):
-            messages.append(Message(ROLES[int(role)], trimmed(body)))
-        return Rendered(tuple(messages), ())
+            sections.append((ROLES[int(role)], trimmed(body)))
+        if not self.delimited:
+            return Rendered(tuple(Message(role, body) for role, body in sections), ())
+        pieces = [(role, self._pieces(body)) for role, body in sections]
+        mark = boundary(text for _, texts in pieces for text in texts)
+        messages = [Message(role, "".join(fenced(text, mark) for text in texts)) for role, texts in pieces]
+        return Rendered(noted(messages, mark), ())
+
+    def _pieces(self, body: str) -> list[str]:
+        """The section's texts in turn, those `Delimited` that are delimited: of one within another, the outer one."""
+        depth = 0
+        first, *others = re.split(f"{self.sign}([{_BEGINS}{_ENDS}])", body)
+        pieces = [first]
+        for sign, text in zip(others[::2], others[1::2], strict=True):
+            before, depth = depth, depth + (1 if sign == _BEGINS else -1)
+            if depth < 0:
+                break
+            if before and depth:
+                pieces[-1] = Delimited(pieces[-1] + text)
+            else:
+                pieces.append(Delimited(text) if depth else text)
+        if depth:
+            raise RowError(
+                "the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`"
+            )
+        return pieces
 
 
 def _text_only(resolve: Resolve) -> Resolve:
@@ -68,12 +99,15 @@ def _text_only(resolve: Resolve) -> Resolve:
     return resolved
 
 
-def compile_jinja(text: str, roots: tuple[str, ...], resolve: Resolve, problem: Tell) -> JinjaTemplate | None:
-    """The Jinja2 prompt; None, and `problem` told, when it is not one."""
+def compile_jinja(
+    text: str, roots: tuple[str, ...], resolve: Resolve, problem: Tell, delimit: bool = False
+) -> JinjaTemplate | None:
+    """The Jinja2 prompt; None, and `problem` told, when it is not one. With ``delimit``, a boundary around each text
+    that is printed and not the author's own."""
     import secrets
 
-    boundary = f"{secrets.randbits(128):039d}"
-    marked = MARKER.sub(lambda marker: f"{boundary}{ROLES.index(marker[1])}", dedented(text))
+    sign = f"{secrets.randbits(128):039d}"
+    marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedented(text))
     sandbox = environment(finalize=_written)
     found: list[Path] = []
     try:
@@ -84,6 +118,9 @@ def compile_jinja(text: str, roots: tuple[str, ...], resolve: Resolve, problem: 
             )
             return None
         check(tree, sandbox)
+        if delimit:
+            sandbox.filters[_DELIMITED] = partial(_signed, sign)
+            _delimit(tree)
         rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
@@ -98,7 +135,33 @@ def compile_jinja(text: str, roots: tuple[str, ...], resolve: Resolve, problem: 
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, boundary, tuple(found))
+    return JinjaTemplate(template, sign, tuple(found), delimit)
+
+
+def _delimit(tree: nodes.Template) -> None:
+    """Has every expression that is printed signed, but for those that can only print the author's own words."""
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [
+            one if _own(one) else nodes.Filter(one, _DELIMITED, [], [], None, None, lineno=one.lineno)
+            for one in output.nodes
+        ]
+
+
+def _own(node: nodes.Expr | None) -> bool:
+    """Whether it prints only what the template and the unit say. What a macro or `loop` prints is signed in there."""
+    if isinstance(node, nodes.CondExpr):
+        return _own(node.expr1) and _own(node.expr2)
+    if isinstance(node, nodes.Call):
+        return isinstance(node.node, nodes.Name)
+    path = None if node is None else literal_path(node)
+    return node is None or isinstance(node, nodes.TemplateData | nodes.Const) or (path or ("",))[0] == "unit"
+
+
+def _signed(sign: str, value: Any) -> Any:
+    """The value's text between signs; a number, and what is not there, as it is."""
+    if isinstance(value, int | float | Undefined):
+        return value
+    return f"{sign}{_BEGINS}{_written(value)}{sign}{_ENDS}"
 
 
 def _written(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from verdict_cli.errors import RowError
 from verdict_cli.expressions import ExpressionError, Path, Resolve, follow, spell
 from verdict_cli.fields import Image
+from verdict_cli.templates.delimit import Delimited, closed
 from verdict_cli.templates.insert import insert
 
 ROOTS = ("source", "previous", "input", "unit")
@@ -25,21 +26,25 @@ _SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One placeholder: the path as written, what it means, its format, and whether a picture stands there."""
+    """One placeholder: the path as written, what it means, its format, whether a picture stands there, and whether
+    its text is delimited."""
 
     written: Path
     paths: tuple[Path, ...]
     many: bool
     spec: str
     image: bool = False
+    delimited: bool = False
 
     def fill(self, values: Mapping[str, Any]) -> str:
-        """The text that stands in its place. RowError names the placeholder."""
+        """The text that stands in its place, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             found = [follow(path, values) for path in self.paths]
             if self.many and any(value is None for value in found):
                 raise RowError("one of these units has no output", kind="missing-value")
-            return insert(found if self.many else found[0], self.spec)
+            value = found if self.many else found[0]
+            text = insert(value, self.spec)
+            return Delimited(text) if self.delimited and not isinstance(value, int | float) else text
         except RowError as error:
             said = error.message
             name = f"{{{spell(self.written)}}}"
@@ -48,8 +53,13 @@ class Slot:
             ) from None
 
 
-def parse(text: str, resolve: Resolve, problem: Callable[[str, str], None]) -> tuple[str | Slot, ...]:
-    """The text's literal pieces and slots in turn. What can never be filled is told to `problem(message, hint)`."""
+def parse(
+    text: str, resolve: Resolve, problem: Callable[[str, str], None], delimit: bool = False
+) -> tuple[str | Slot, ...]:
+    """The text's literal pieces and slots in turn. What can never be filled is told to `problem(message, hint)`.
+
+    With ``delimit``, slots for what others wrote are delimited: all but the unit's own settings and closed types.
+    """
     parts: list[str | Slot] = []
     end = 0
     for match in _OPENING.finditer(text):
@@ -69,7 +79,9 @@ def parse(text: str, resolve: Resolve, problem: Callable[[str, str], None]) -> t
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
-        parts.append(Slot(path, meant.paths, meant.many, spec, isinstance(meant.type, Image)))
+        image = isinstance(meant.type, Image)
+        delimited = delimit and path[0] != "unit" and not image and not closed(meant.type)
+        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
     parts.append(text[end:])
     return tuple(part for part in parts if part != "")
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.expressions import Path, Resolve
+from verdict_cli.templates.delimit import boundary, fenced, noted
 from verdict_cli.templates.placeholders import Slot, lookalikes, parse
 from verdict_cli.templates.sections import dedented, split
 
@@ -24,10 +25,13 @@ class Rendered:
 
 
 class Prompt(Protocol):
-    """A compiled prompt; `paths` are the paths that it names, as written."""
+    """A compiled prompt; `paths` are the paths that it names, as written, `delimited` whether texts in it are."""
 
     @property
     def paths(self) -> tuple[Path, ...]: ...
+
+    @property
+    def delimited(self) -> bool: ...
 
     @property
     def shows_images(self) -> bool:
@@ -39,10 +43,11 @@ class Prompt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderPrompt:
-    """A prompt with placeholders; `sections` are (role, pieces), `paths` the written paths."""
+    """A prompt with placeholders; `sections` are (role, pieces), `paths` the written paths, `delimited` as compiled."""
 
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
     paths: tuple[Path, ...]
+    delimited: bool = False
 
     @property
     def shows_images(self) -> bool:
@@ -54,21 +59,25 @@ class PlaceholderPrompt:
         message = _message()
         inserted: list[str] = []
         messages = []
-        for role, parts in self.sections:
+        filled = [
+            [part if isinstance(part, str) else part.fill(values) for part in parts]
+            for _, parts in self.sections
+        ]
+        mark = boundary(text for texts in filled for text in texts) if self.delimited else ""
+        for (role, parts), texts in zip(self.sections, filled, strict=True):
             content = ""
             images = []
-            for part in parts:
+            for part, text in zip(parts, texts, strict=True):
                 if isinstance(part, str):
-                    content += part
-                elif part.image:
-                    images.append((len(content), part.fill(values)))
-                else:
-                    text = part.fill(values)
                     content += text
+                elif part.image:
+                    images.append((len(content), text))
+                else:
+                    content += fenced(text, mark) if mark else text
                     if part.paths[0][0] != "unit":
-                        inserted.append(text)
+                        inserted.append(str(text))
             messages.append(message(role, content, tuple(images)))
-        return Rendered(tuple(messages), tuple(inserted))
+        return Rendered(noted(messages, mark), tuple(inserted))
 
 
 @cache
@@ -83,11 +92,14 @@ Tell = Callable[[str, str], None]
 """Is told (message, hint) of each problem."""
 
 
-def compile_prompt(text: str, resolve: Resolve, problem: Tell, warning: Tell) -> PlaceholderPrompt:
-    """The prompt with placeholders, each path replaced by what it means."""
+def compile_prompt(
+    text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False
+) -> PlaceholderPrompt:
+    """The prompt with placeholders, each path replaced by what it means; with ``delimit``, a boundary around each
+    text that others wrote."""
     text = dedented(text)
     for seen, root in lookalikes(text):
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
-    sections = tuple((role, parse(body, resolve, problem)) for role, body in split(text))
+    sections = tuple((role, parse(body, resolve, problem, delimit)) for role, body in split(text))
     paths = tuple(part.written for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, paths)
+    return PlaceholderPrompt(sections, paths, delimit)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verdict_cli.values import Message
 
 ROLES = ("system", "user", "assistant")
 MARKER = re.compile(rf"^[ \t]*@({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
@@ -41,3 +46,17 @@ def framed(prompt: str, before: str = "", after: str = "") -> str:
     elif after:
         sections.append(("user", after))
     return "\n".join(f"@{role}\n{text}" for role, text in sections)
+
+
+def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
+    """The messages with the suffix below the last user message."""
+    if not suffix:
+        return tuple(messages)
+    for at in range(len(messages) - 1, -1, -1):
+        last = messages[at]
+        if last.role == "user":
+            content = f"{last.content}\n\n{suffix}" if last.content else suffix
+            return (*messages[:at], type(last)("user", content, last.images), *messages[at + 1 :])
+    from verdict_cli.values import Message  # here, because no message is made before a run
+
+    return (*messages, Message("user", suffix))

@@ -75,6 +75,9 @@ class Asking(Common):
 
     prompt: PromptKey | None = None
     """What the model is asked."""
+    delimit: bool | None = None
+    """Whether texts in the prompt that rows or models wrote stand between tags that they cannot contain; as the pipeline
+    says where it is not given."""
     model: ModelKey | None = None
     """The model; the layer's, the block's or the pipeline's where it is not given."""
     scale: ScaleKey | None = None
