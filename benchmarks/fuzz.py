@@ -1,8 +1,9 @@
-"""Fuzzes what reads other people's text: python benchmarks/fuzz.py [--seconds 600] [PART ...]
+"""Fuzzes what reads other people's text: python benchmarks/fuzz.py [--guided] [--seconds 600] [PART ...]
 
 Each part is given mutated and generated input until its time is up. Allowed are the program's own errors; anything else is
 a failure, is printed with its input, and makes the exit code 1. Printed for each part: examples, the slowest one, and by
-how much the process's memory grew after the first tenth of the time.
+how much the process's memory grew after the first tenth of the time. With --guided the inputs are those that atheris finds
+by the code that they reach (`fuzz_guided.py`), else hypothesis makes them up.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import contextlib
 import json
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -217,15 +220,31 @@ ANSWER = (
     b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
 )
 
+PIPELINES = [path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))]
+JOURNALS = seeds_of_journal()
+BODIES = [CHAT, b"data: " + EVENT + b"\n\ndata: [DONE]\n"]
+
 PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
-    "loader": (pipelines, mutated([path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))], YAML_WORDS)),
+    "loader": (pipelines, mutated(PIPELINES, YAML_WORDS)),
     "expressions": (expressions, st.lists(st.sampled_from(CODE), max_size=14).map(b" ".join) | mutated([b"source.a"], CODE)),
     "templates": (templates, st.lists(st.sampled_from(CODE + TAGS), max_size=20).map(b" ".join)),
     "scales": (scales, JSON),
     "extractors": (extractors, mutated([ANSWER], JSON_WORDS) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
-    "journal": (journal, mutated(seeds_of_journal(), [*JSON_WORDS, b"\n", b"\0"])),
-    "replies": (replies, mutated([CHAT, b"data: " + EVENT + b"\n\ndata: [DONE]\n"], [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
+    "journal": (journal, mutated(JOURNALS, [*JSON_WORDS, b"\n", b"\0"])),
+    "replies": (replies, mutated(BODIES, [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
 }  # fmt: skip
+"""What is tried, and what hypothesis makes up for it."""
+
+CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
+    "loader": (PIPELINES, YAML_WORDS),
+    "expressions": (CODE, CODE),
+    "templates": (CODE + TAGS, CODE + TAGS),
+    "scales": (JSON_WORDS, JSON_WORDS),
+    "extractors": ([ANSWER], JSON_WORDS),
+    "journal": (JOURNALS, JSON_WORDS),
+    "replies": (BODIES, JSON_WORDS),
+}
+"""What atheris starts from, and the words that it knows."""
 
 
 def memory_mib() -> float:
@@ -240,16 +259,61 @@ def memory_mib() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+class Watch:
+    """What one part was given so far, for so many seconds."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self.name, self.seconds, self.part = name, seconds, PARTS[name][0]
+        self.start, self.base = time.monotonic(), 0.0
+        self.count, self.failed, self.slowest = 0, 0, 0.0
+        self.worst: Any = None
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.spent > self.seconds
+
+    def give(self, value: Any) -> None:
+        """Gives the part one value; prints what it raises beside the program's own errors."""
+        if not self.base and self.spent > self.seconds / 10:
+            self.base = memory_mib()
+        self.count += 1
+        began = time.thread_time()
+        try:
+            self.part(value)
+        except (VerdictError, ExpressionError):
+            pass
+        except KeyboardInterrupt:
+            raise
+        except BaseException as fault:
+            self.failed += 1
+            if self.failed <= 5:
+                said = f"{self.name}: {type(fault).__name__}: {str(fault)[:200]}"
+                print(f"{said}\n    {value!r:.600}", flush=True)
+        took = time.thread_time() - began
+        if took > self.slowest:
+            self.slowest, self.worst = took, value
+
+    def held(self) -> bool:
+        """Whether the part held; prints its line."""
+        grew = memory_mib() - (self.base or memory_mib())
+        said = f"{self.spent:.0f} s | {self.count:,} | {self.failed} | {self.slowest:.2f} s | {grew:+.0f} MiB"
+        print(f"| {self.name} | {said} |", flush=True)
+        if self.slowest > SLOWEST_S:
+            print(f"    slowest: {self.worst!r:.600}")
+        return not self.failed and self.slowest <= SLOWEST_S
+
+
 def fuzz(name: str, seconds: float) -> bool:
-    """Whether the part held; prints its line."""
-    part, inputs = PARTS[name]
-    count, slowest, failed, base = 0, 0.0, 0, 0.0
-    worst: Any = None
-    start = time.monotonic()
+    """Whether the part held under what hypothesis makes up."""
+    watch = Watch(name, seconds)
     turn = 0
-    while (spent := time.monotonic() - start) < seconds:
-        if spent > seconds / 10 and not base:
-            base = memory_mib()
+    while not watch.over:
         turn += 1
 
         @seed(turn)
@@ -260,37 +324,19 @@ def fuzz(name: str, seconds: float) -> bool:
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        @given(inputs)
-        def turned(given_: Any) -> None:
-            nonlocal count, slowest, failed, worst
-            if time.monotonic() - start > seconds:
-                return
-            count += 1
-            began = time.thread_time()
-            try:
-                part(given_)
-            except (VerdictError, ExpressionError):
-                pass
-            except BaseException as fault:
-                if isinstance(fault, KeyboardInterrupt):
-                    raise
-                failed += 1
-                if failed <= 5:
-                    print(
-                        f"{name}: {type(fault).__name__}: {str(fault)[:200]}\n    {given_!r:.600}", flush=True
-                    )
-            took = time.thread_time() - began
-            if took > slowest:
-                slowest, worst = took, given_
+        @given(PARTS[name][1])
+        def turned(value: Any) -> None:
+            if not watch.over:
+                watch.give(value)
 
         turned()
-    grew = memory_mib() - (base or memory_mib())
-    print(
-        f"| {name} | {spent:.0f} s | {count:,} | {failed} | {slowest:.2f} s | {grew:+.0f} MiB |", flush=True
-    )
-    if slowest > SLOWEST_S:
-        print(f"    slowest: {worst!r:.600}")
-    return not failed and slowest <= SLOWEST_S
+    return watch.held()
+
+
+def guided(name: str, seconds: float) -> bool:
+    """Whether the part held under what atheris makes up, in a process of its own."""
+    script = Path(__file__).with_name("fuzz_guided.py")
+    return subprocess.run([sys.executable, script, name, str(seconds)], check=False).returncode == 0
 
 
 def main() -> None:
@@ -300,14 +346,18 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--guided", action="store_true", help="by coverage, with atheris")
     chosen = parser.parse_args()
+    if chosen.guided and find_spec("atheris") is None:
+        parser.error("--guided needs atheris: pip install atheris")
     warnings.simplefilter("ignore", HypothesisWarning)
     random.seed(0)
     print(
         "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|",
         flush=True,
     )
-    held = [fuzz(name, chosen.seconds) for name in chosen.parts or PARTS]
+    run = guided if chosen.guided else fuzz
+    held = [run(name, chosen.seconds) for name in chosen.parts or PARTS]
     sys.exit(not all(held))
 
 
