@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -108,3 +109,34 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         until(lambda: client.get("/pipeline").json()["fingerprint"] != before)
     code, said = server.end(signal.SIGTERM)
     assert (code, "reloaded: " in said) == (0, True)
+
+
+def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
+    server = processes.start(ONE_JUDGE, "--state", "kept", VERDICT_TOKEN="")
+    host, port = server.url.removeprefix("http://").split(":")
+
+    def raw(*parts: bytes) -> bytes:
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                for part in parts:
+                    connection.sendall(part)
+            with contextlib.suppress(ConnectionError):
+                while more := connection.recv(65536):
+                    answer += more
+            return answer
+
+    for path in (
+        "/batches/..%2f..%2fetc",
+        "/batches/%2e%2e",
+        "/batches/../pipeline.yaml",
+        "/batches/%00",
+        "/../etc",
+    ):
+        answer = raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        assert answer.split(b" ")[1] in (b"404", b"400") and b"nosniff" in answer, path
+    endless = raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)
+    assert not endless or endless.split(b" ")[1] in (b"400", b"431")
+    assert b"nosniff" in raw(b"\x16\x03\x01\x02\x00\r\n\r\n")
+    with server.client() as client:
+        assert client.get("/health/live").status_code == 200

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -141,3 +143,49 @@ def test_another_address_draws_a_token(runs: Path, shown: Callable[..., str]) ->
     own = base.replace("0.0.0.0", "127.0.0.1")
     assert ask(own, "/")[0] == 401
     assert ask(own, urlsplit(own).path + "?" + urlsplit(own).query)[0] == 200
+
+
+def raw(base: str, *parts: bytes) -> bytes:
+    """What the server answers to these bytes, until it closes the connection."""
+    place = urlsplit(base)
+    with socket.create_connection((str(place.hostname), place.port or 0), timeout=20) as connection:
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                connection.sendall(part)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while more := connection.recv(65536):
+                answer += more
+        return answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/assets/../../../../etc/passwd",
+        "/assets/..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "/assets/%252e%252e%252fetc%252fpasswd",
+        "/assets/....//....//etc/passwd",
+        "/assets/%2e%2e/%2e%2e/app.py",
+        "/assets/..\\..\\app.py",
+        "//etc/passwd",
+        "/%00",
+        "/assets/view.js%00.html",
+        "/assets/view.css/../../app.py",
+        "/report?run=..%2f..",
+        "/report?run=%252e%252e",
+        "/report?run=recorded%00",
+        "/report?run=recorded&run=..",
+    ],
+)
+def test_no_path_leads_to_another_file(viewer: str, path: str) -> None:
+    line = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    answer = raw(viewer, line)
+    assert answer.split(b" ")[1] in (b"404", b"400")
+    assert b"nosniff" in answer and b"root:" not in answer and b"import" not in answer
+
+
+def test_a_head_without_end_is_left_at_the_limit(viewer: str) -> None:
+    answer = raw(viewer, b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)
+    assert not answer or answer.split(b" ")[1] in (b"400", b"431")

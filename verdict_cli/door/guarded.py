@@ -23,7 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Answered = Callable[[str, int, float], None]
 """Told of every answer: the route's path, the status, the seconds."""
 
-_HEADERS = {
+HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"referrer-policy": b"no-referrer",
@@ -95,15 +95,15 @@ class Guarded:
                 await self._app(scope, receive, send)
             return
         started = perf_counter()
-        status = 500
+        status, begun = 500, False
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, begun = message["status"], True
                 own = list(message.get("headers", ()))
                 set_ = {name.lower() for name, _ in own}
-                message["headers"] = own + [pair for pair in _HEADERS.items() if pair[0] not in set_]
+                message["headers"] = own + [pair for pair in HEADERS.items() if pair[0] not in set_]
             await send(message)
 
         try:
@@ -113,6 +113,10 @@ class Guarded:
             await _greet(self._cookie(scope), self._session, answer)
         except _Closed as closed:
             await _refuse(closed, answer)
+        except Exception:
+            if not begun:
+                await _refuse(_Closed(500, "fault", "something in this server failed"), answer)
+            raise
         finally:
             route = scope.get("route")
             self._answered(getattr(route, "path", "other"), status, perf_counter() - started)

@@ -12,7 +12,7 @@ from functools import partial
 import uvicorn
 
 from verdict_cli.calls import Spans
-from verdict_cli.door import Server, address
+from verdict_cli.door import Server, address, connections
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.local import loop_factory
 from verdict_cli.errors import VerdictError
@@ -62,6 +62,7 @@ async def _serve(
         server = Server(
             uvicorn.Config(
                 application(service, batches),
+                http=connections(),
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -8,10 +8,13 @@ from contextlib import suppress
 
 import uvicorn
 
-from verdict_cli.door import Door, Guarded, address
+from verdict_cli.door import Door, Guarded, address, connections
 from verdict_cli.web.app import BODY_BYTES, BODY_S, application
 from verdict_cli.web.library import Library
 from verdict_cli.web.runs import Runs
+
+_MOST = 200
+"""Connections at once."""
 
 
 def serve(runs: Runs, door: Door, at: socket.socket, say: Callable[[str], None]) -> None:
@@ -20,6 +23,7 @@ def serve(runs: Runs, door: Door, at: socket.socket, say: Callable[[str], None])
     server = uvicorn.Server(
         uvicorn.Config(
             guarded,
+            http=connections(_MOST),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -27,7 +31,6 @@ def serve(runs: Runs, door: Door, at: socket.socket, say: Callable[[str], None])
             ws="none",
             timeout_keep_alive=15,
             timeout_graceful_shutdown=2,
-            limit_concurrency=200,
         )
     )
     at.listen(128)
