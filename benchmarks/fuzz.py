@@ -38,6 +38,7 @@ from verdict_cli.journal import Entry, Journal
 from verdict_cli.models import Model
 from verdict_cli.plan import planned
 from verdict_cli.providers.chat import read
+from verdict_cli.providers.statuses import detail_of
 from verdict_cli.scales import LIKERT, Boolean, Continuous, Discrete
 from verdict_cli.spec.document import parse_document
 from verdict_cli.templates import compile_prompt
@@ -192,8 +193,10 @@ def journal(content: bytes) -> None:
 def replies(content: bytes) -> None:
     """Bodies of servers, whole and streamed."""
     for request in (REQUEST, STREAMED):
-        with contextlib.suppress(VerdictError):
-            read(content, request, 0.1)
+        for hidden in ((), ("planted-key",)):
+            with contextlib.suppress(VerdictError):
+                read(content, request, 0.1, "", hidden)
+    detail_of(content, ("planted-key",))
 
 
 def seeds_of_journal() -> list[bytes]:

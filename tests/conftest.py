@@ -43,8 +43,9 @@ def value_cases(shared: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads replies that another one kept, nor the user's."""
+    """No test reads replies that another one kept, nor the user's, nor the user's keyring."""
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 
 
 @dataclass

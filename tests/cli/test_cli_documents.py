@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 HEAVY = (
+    "keyring",
     "litellm",
     "pandas",
     "pyarrow",

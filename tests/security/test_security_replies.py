@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import resource
@@ -17,17 +18,20 @@ from aiohttp.test_utils import RawTestServer
 from verdict_cli.errors import ProviderError, ReplyError, Retryable
 from verdict_cli.models import Model
 from verdict_cli.providers import native
+from verdict_cli.providers.chat import read
 from verdict_cli.providers.native import NativeProvider
+from verdict_cli.providers.statuses import detail_of
 from verdict_cli.values import Message, Reply, Request, Row
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 KEY = "sk-planted-0123456789abcdef"
 
 
-def asked(handler: Handler, *, stream: bool = False, timeout_s: float = 20) -> Reply | Exception:
+def asked(
+    handler: Handler, *, stream: bool = False, timeout_s: float = 20, heard: list[str] | None = None
+) -> Reply | Exception:
     async def run() -> Reply | Exception:
-        heard: list[str] = []
-        provider = NativeProvider(lambda _, said: heard.append(said))
+        provider = NativeProvider(lambda _, said: ([] if heard is None else heard).append(said))
         async with RawTestServer(handler) as server:
             model = Model(name="m", api_base=str(server.make_url("/v1")), timeout=timeout_s)
             request = Request(Row(0, 0, {}), "j", model, (Message("user", "x"),), stream=stream)
@@ -117,13 +121,42 @@ def test_of_duplicate_keys_the_last_counts_as_json_says() -> None:
     assert isinstance(reply, Reply) and reply.text == "ok"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("depth", [400, 900, 960, 980, 990, 1000, 1015, 5000])
+@pytest.mark.parametrize(
+    "around",
+    [
+        b'{"error": %b}',
+        b'{"choices": [{"message": {"refusal": %b}}]}',
+        b'{"choices": [{"message": {"content": "x"}, "logprobs": {"content": %b}}]}',
+        b'{"choices": [{"message": {"tool_calls": [{"function": {"name": "reply", "arguments": {"a": %b}}}]}}]}',
+        b'data: {"choices": [{"delta": %b}]}\n\n',
+        b'data: {"error": %b}\n\n',
+    ],
+)
+def test_however_deep_a_body_is_it_is_an_error_of_the_call(around: bytes, depth: int, stream: bool) -> None:
+    request = Request(Row(0, 0, {}), "j", Model(name="m"), (Message("user", "x"),), stream=stream)
+    for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        for hidden in ((), (KEY,)):
+            with contextlib.suppress(ProviderError, ReplyError):
+                read(around % deep, request, 0.1, "", hidden)
+        detail_of(around % deep, (KEY,))
+
+
+CALLED = {"name": "reply", "arguments": "{}"}
 EVENTS = {
     "a delta that is a text": {"choices": [{"delta": "x"}]},
     "choices that are a mapping": {"choices": {"a": 1}},
     "a choice that is a number": {"choices": [3]},
     "logprobs that are a list": {"choices": [{"logprobs": [1]}]},
-    "a tool call far away": {"choices": [{"delta": {"tool_calls": [{"index": 10**9}]}}]},
-    "a tool call before the first": {"choices": [{"delta": {"tool_calls": [{"index": -7}]}}]},
+    "a tool call far away": {
+        "choices": [
+            {"delta": {"tool_calls": [{"index": 10**9, "function": CALLED}]}, "finish_reason": "stop"}
+        ]
+    },
+    "a tool call before the first": {
+        "choices": [{"delta": {"tool_calls": [{"index": -7, "function": CALLED}]}, "finish_reason": "stop"}]
+    },
     "a function that is a text": {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": "f"}]}}]},
 }
 
@@ -195,6 +228,66 @@ def test_a_key_that_an_error_repeats_is_not_told(escaped: bool, monkeypatch: pyt
     said = "".join(f"\\u{ord(letter):04x}" for letter in KEY) if escaped else KEY
     error = asked(body(b'{"error": {"message": "bad key: %b"}}' % said.encode(), 401))
     assert "bad key" in str(error) and KEY not in str(error) and KEY[3:] not in str(error)
+
+
+def spelled(text: str) -> str:
+    return "".join(f"\\u{ord(letter):04x}" for letter in text)
+
+
+TOLD: dict[str, dict[str, Any]] = {
+    "the text": {"choices": [{"message": {"content": f"ok {KEY}"}, "finish_reason": "stop"}]},
+    "the model's name": {"model": f"m {KEY}"},
+    "the reason why it ended": {"choices": [{"message": {"content": "ok"}, "finish_reason": f"stop {KEY}"}]},
+    "a tool's arguments": {
+        "choices": [{"message": {"tool_calls": [{"function": {"name": "reply", "arguments": {KEY: [KEY]}}}]}}]
+    },
+    "a token": {
+        "choices": [
+            {
+                "message": {"content": "ok"},
+                "logprobs": {
+                    "content": [
+                        {"token": KEY, "logprob": -0.1, "top_logprobs": [{"token": KEY, "logprob": -1}]}
+                    ]
+                },
+            }
+        ]
+    },
+    "a refusal": {"choices": [{"message": {"refusal": f"no {KEY}"}}]},
+    "an error in place of choices": {"choices": [], "error": {"message": KEY}},
+}
+
+
+@pytest.mark.parametrize("escaped", ["not", "as numbers", "a slash"])
+@pytest.mark.parametrize("place", TOLD)
+def test_a_key_that_a_reply_repeats_is_in_no_part_of_it(
+    place: str, escaped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = KEY.replace("-", "/") if escaped == "a slash" else KEY
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    body_ = json.dumps(chat(**TOLD[place])).replace(
+        KEY, {"not": KEY, "as numbers": spelled(KEY), "a slash": key.replace("/", "\\/")}[escaped]
+    )
+    found = asked(body(body_.encode()))
+    kept = found.reply if isinstance(found, ReplyError) else found
+    for said in (repr(kept), str(found)):
+        assert key not in said and key[3:] not in said
+    assert "(key)" in repr(kept) + str(found)
+
+
+def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    events = [
+        {"choices": [{"delta": {"content": KEY[:9]}}]},
+        {"choices": [{"delta": {"content": KEY[9:]}}], "model": KEY},
+        {"choices": [{"delta": {"content": f" {KEY}"}, "finish_reason": "stop"}]},
+    ]
+    content = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    heard: list[str] = []
+    found = asked(body(content, Content_Type="text/event-stream"), stream=True, heard=heard)
+    assert isinstance(found, Reply)
+    assert (found.text, found.model) == ("(key) (key)", "(key)")
+    assert f" {KEY}" not in "".join(heard)
 
 
 @pytest.mark.parametrize("value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400])

@@ -13,7 +13,7 @@ ALLOWED = "VERDICT_ALLOW_HOSTS"
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-_OWNERS = {
+OWNERS = {
     "ANTHROPIC_API_KEY": "api.anthropic.com",
     "CEREBRAS_API_KEY": "api.cerebras.ai",
     "COHERE_API_KEY": "api.cohere.com",
@@ -32,7 +32,7 @@ _OWNERS = {
     "XAI_API_KEY": "api.x.ai",
 }
 """The variables of providers' keys, and the host that each belongs to."""
-_PROVIDERS = frozenset(_OWNERS.values())
+_PROVIDERS = frozenset(OWNERS.values())
 
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
@@ -40,7 +40,7 @@ def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
     host, scheme = host_of(url), _scheme(url)
     if is_own(url, environ):
         return True
-    return scheme == "https" and host in _PROVIDERS and _OWNERS.get(variable, host) == host
+    return scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
 
 
 def is_own(url: str, environ: Mapping[str, str]) -> bool:

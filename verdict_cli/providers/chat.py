@@ -16,6 +16,7 @@ from verdict_cli.providers.events import assembled
 from verdict_cli.providers.json_values import loads
 from verdict_cli.providers.logprobs import read_logprobs
 from verdict_cli.providers.prices import cost_usd
+from verdict_cli.providers.secrets import cleared
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way
 from verdict_cli.values import Reply, Request, Usage
@@ -145,8 +146,10 @@ def _is_strict(schema: Any) -> bool:
     return all(_is_strict(part) for part in schema.values())
 
 
-def read(content: bytes, request: Request, latency_s: float, sent: str = "") -> Reply:
-    """The reply in a body.
+def read(
+    content: bytes, request: Request, latency_s: float, sent: str = "", hidden: tuple[str, ...] = ()
+) -> Reply:
+    """The reply in a body, in which the server may have repeated what is ``hidden``, without that.
 
     Raises Retryable for a body that is no chat completion (the message says what is wrong with it), ReplyError for
     a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it; the last two carry the
@@ -155,14 +158,21 @@ def read(content: bytes, request: Request, latency_s: float, sent: str = "") -> 
     name = request.model.name
     streamed = request.stream and not content.lstrip().startswith(b"{")
     try:
-        envelope = assembled(content) if streamed else loads(content)
-    except ValueError as problem:
+        envelope = cleared(assembled(content, hidden) if streamed else loads(content), hidden)
+    except (ValueError, RecursionError) as problem:
         raise _broken(name, f"the body {'is no reply' if streamed else 'is not JSON'}: {problem}") from None
     return read_envelope(envelope, request, latency_s, sent)
 
 
 def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str = "") -> Reply:
     """The reply in a decoded body; raises as ``read`` does."""
+    try:
+        return _reply(envelope, request, latency_s, sent)
+    except RecursionError:
+        raise _broken(request.model.name, "it is nested too deeply") from None
+
+
+def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Reply:
     name = request.model.name
     choice, message = _choice(envelope, name)
     text = _text(message, name)

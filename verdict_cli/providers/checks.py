@@ -14,6 +14,7 @@ from verdict_cli.models import Model
 from verdict_cli.models.hosts import ALLOWED, may_have_key
 from verdict_cli.providers.baseline import NAMES
 from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.keyring import key_in
 from verdict_cli.providers.prices import prices_of
 from verdict_cli.providers.refusals import refusal
 from verdict_cli.providers.replay import PREFIX
@@ -65,7 +66,7 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
     secret = _from_environment(model.params)
     if secret is not None:
         return f"model {model.name}: {secret!r:.80} cannot stand in params; keys are named with api_key_env"
-    if model.api_key_env and not os.environ.get(model.api_key_env):
+    if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     found = family(model)
     if found is not None:

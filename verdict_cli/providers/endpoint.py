@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
 from verdict_cli.models.hosts import ALLOWED, may_have_key
+from verdict_cli.providers.keyring import key_in
 
 OPENAI_HOST = "api.openai.com"
 
@@ -90,8 +91,9 @@ def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoin
         base += "/v1"
     url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
     variable = model.api_key_env or found.key_variable
-    key = environ.get(variable, "").strip()
-    if not key and (model.api_key_env or parts.hostname == OPENAI_HOST):
+    wanted = bool(model.api_key_env) or parts.hostname == OPENAI_HOST
+    key = key_in(variable, environ) if wanted else environ.get(variable, "").strip()
+    if not key and wanted:
         raise Refused(
             f"model {model.name} needs a key: the environment variable {variable} is not set",
             hint=f"export {variable}=…, or name another variable with api_key_env",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from verdict_cli.providers.json_values import loads
+from verdict_cli.providers.secrets import cleared
 
 _MOST_CALLS = 128
 """The most tool calls of one reply."""
@@ -13,18 +14,19 @@ _LONGEST_LINE = 2**20
 """A line that people watch is no longer than so many bytes."""
 
 
-def assembled(content: bytes) -> dict[str, Any]:
-    """The chat completion of a stream's events. Raises ValueError for events that are none and for a stream that
-    ends before its reply does.
+def assembled(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The chat completion of a stream's events, each without what is ``hidden``. Raises ValueError for events that are
+    none and for a stream that ends before its reply does.
     """
     whole: dict[str, Any] = {}
     message = _Message()
     positions: list[Any] = []
     finish = None
     for line in content.splitlines():
-        event = _event(line)
-        if event is None:
+        found = _event(line)
+        if found is None:
             continue
+        event: dict[str, Any] = cleared(found, hidden)
         if event.get("error"):
             return event
         whole |= {key: event[key] for key in ("model", "usage") if event.get(key)}

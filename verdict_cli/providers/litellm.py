@@ -14,11 +14,13 @@ from typing import Any
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.models import Model
+from verdict_cli.models.hosts import OWNERS
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import STREAMED, arguments, parameters, read_envelope
+from verdict_cli.providers.keyring import key_in
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.provider import Heard
-from verdict_cli.providers.secrets import secrets, within_address, without
+from verdict_cli.providers.secrets import cleared, secrets, within_address
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Allowance, Reply, Request
@@ -70,13 +72,11 @@ class LitellmProvider:
             message = f"model {model.name}: no reply within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except self._raised as problem:
-            error = translate(model.name, problem)
-            error.message = without(error.message, self._hidden(model))
-            raise error from None
+            raise translate(model.name, problem, self._hidden(model)) from None
         latency_s = perf_counter() - start
         try:
             reply = read_envelope(
-                _clear(_envelope(response), self._hidden(model)), request, latency_s, parameters(asked)
+                cleared(_envelope(response), self._hidden(model)), request, latency_s, parameters(asked)
             )
         except (ReplyError, Rejected) as problem:
             if problem.reply is not None:
@@ -184,20 +184,14 @@ def _envelope(response: Any) -> dict[str, Any]:
     return envelope
 
 
-def _clear(value: Any, hidden: tuple[str, ...]) -> Any:
-    """The value without the hidden texts, wherever they stand in it."""
-    if isinstance(value, str):
-        return without(value, hidden)
-    if isinstance(value, dict):
-        return {key: _clear(one, hidden) for key, one in value.items()}
-    return [_clear(one, hidden) for one in value] if isinstance(value, list) else value
-
-
 def _key(model: Model) -> str | None:
-    """The key in ``api_key_env``; None leaves it to the variables that litellm reads for the provider."""
+    """The key in ``api_key_env``; else the one that the keyring has for the provider; None leaves it to the variables that
+    litellm reads."""
     if model.api_key_env is None:
-        return None
-    key = os.environ.get(model.api_key_env, "").strip()
+        variable = f"{model.name.partition('/')[0].upper()}_API_KEY"
+        keeps = variable in OWNERS and not os.environ.get(variable)
+        return (key_in(variable, os.environ) if keeps else "") or None
+    key = key_in(model.api_key_env, os.environ)
     if not key:
         raise Refused(
             f"model {model.name} needs a key: the environment variable {model.api_key_env} is not set",

@@ -9,6 +9,7 @@ from typing import Any
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.prices import priced
+from verdict_cli.providers.secrets import without
 from verdict_cli.providers.statuses import clean, detail_of, error_of, retry_after
 
 Ours = ProviderError | ReplyError
@@ -110,8 +111,16 @@ TABLE: Mapping[str, _Translate] = {
 """Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
 
 
-def translate(name: str, problem: BaseException) -> Ours:
-    """Our error for what litellm raised when it called the model of this name."""
+def translate(name: str, problem: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
+    """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
+    if isinstance(words := getattr(problem, "message", None), str):
+        problem.message = without(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
+    error = _translated(name, problem)
+    error.message = without(error.message, hidden)
+    return error
+
+
+def _translated(name: str, problem: BaseException) -> Ours:
     for parent in type(problem).__mro__:
         if parent.__name__ in TABLE:
             return TABLE[parent.__name__](name, problem)

@@ -27,7 +27,7 @@ from verdict_cli.providers.chat import Bodies, read
 from verdict_cli.providers.endpoint import Endpoint, endpoint, family
 from verdict_cli.providers.events import Pieces
 from verdict_cli.providers.provider import Heard
-from verdict_cli.providers.secrets import secrets, within_address, without
+from verdict_cli.providers.secrets import may_tell, secrets, within_address, without
 from verdict_cli.providers.statuses import detail_of, error_of, retry_after
 from verdict_cli.providers.ways import Way, Ways
 from verdict_cli.values import Reply, Request
@@ -102,14 +102,15 @@ class NativeProvider:
         answer = await self._send(target, payload, request)
         allowance = allowance_of(answer.headers)
         if 200 <= answer.status < 300:
-            reply = _told(
-                read(_without(answer.content, target.secrets), request, answer.latency_s, sent), target
-            )
+            hidden = target.secrets
+            if not request.stream and not may_tell(answer.content, hidden):
+                hidden = ()
+            reply = read(answer.content, request, answer.latency_s, sent, hidden)
             return reply if allowance is None else replace(reply, allowance=allowance)
-        detail, code = detail_of(_without(answer.content, target.hidden))
+        detail, code = detail_of(answer.content, target.hidden)
         error = error_of(
             answer.status,
-            without(detail, target.hidden),
+            detail,
             code,
             model=model.name,
             url=without(target.endpoint.shown, target.hidden),
@@ -132,7 +133,9 @@ class NativeProvider:
         start = perf_counter()
         try:
             async with post.timeout(self._timeout(model.timeout)).build_streamed() as response:
-                content = await _read(response, model.name, self._listener(request, response.status))
+                content = await _read(
+                    response, model.name, self._listener(request, response.status, target.secrets)
+                )
                 return _Answer(response.status, _Headers(response), content, perf_counter() - start)
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
@@ -141,7 +144,9 @@ class NativeProvider:
             message = f"model {model.name}: no reply from {target.endpoint.host}: {_cause(problem)}"
             raise Retryable(message, kind="unavailable") from None
 
-    def _listener(self, request: Request, status: int) -> Callable[[bytes], None] | None:
+    def _listener(
+        self, request: Request, status: int, hidden: tuple[str, ...]
+    ) -> Callable[[bytes], None] | None:
         """What is told the bytes of a streamed reply; None where nobody listens."""
         heard = self._heard
         if heard is None or not request.stream or status != 200:
@@ -149,7 +154,7 @@ class NativeProvider:
         pieces = Pieces()
 
         def listen(part: bytes) -> None:
-            if said := pieces.feed(part):
+            if said := without(pieces.feed(part), hidden):
                 heard(request, said)
 
         return listen
@@ -194,20 +199,6 @@ def _leaves_time_at_exit() -> None:
     """Lets the client's thread, which clears away after a failed call, have the interpreter once more before it is torn
     down: under a thread that is at work it would abort."""
     atexit.register(time.sleep, _AT_EXIT_S)
-
-
-def _without(content: bytes, hidden: tuple[str, ...]) -> bytes:
-    """A body, in which a server may repeat what it was sent, without it."""
-    for one in hidden:
-        if (said := one.encode("utf-8", "surrogateescape")) in content:
-            content = content.replace(said, b"(key)")
-    return content
-
-
-def _told(reply: Reply, target: _Target) -> Reply:
-    """The reply without keys that its JSON spelled by escapes."""
-    text = without(reply.text, target.secrets)
-    return reply if text == reply.text else replace(reply, text=text)
 
 
 def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:

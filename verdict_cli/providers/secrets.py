@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
 
 from verdict_cli.models import Model
 from verdict_cli.models.hosts import host_of
+from verdict_cli.providers import keyring
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+"""What JSON writes as it is, or as `\\u00..` or `\\/`."""
 _SHORTEST = 8
 """A shorter value is no secret (`EMPTY`, `none`), and its letters stand everywhere."""
 
 
 def secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are named as keys are, and of the model's own, the longest first."""
+    """The values of variables that are named as keys are, and of the model's own, and what the keyring gave, the longest
+    first."""
     own = model.api_key_env
     found = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
+    found.update(keyring.found())
     return _longest_first(found)
 
 
@@ -35,6 +42,39 @@ def without(text: str, hidden: tuple[str, ...]) -> str:
         if one in text:
             text = text.replace(one, "(key)")
     return text
+
+
+def cleared(value: Any, hidden: tuple[str, ...]) -> Any:
+    """A decoded JSON value without the hidden values, wherever they stand in it. ValueError for one that is nested too
+    deeply to be looked through."""
+    try:
+        return _cleared(value, hidden) if hidden else value
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _cleared(value: Any, hidden: tuple[str, ...]) -> Any:
+    if isinstance(value, str):
+        return without(value, hidden)
+    if isinstance(value, dict):
+        return {_cleared(key, hidden): _cleared(one, hidden) for key, one in value.items()}
+    return [_cleared(one, hidden) for one in value] if isinstance(value, list) else value
+
+
+def may_tell(content: bytes, hidden: tuple[str, ...]) -> bool:
+    """Whether a hidden value may stand in a JSON text: as it is, or spelled by escapes."""
+    sought = _sought(hidden)
+    return sought is not None and sought.search(content) is not None
+
+
+@lru_cache(maxsize=256)
+def _sought(hidden: tuple[str, ...]) -> re.Pattern[bytes] | None:
+    """What a JSON text has in it that may hold one of the values: anything, where JSON spells a value otherwise."""
+    if not hidden:
+        return None
+    if not all(map(_PLAIN.fullmatch, hidden)):
+        return re.compile(b"")
+    return re.compile(b"|".join([rb"\\(?:u00[2-7]|/)", *(re.escape(one.encode()) for one in hidden)]))
 
 
 def _longest_first(values: set[str]) -> tuple[str, ...]:

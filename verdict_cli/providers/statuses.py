@@ -11,6 +11,7 @@ from typing import Any
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.providers.json_values import loads
 from verdict_cli.providers.provider import Headers
+from verdict_cli.providers.secrets import cleared, without
 
 _LONGEST = 500
 _CONTEXT = re.compile(
@@ -65,12 +66,15 @@ def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:
     return Rejected(message, status=status)
 
 
-def detail_of(body: bytes) -> tuple[str, str]:
-    """The message and the code in an error's body, whatever its shape."""
+def detail_of(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
+    """The message and the code in an error's body, whatever its shape, without what is ``hidden``."""
     try:
-        value = loads(body)
-    except ValueError:
-        return body[: 4 * _LONGEST].decode("utf-8", "replace").strip(), ""
+        return _said(cleared(loads(body), hidden))
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply
+        return without(body.decode("utf-8", "replace"), hidden)[: 4 * _LONGEST].strip(), ""
+
+
+def _said(value: Any) -> tuple[str, str]:
     if isinstance(value, list) and len(value) == 1:
         (value,) = value
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
