@@ -51,6 +51,7 @@ check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of sch
 	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
 		|| echo "pip-audit is not installed or cannot reach its data: vulnerabilities were not looked up"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
+	$(BIN)/python docs/tools/licences.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
@@ -76,6 +77,10 @@ $(VENV)/.docs: $(VENV)/.core
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.PHONY: licences
+licences: $(VENV)/.core ## Write docs/licences.md anew from the packages' metadata; all extras are to be installed
+	$(BIN)/python docs/tools/licences.py
 
 .PHONY: errors
 errors: $(VENV)/.core ## Write docs/errors.md anew from the messages in the code

@@ -1,0 +1,60 @@
+"""docs/licences.md: every package of core and extras, its pinned version, its licence."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("packaging", reason="packaging is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def made() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("licences", ROOT / "docs" / "tools" / "licences.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_dependency_of_core_and_extras_has_its_line() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = project["dependencies"] + [
+        one for name, group in extras.items() if name not in ("all", "dev", "docs") for one in group
+    ]
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    listed = {re.sub("[-_.]+", "-", name.lower()) for name in re.findall(r"^\| ([\w.-]+) \|", page, re.M)}
+    assert {re.sub("[-_.]+", "-", re.split(r"[^\w.-]", one)[0].lower()) for one in needed} <= listed
+    assert "unknown" not in page and "://" not in page
+
+
+def test_every_version_is_the_pinned_one() -> None:
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-").split()
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    for name, version in re.findall(r"^\| ([\w.-]+) \| (\d[\w.+]*) \|", page, re.M):
+        assert f"{name.lower().replace('_', '-')}=={version}" in pinned
+
+
+@pytest.mark.parametrize(
+    ("expression", "known"),
+    [
+        ("MIT", True),
+        ("MPL-2.0 AND (Apache-2.0 OR MIT)", True),
+        ("Apache-2.0 OR GPL-3.0-only", True),
+        ("GPL-3.0-only", False),
+        ("MIT AND LGPL-2.1", False),
+        ("GPL-3.0-only AND (Apache-2.0 OR MIT)", False),
+        ("unknown", False),
+        ("Proprietary", False),
+    ],
+)
+def test_a_licence_that_is_not_known_is_told(made: ModuleType, expression: str, known: bool) -> None:
+    assert made.known(expression) is known
