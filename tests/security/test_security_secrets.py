@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,15 +17,44 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = "planted-Zq7Lw0Xv93kTbN51"
 GOOD = {"choices": [{"message": {"content": '{"score": 4}'}, "finish_reason": "stop"}], "model": "m"}
+
+
+BACKEND = """
+from keyring.backend import KeyringBackend
+class Keyring(KeyringBackend):
+    priority = 9
+    def get_password(self, service, username):
+        return {KEY!r} if (service, username) == ("verdict", "KEPT") else None
+    def set_password(self, *_):
+        raise NotImplementedError
+    delete_password = set_password
+"""
+
+
+def processes() -> set[bytes]:
+    """The command line of every process of this machine."""
+    found = set()
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.add(one.read_bytes())
+    return found
 
 
 class Echo(BaseHTTPRequestHandler):
     """Repeats what it was sent, key and address too, in every way that a server can."""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/traces":
+            self.server.traces.append(sent)  # type: ignore[attr-defined]
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.server.listed.update(processes())  # type: ignore[attr-defined]
         said = f"{self.headers.get('Authorization')} {self.path} {self.headers.get('x-api-key')}"
         self.server.seen.append(said)  # type: ignore[attr-defined]
         status = self.server.status  # type: ignore[attr-defined]
@@ -48,6 +79,7 @@ class Echo(BaseHTTPRequestHandler):
 def server() -> Iterator[Any]:
     served = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
     served.seen, served.status, served.quiet = [], 200, False  # type: ignore[attr-defined]
+    served.traces, served.listed = [], set()  # type: ignore[attr-defined]
     thread = threading.Thread(target=served.serve_forever)
     thread.start()
     yield served
@@ -62,15 +94,19 @@ WAYS = {
     "the address's path": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/${OWN}/v1'}", "OWN"),
     "the address's password": ("{name: openai/m, api_base: 'http://user:${OWN}@127.0.0.1:PORT/v1'}", "OWN"),
     "the address's query": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1?key=${OWN}'}", "OWN"),
+    "the keyring": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: KEPT}", ""),
     "litellm": ("{name: custom_openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
 }
 
 
 @pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_file_and_no_stream_holds_the_key(way: str, status: int, server: Any, tmp_path: Path) -> None:
-    server.status, server.quiet = status, "address" in way
+def test_no_file_and_no_stream_holds_the_key(
+    way: str, status: int, server: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    server.status, server.quiet = status, way in ("the address's path", "the address's query")
     model, variable = WAYS[way]
+    traced = way in ("api_key_env", "litellm")
     config = tmp_path / "p.yaml"
     config.write_text(
         f"verdict: 1\nname: p\nmodel: {model.replace('PORT', str(server.server_port))}\n"
@@ -91,24 +127,64 @@ def test_no_file_and_no_stream_holds_the_key(way: str, status: int, server: Any,
         "out",
         "--format",
         "csv,jsonl",
+        *([] if not traced else ["--trace", "--trace-content"] if status == 200 else ["--trace"]),
     ]
     environ = {
         name: value
         for name, value in os.environ.items()
         if "API_" not in name and "_proxy" not in name.lower()
     }
-    environ |= {variable: KEY, "VERDICT_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
+    environ |= {"VERDICT_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
+    environ |= {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    if variable:
+        environ[variable] = KEY
+    else:
+        pytest.importorskip("keyring", reason="the extra `keyring` is not installed")
+        backend = tmp_path_factory.mktemp("backend")
+        (backend / "planted_backend.py").write_text(BACKEND.replace("{KEY!r}", repr(KEY)))
+        environ |= {"PYTHON_KEYRING_BACKEND": "planted_backend.Keyring", "PYTHONPATH": f"{ROOT}:{backend}"}
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False)
-    assert server.seen, done.stderr
+    told = [KEY[8:].encode(), b64encode(f"user:{KEY}".encode())]
+    assert any(one.decode() in said for said in server.seen for one in told), done.stderr
+    assert bool(server.traces) is traced and not any(one in sent for sent in server.traces for one in told)
+    if sys.platform == "linux":
+        assert any(b"verdict_cli" in words for words in server.listed)
+        assert not any(one in words for words in server.listed for one in told)
     holding = [
         str(path.relative_to(tmp_path))
         for path in tmp_path.rglob("*")
-        if path.is_file() and KEY[8:].encode() in path.read_bytes()
+        if path.is_file() and any(one in path.read_bytes() for one in told)
     ]
     assert holding == []
     for stream in (done.stdout, done.stderr):
-        assert KEY[8:].encode() not in stream, stream
+        assert not any(one in stream for one in told), stream
     if os.name == "posix":
         assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
         kept = [path for path in cache.rglob("*") if path.is_file()]
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+
+
+def test_what_is_written_of_a_mistake_holds_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import tempfile
+
+    from verdict_cli.cli import app as command
+
+    other = "another-Pq81-planted"
+
+    def broken(**_: Any) -> None:
+        raise ZeroDivisionError(f"Bearer {KEY} at https://me:{other}@host")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(command, "app", broken)
+    monkeypatch.setenv("OWN", KEY)
+    monkeypatch.setenv("BASE", f"https://me:{other}@host")
+    with pytest.raises(SystemExit) as left:
+        command.main()
+    assert left.value.code == 70
+    (log,) = tmp_path.glob("verdict-error-*.log")
+    written = log.read_text(encoding="utf-8") + capsys.readouterr().err
+    assert "ZeroDivisionError" in written and KEY not in written and other not in written
+    if os.name == "posix":
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600

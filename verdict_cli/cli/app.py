@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -114,10 +115,12 @@ def main() -> None:
         import traceback
         from tempfile import NamedTemporaryFile
 
+        from verdict_cli.providers.secrets import in_the_environment, without
+
         with NamedTemporaryFile(
             "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
         ) as log:
-            log.write(traceback.format_exc())
+            log.write(without(traceback.format_exc(), in_the_environment(os.environ)))
         complain(
             f"this is a mistake in verdict itself; what happened is written to {log.name}\n"
             "    please report it with that file"

@@ -109,7 +109,9 @@ class LitellmProvider:
         """What replies and errors of the model must not tell."""
         where = (model.api_base, model.api_key_env)
         if where not in self._secrets:
-            self._secrets[where] = (*secrets(model, os.environ), *within_address(model, os.environ))
+            base = model.api_base or ""
+            hidden = (*secrets(model, base, os.environ), *within_address(base, os.environ))
+            self._secrets[where] = hidden
         return self._secrets[where]
 
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:

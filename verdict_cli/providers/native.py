@@ -188,9 +188,9 @@ class NativeProvider:
         there = endpoint(model, found, os.environ)
         keyed = there.key is not None and urlsplit(there.url).username is None
         headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if keyed else {}
-        keys = secrets(model, os.environ)
+        keys = secrets(model, there.url, os.environ)
         client = self._opened(_proxy(there.url))
-        hidden = (*keys, *within_address(model, os.environ))
+        hidden = (*keys, *within_address(there.url, os.environ))
         return _Target(there, Url(there.url), headers, client, keys, hidden)
 
 

@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from verdict_cli.models import Model
 from verdict_cli.models.hosts import host_of
 from verdict_cli.providers import keyring
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_ESCAPED = re.compile(rb"\\(?:u00[2-7]|/)")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
-"""What JSON writes as it is, or as `\\u00..` or `\\/`."""
 _SHORTEST = 8
 """A shorter value is no secret (`EMPTY`, `none`), and its letters stand everywhere."""
 
 
-def secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are named as keys are, and of the model's own, and what the keyring gave, the longest
-    first."""
+def secrets(model: Model, base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that are named as keys are, and of the model's own; what the keyring gave; the password in
+    the address, as it is sent too; the longest first."""
     own = model.api_key_env
     found = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
-    found.update(keyring.found())
-    return _longest_first(found)
+    return _longest_first({*found, *keyring.found(), *_password(base)})
 
 
-def within_address(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that stand in the model's address beside its host, the longest first."""
-    base = model.api_base or ""
+def _password(base: str) -> set[str]:
+    """The password in an address, and user and password as a header has them."""
+    try:
+        parts = urlsplit(base)
+    except ValueError:
+        return set()
+    if not parts.password:
+        return set()
+    user, password = unquote(parts.username or ""), unquote(parts.password)
+    return {parts.password, password, b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def in_the_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Every value of the environment that may be a key or hold one, whatever its name, and what the keyring gave, the
+    longest first: for texts that nobody looks through, such as a traceback."""
+    found = {
+        value
+        for value in environ.values()
+        if not value.startswith("/") and ("://" not in value or "@" in value)
+    }
+    return _longest_first({*found, *keyring.found()})
+
+
+def within_address(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that stand in an address beside its host, the longest first."""
     host = host_of(base)
     return _longest_first(
         {value for value in environ.values() if "://" not in value and value in base and value not in host}
@@ -63,18 +86,17 @@ def _cleared(value: Any, hidden: tuple[str, ...]) -> Any:
 
 def may_tell(content: bytes, hidden: tuple[str, ...]) -> bool:
     """Whether a hidden value may stand in a JSON text: as it is, or spelled by escapes."""
-    sought = _sought(hidden)
-    return sought is not None and sought.search(content) is not None
+    if not hidden:
+        return False
+    sought, plain = _sought(hidden)
+    return not plain or _ESCAPED.search(content) is not None or any(one in content for one in sought)
 
 
 @lru_cache(maxsize=256)
-def _sought(hidden: tuple[str, ...]) -> re.Pattern[bytes] | None:
-    """What a JSON text has in it that may hold one of the values: anything, where JSON spells a value otherwise."""
-    if not hidden:
-        return None
-    if not all(map(_PLAIN.fullmatch, hidden)):
-        return re.compile(b"")
-    return re.compile(b"|".join([rb"\\(?:u00[2-7]|/)", *(re.escape(one.encode()) for one in hidden)]))
+def _sought(hidden: tuple[str, ...]) -> tuple[tuple[bytes, ...], bool]:
+    """The values as bytes, and whether JSON writes all of them as they are, or by one of `_ESCAPED`."""
+    sought = tuple(one.encode("utf-8", "surrogateescape") for one in hidden)
+    return sought, all(map(_PLAIN.fullmatch, hidden))
 
 
 def _longest_first(values: set[str]) -> tuple[str, ...]:
