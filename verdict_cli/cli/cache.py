@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import complain, document, say
+from verdict_cli.cli.streams import complain, document, say, show
 from verdict_cli.errors import OutputError
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def info(
             {"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)}
         )
         return
-    sys.stdout.write(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
+    show(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():
-        sys.stdout.write(f"  {model}  {count:,}\n")
+        show(f"  {model}  {count:,}\n")
 
 
 @app.command("clear")
@@ -90,11 +90,11 @@ def explain() -> None:
     """
     from verdict_cli.calls.cache_key import PARTS
 
-    sys.stdout.write("A reply is used again for a request that is equal in all of these:\n")
+    show("A reply is used again for a request that is equal in all of these:\n")
     width = max(len(name) for name, _ in PARTS)
     for name, what in PARTS:
-        sys.stdout.write(f"  {name:{width}}  {what}\n")
-    sys.stdout.write(
+        show(f"  {name:{width}}  {what}\n")
+    show(
         "Rows are not among them: two rows with the same prompt share a reply, and equal calls in flight are one.\n"
         "Repeated units are kept apart, so that `repeat: 3` draws three samples.\n"
         "Never kept: failures, replies that were cut off or could not be read, and anything of baseline/, replay/\n"

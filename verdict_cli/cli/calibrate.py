@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, say, visible
+from verdict_cli.cli.streams import document, say, show, visible
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def calibrate(
         content = found.content.model_dump(mode="json", exclude_none=True)
         document({"file": str(path), "calibration": content, "figures": figures, "notes": found.notes})
         return
-    sys.stdout.write(_table(found))
+    show(_table(found))
     say(f"written: {path}")
 
 

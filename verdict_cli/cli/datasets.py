@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, say, visible
+from verdict_cli.cli.streams import document, say, show
 from verdict_cli.errors import FetchError, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
     for file in card.files:
         lines += ["", f"{file.name} ({file.holds})"]
         lines += [f"  {key:9} {value}" for key, value in _file_facts(card, file)]
-    sys.stdout.write(visible("\n".join(lines)) + "\n")
+    show("\n".join(lines) + "\n")
 
 
 @app.command("import")
@@ -210,7 +210,7 @@ def check(
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
         lines += [f"  {signs[one.verdict]} {one.what}: {one.said}" for one in found]
-        sys.stdout.write(visible("\n".join(lines)) + "\n")
+        show("\n".join(lines) + "\n")
     if any(one.verdict == "differs" for one in found):
         raise typer.Exit(FetchError.exit_code)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.options import AllowOutside, AsJson, Config, Limit, Model, Settings
-from verdict_cli.cli.streams import document
+from verdict_cli.cli.streams import document, show
 
 if TYPE_CHECKING:
     from verdict_cli.runtime.estimate import Line
@@ -59,9 +58,9 @@ def estimate(
             }
         )
         return
-    sys.stdout.write(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
+    show(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
     for words in ASSUMPTIONS:
-        sys.stdout.write(f"- {words}\n")
+        show(f"- {words}\n")
 
 
 def _figures(line: Line) -> dict[str, Any]:

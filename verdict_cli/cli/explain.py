@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document
+from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import EXITS, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def explain(
     if as_json:
         document(found)
         return
-    sys.stdout.write("\n".join(_contents(found) if name is None else _lines(found)) + "\n")
+    show("\n".join(_contents(found) if name is None else _lines(found)) + "\n")
 
 
 def _everything() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, visible
+from verdict_cli.cli.streams import document, show, visible
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def extract(
             }
         )
         return
-    sys.stdout.write(_table(rereadings) + _list(disagreements))
+    show(_table(rereadings) + _list(disagreements))
 
 
 def _names(text: str) -> list[str]:

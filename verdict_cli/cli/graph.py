@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
 from verdict_cli.cli.options import AllowCode, AllowOutside, Config, Model, Settings
-from verdict_cli.cli.streams import document
+from verdict_cli.cli.streams import document, show
 
 ANY = "baseline/lexical"
 """A graph needs no model: where the file names none, any will do."""
@@ -44,4 +43,4 @@ def graph(
         document(as_mapping(plan))
     else:
         draw = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg}[format_]
-        sys.stdout.write(draw(plan))
+        show(draw(plan))

@@ -23,7 +23,7 @@ from verdict_cli.cli.options import (
     Seed,
     Settings,
 )
-from verdict_cli.cli.streams import complain, document, visible
+from verdict_cli.cli.streams import complain, document, show
 from verdict_cli.errors import DataError, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
     else:
         lines.append(f"{failure.node} failed ({failure.kind}): {failure.message}")
     lines.append(last_line(result.status, calls, cost_of(calls), took_s))
-    sys.stdout.write(visible("\n".join(lines)) + "\n")
+    show("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.options import AllowCode, AsJson, Config, Model, Seed, Settings
-from verdict_cli.cli.streams import document, visible
+from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def plan(
     if as_json:
         document(content)
     else:
-        sys.stdout.write(visible(_text(content)))
+        show(_text(content))
 
 
 @dataclass(frozen=True)

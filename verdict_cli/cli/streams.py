@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import orjson
+
+_STEERING = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""What JSON need not escape: C1 controls, marks of direction, signs without width."""
 
 
 def complain(message: str) -> None:
@@ -18,9 +22,15 @@ def say(message: str) -> None:
     sys.stderr.write(f"{visible(message)}\n")
 
 
+def show(text: str) -> None:
+    """What a command is asked for, to standard output; control characters are shown, not sent."""
+    sys.stdout.write(visible(text))
+
+
 def document(data: Any) -> None:
-    """One JSON document, to standard output."""
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n")
+    """One JSON document, to standard output; signs that could steer a terminal are spelled by JSON's escapes."""
+    text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    sys.stdout.write(_STEERING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text) + "\n")
 
 
 def visible(text: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document
+from verdict_cli.cli.streams import document, show
 
 if TYPE_CHECKING:
     from verdict_cli.units import Common
@@ -35,10 +34,10 @@ def units(
         return
     width = max(len(each) for each in chosen)
     for each, kind in chosen.items():
-        sys.stdout.write(f"{each:{width}}  {_said(kind)}\n")
+        show(f"{each:{width}}  {_said(kind)}\n")
         if name is not None:
             for key, said in _keys(kind).items():
-                sys.stdout.write(f"    {key}: {said}\n")
+                show(f"    {key}: {said}\n")
 
 
 def _described(name: str, kind: type[Common]) -> dict[str, Any]:

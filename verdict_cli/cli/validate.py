@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from verdict_cli.cli.options import AllowCode, AllowOutside, AsJson, Config, Model, Settings
-from verdict_cli.cli.streams import complain, document
+from verdict_cli.cli.streams import complain, document, show
 from verdict_cli.errors import DataError, Problem, SpecError
 
 
@@ -66,6 +65,6 @@ def validate(
         for problem in problems:
             complain(str(problem))
         if not problems:
-            sys.stdout.write(f"{config}: valid\n")
+            show(f"{config}: valid\n")
     if problems:
         raise typer.Exit(2)

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from verdict_cli.plan import Asked, Node, Plan
+from verdict_cli.report.words import visible
 
 
 def as_mapping(plan: Plan) -> dict[str, Any]:
@@ -36,13 +37,17 @@ def as_tree(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+_SIGNS = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
+"""What would end a label of Mermaid's, or be markup in it."""
+
+
 def as_mermaid(plan: Plan) -> str:
     """A Mermaid flowchart."""
     lines = ["flowchart TD"]
     for node in plan.nodes:
         shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
         lines.append(
-            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node)}".replace('"', "#quot;"))
+            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node).translate(_SIGNS)}")
         )
     lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
     return "\n".join(lines) + "\n"
@@ -131,13 +136,13 @@ def depth(plan: Plan, node: Node) -> int:
 def _kind(node: Node) -> str:
     """The unit's type, and the role that it speaks in."""
     role = node.settings.get("role_name")
-    return f"{role} · {node.unit.type_name}" if role else node.unit.type_name
+    return visible(f"{role} · {node.unit.type_name}" if role else node.unit.type_name)
 
 
 def _what(node: Node) -> str:
     given = ", ".join(f"{name}: {kind.spell()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
-    return f"{node.unit.type_name}{pinned} ({given})"
+    return visible(f"{node.unit.type_name}{pinned} ({given})")
 
 
 def calls_a_row(plan: Plan) -> int:
