@@ -52,6 +52,10 @@ class Alternative:
     logprob: float
 
 
+MOST_TOKENS = 10**12
+"""A call with more than that is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that one call was charged for."""

@@ -12,7 +12,7 @@ from verdict_cli.data.join import joined
 from verdict_cli.data.read import rows, scan
 from verdict_cli.data.spool import spool
 from verdict_cli.data.table_kinds import Kind
-from verdict_cli.data.table_reader import read_arrow, read_rows, read_table, table_columns
+from verdict_cli.data.table_reader import column_kinds, read_arrow, read_rows, read_table, table_columns
 from verdict_cli.data.table_writer import ParquetTable
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "ParquetTable",
     "Selection",
+    "column_kinds",
     "content_key",
     "export",
     "joined",

@@ -13,6 +13,7 @@ import orjson
 from verdict_cli.errors import DataError, OutputError, Problem
 
 FILE = "labels.jsonl"
+_NOT_A_LINK = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 NOTHING: Mapping[str, Any] = {"label": None, "note": None}
 """What is known of a row that nobody labelled."""
 
@@ -59,7 +60,7 @@ def add_label(path: Path, row_id: Any, label: Any, note: str | None, at: str) ->
     """Appends what is said of a row and brings it to the disk; neither label nor note takes it back. OutputError."""
     line = orjson.dumps({"id": row_id, "label": label, "note": note or None, "at": at}) + b"\n"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NOT_A_LINK, 0o600)
         try:
             if os.lseek(descriptor, 0, os.SEEK_END):
                 os.lseek(descriptor, -1, os.SEEK_END)

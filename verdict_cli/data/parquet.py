@@ -13,7 +13,7 @@ from typing import Any
 from verdict_cli.data.json_text import decode, is_json
 from verdict_cli.data.jsonl import Record
 from verdict_cli.data.opened import unreadable
-from verdict_cli.data.table_kinds import array
+from verdict_cli.data.table_kinds import Kind, array
 from verdict_cli.errors import DataError, Problem
 
 _BATCH = 1000
@@ -23,6 +23,26 @@ def header(path: Path) -> tuple[str, ...]:
     """The file's column names."""
     with open_parquet(path) as file:
         return tuple(file.schema_arrow.names)
+
+
+def kinds(path: Path) -> dict[str, Kind | None]:
+    """Column -> what it holds; None for what no table of ours holds."""
+    import pyarrow as pa
+
+    tests: dict[Kind, Callable[[Any], bool]] = {
+        "null": pa.types.is_null,
+        "bool": pa.types.is_boolean,
+        "int": pa.types.is_integer,
+        "float": pa.types.is_floating,
+        "str": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    }
+    with open_parquet(path) as file:
+        return {
+            field.name: "json"
+            if is_json(field)
+            else next((kind for kind, fits in tests.items() if fits(field.type)), None)
+            for field in file.schema_arrow
+        }
 
 
 def records(path: Path) -> Iterator[Record]:

@@ -8,12 +8,18 @@ from typing import Any
 
 from verdict_cli.data import parquet
 from verdict_cli.data.columns import missing
+from verdict_cli.data.table_kinds import Kind
 from verdict_cli.errors import DataError
 
 
 def table_columns(path: Path) -> tuple[str, ...]:
     """The table's column names, in order. Raises DataError for a file that is no Parquet file."""
     return parquet.header(path)
+
+
+def column_kinds(path: Path) -> dict[str, Kind | None]:
+    """Column -> what it holds; None for what no table of ours holds. Raises DataError for a file that is no Parquet file."""
+    return parquet.kinds(path)
 
 
 def read_table(

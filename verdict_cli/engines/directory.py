@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from verdict_cli.engines.changed import Changed, changed
+from verdict_cli.engines.sound import check_links, facts_of
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.plan import Plan
 from verdict_cli.plan.written import as_yaml
-from verdict_cli.values import RunFacts, Stage
+from verdict_cli.values import RunFacts
 
-_FIELDS = {field.name: field for field in fields(RunFacts)}
 _NEEDED = {
-    name for name, field in _FIELDS.items() if field.default is MISSING and field.default_factory is MISSING
+    field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING
 }
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
@@ -49,7 +48,8 @@ class RunDirectory:
         return self.path / "journal.jsonl"
 
     def prepare(self) -> None:
-        """Makes the directory, for its owner alone. OutputError when that cannot be done."""
+        """Makes the directory, for its owner alone. OutputError when that cannot be done, JournalError for one with links."""
+        check_links(self.path)
         with refusing(self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -57,7 +57,8 @@ class RunDirectory:
         """What `run.json` says; None where there is none. JournalError when it cannot be read."""
         path = self.path / "run.json"
         try:
-            found = orjson.loads(path.read_bytes())
+            content = path.read_bytes()
+            found = orjson.loads(content)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, orjson.JSONDecodeError) as fault:
@@ -66,11 +67,10 @@ class RunDirectory:
             ) from None
         if not isinstance(found, dict) or not found.keys() >= _NEEDED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
-        known: dict[str, Any] = {key: value for key, value in found.items() if key in _FIELDS}
-        stages = {
-            node: tuple(Stage(**stage) for stage in did) for node, did in known.get("stages", {}).items()
-        }
-        return RunFacts(**known | {"floors": tuple(known.get("floors", ())), "stages": stages})
+        try:
+            return facts_of(content)
+        except ValueError as fault:
+            raise JournalError(f"{path} is not that of a run: {fault}", hint="choose another --out") from None
 
     def belongs_to(
         self, plan: Plan, now: RunFacts, *, update: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from verdict_cli.engines.directory import RunDirectory
+from verdict_cli.engines.sound import check_links, check_tables
 from verdict_cli.errors import UsageError
 from verdict_cli.plan import Plan, build
 from verdict_cli.spec import load
@@ -12,8 +13,12 @@ from verdict_cli.values import RunFacts
 
 
 def saved(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
-    """A finished run's directory, facts and plan, from its own files. UsageError when it is not one."""
+    """A finished run's directory, facts and plan, from its own files. UsageError when it is not one.
+
+    DataError where its tables hold what no run writes: the directory may be a stranger's.
+    """
     directory = RunDirectory(path)
+    check_links(path)
     facts = directory.facts()
     if facts is None or not (path / "spec.yaml").exists():
         raise UsageError(
@@ -24,4 +29,6 @@ def saved(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
         raise UsageError(
             f"the run in {path} has no results yet", hint="the command that started it goes on with it"
         )
-    return directory, facts, build(load(path / "spec.yaml")).plan
+    plan = build(load(path / "spec.yaml")).plan
+    check_tables(directory.results, directory.calls, plan)
+    return directory, facts, plan

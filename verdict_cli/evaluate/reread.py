@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.data import read_table
-from verdict_cli.errors import ReplyError
+from verdict_cli.errors import DataError, Problem, ReplyError
 from verdict_cli.extractors import Extractor, Reading, extractor
 from verdict_cli.extractors.regex import Regex
 from verdict_cli.fields import INTEGER, TEXT, FieldType, OnScale, Record
@@ -153,4 +153,8 @@ def recorded(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
 def _logprobs(text: str | None) -> Any:
     import orjson
 
-    return None if text is None else read_logprobs(orjson.loads(text))
+    try:
+        return None if text is None else read_logprobs(orjson.loads(text))
+    except ValueError as fault:
+        said = f"log-probabilities that no run writes: {fault}"
+        raise DataError(Problem("not-a-run", said, "run the pipeline again", "calls.parquet")) from None

@@ -19,13 +19,12 @@ from verdict_cli.providers.prices import cost_usd
 from verdict_cli.providers.secrets import cleared
 from verdict_cli.providers.statuses import clean
 from verdict_cli.providers.ways import Way
-from verdict_cli.values import Reply, Request, Usage
+from verdict_cli.values import MOST_TOKENS, Reply, Request, Usage
 
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 """OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
 
 
-_MOST_TOKENS = 10**12
 _LONGEST_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
 TOOL = "reply"
@@ -277,7 +276,7 @@ def _usage(usage: Any) -> tuple[Usage | None, int]:
 
 def _is_count(value: Any) -> TypeGuard[int]:
     """Whether it can be a number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
 
 
 def _broken(name: str, what: str) -> Retryable:

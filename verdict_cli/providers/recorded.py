@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.providers.logprobs import read_logprobs
-from verdict_cli.values import Alternative, Usage
+from verdict_cli.values import MOST_TOKENS, Alternative, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,6 @@ def read_recorded(record: Mapping[str, Any]) -> Recorded:
 
 
 def _whole(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f'"{key}" must be a whole number from 0, not {value!r}')
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        raise ValueError(f'"{key}" must be a whole number from 0 to 10^12, not {value!r:.40}')
     return value

@@ -12,6 +12,7 @@ import orjson
 
 from verdict_cli.data import read_arrow, read_rows, table_columns
 from verdict_cli.data.vectors import integers
+from verdict_cli.errors import DataError, Problem
 from verdict_cli.evaluate.column import Ints
 from verdict_cli.report.page.packing import encoded
 
@@ -80,7 +81,13 @@ class _Teller:
     def add(self, call: Mapping[str, Any]) -> None:
         """Take in the row's next call."""
         if len(self.calls) < MOST_CALLS:
-            self.calls.append(self.call(call))
+            try:
+                self.calls.append(self.call(call))
+            except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+                said = f"a call of row {call['row']} holds what no run writes there"
+                raise DataError(
+                    Problem("not-a-run", said, "run the pipeline again", "calls.parquet")
+                ) from None
         else:
             self.calls_left_out += 1
 

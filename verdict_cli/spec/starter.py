@@ -141,7 +141,7 @@ def _words(scale: str) -> list[str]:
 
 
 def _prompt(start: Start) -> list[str]:
-    lines = [*start.question.splitlines()]
+    lines = [*start.question.strip().splitlines()]
     for column in start.columns:
         tag = "_".join(_WORD.findall(column)) or "value"
         lines += ["", f"<{tag}>", _slot(column), f"</{tag}>"]
