@@ -75,6 +75,7 @@ _HOMES = {
         "UsageError",
         "VerdictError",
     ),
+    "spec.metric": ("Metric",),
     "extractors.verdict": ("build_rubric", "parse_verdict"),
 }
 """The module in which each public name is defined."""

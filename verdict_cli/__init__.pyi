@@ -172,5 +172,8 @@ from verdict_cli.extractors.verdict import (
 from verdict_cli.extractors.verdict import (
     parse_verdict as parse_verdict,
 )
+from verdict_cli.spec.metric import (
+    Metric as Metric,
+)
 
 __version__: str

@@ -10,18 +10,25 @@ import copy
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from verdict_cli.api.steps import Functions
 from verdict_cli.api.unit import Unit
 from verdict_cli.errors import UsageError
+from verdict_cli.offered import Offers
 from verdict_cli.spec.document import Document
 from verdict_cli.units import TYPES
 
-GROUP = "verdict_cli.units"
-"""The entry points' group."""
+
+def _unit(_: str, loaded: Any) -> type[Unit]:
+    if not (isinstance(loaded, type) and issubclass(loaded, Unit)):
+        raise TypeError("is no subclass of verdict_cli.Unit")
+    return loaded
+
+
+OFFERED = Offers("verdict_cli.units", _unit)
+"""Unit types of installed packages."""
 
 Types = Callable[[str], type[Unit] | None]
 """The class of a unit type's name, None where nobody offers one."""
@@ -37,7 +44,7 @@ def foreign_types(files: Sequence[Path] = ()) -> Types:
         own |= _in_file(path)
 
     def named(name: str) -> type[Unit] | None:
-        return own.get(name) or _installed(name)
+        return own.get(name) or OFFERED.get(name)
 
     return named
 
@@ -79,23 +86,6 @@ def _written(
             hint="give its parameters defaults",
         ) from None
     return {**unit.written(path, functions), **{key: value for key, value in step.items() if key != "unit"}}
-
-
-def _installed(name: str) -> type[Unit] | None:
-    for point in entry_points(group=GROUP, name=name):
-        try:
-            kind = point.load()
-        except Exception as fault:
-            raise UsageError(
-                f"the unit type {name!r} of {point.value} cannot be imported: {fault}",
-                hint="mend or remove that package",
-            ) from None
-        if not (isinstance(kind, type) and issubclass(kind, Unit)):
-            raise UsageError(
-                f"the entry point {point.value} is no subclass of verdict_cli.Unit", hint="tell its author"
-            )
-        return kind
-    return None
 
 
 def _in_file(path: Path) -> dict[str, type[Unit]]:

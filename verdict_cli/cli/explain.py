@@ -51,7 +51,7 @@ def explain(
 
 
 def _everything() -> dict[str, Any]:
-    from verdict_cli.spec.evaluate import METRICS
+    from verdict_cli.spec.metrics import METRICS
     from verdict_cli.spec.reference import entries
 
     listed: dict[str, Any] = {title: [] for title in _GROUPS.values()}
@@ -62,7 +62,7 @@ def _everything() -> dict[str, Any]:
 
 def _found(name: str) -> dict[str, Any]:
     """What is known of the name, as a document."""
-    from verdict_cli.spec.evaluate import MEANINGS
+    from verdict_cli.spec.metrics import MEANINGS
     from verdict_cli.spec.problems import nearest
     from verdict_cli.spec.reference import entries
 

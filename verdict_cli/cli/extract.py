@@ -44,14 +44,14 @@ def extract(
 
 
 def _names(text: str) -> list[str]:
-    from verdict_cli.extractors import EXTRACTORS
+    from verdict_cli.extractors import EXTRACTORS, OFFERED
     from verdict_cli.spec.problems import nearest
 
     known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
-        if name not in known:
-            raise UsageError(f"unknown extractor {name!r}", hint=nearest(name, known))
+        if name not in known and (name in EXTRACTORS or OFFERED.get(name) is None):
+            raise UsageError(f"unknown extractor {name!r}", hint=nearest(name, (*known, *OFFERED.names())))
     if not names:
         raise UsageError("--with names no extractor", hint=f"known: {', '.join(known)}")
     return names

@@ -24,7 +24,8 @@ def schema(
     of: Annotated[Of, typer.Argument(help="Pipelines, data cards, or published tables.")] = Of.PIPELINE,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
 ) -> None:
-    """Print the JSON Schema of pipeline files, for editors; or that of data cards or published tables.
+    """Print the JSON Schema of pipeline files, for editors, with what installed packages add to the language; or that of
+    data cards or published tables.
 
     Example: verdict schema --out pipeline.schema.json
     """
@@ -41,7 +42,7 @@ def schema(
 
 
 def _schema(of: Of) -> dict[str, Any]:
-    from verdict_cli.spec.json_schema import file_schema, pipeline_schema
+    from verdict_cli.spec.json_schema import complete_schema, file_schema
 
     if of is Of.CARD:
         from verdict_cli.benchmarks.card import Card
@@ -51,4 +52,4 @@ def _schema(of: Of) -> dict[str, Any]:
         from verdict_cli.spec.evaluate import Published
 
         return file_schema(Published)
-    return pipeline_schema()
+    return complete_schema()

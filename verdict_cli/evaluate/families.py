@@ -7,8 +7,10 @@ import numpy.typing as npt
 
 from verdict_cli.evaluate.column import MISSING, Floats, Ints
 from verdict_cli.evaluate.metrics import Statistic, labels, numbers, panel, probability, ranks
+from verdict_cli.evaluate.metrics.offered import from_package
 from verdict_cli.evaluate.rows import Data
-from verdict_cli.spec.evaluate import OF_CHOICE, OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN
+from verdict_cli.spec.metric import Metric
+from verdict_cli.spec.metrics import OF_CHOICE, OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN, foreign
 
 Mask = npt.NDArray[np.bool_]
 OF_LABELS = {
@@ -32,6 +34,8 @@ def family(metric: str, data: Data) -> str:
     its own name, where it is of what a pairwise judge prefers."""
     if data.panel:
         return "panel"
+    if (offered := foreign(metric)) is not None:
+        return offered.of
     if metric in OF_CHOICE:
         return metric
     if metric in WITHIN:
@@ -163,6 +167,20 @@ def statistics(name: str, data: Data, at: Ints) -> dict[str, Statistic] | str:
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     lacking = bool((prediction == len(data.labels)).any())
     return labels.statistics(data.target[at], prediction, len(data.labels) + lacking, data.positive, lacking)
+
+
+def offered(metric: Metric, name: str, data: Data, at: Ints) -> Statistic:
+    """The statistic of an installed package's figure with these rows as atoms."""
+    if metric.of == "numbers":
+        return from_package(metric, name, data.predictions.numbers[at], data.targets.numbers[at])
+    if metric.of == "value":
+        return from_package(metric, name, data.value.numbers[at])
+    if metric.of == "probability":
+        positive = data.is_positive
+        assert positive is not None
+        return from_package(metric, name, data.probability.numbers[at], positive[at].astype(float))
+    spelled = np.array([*data.labels, None], object)  # no prediction is the last place, -1
+    return from_package(metric, name, spelled[data.prediction[at]], spelled[data.target[at]])
 
 
 def _of_panel(data: Data, at: Ints) -> dict[str, Statistic]:

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 from verdict_cli.evaluate.column import Column
 from verdict_cli.evaluate.labels import Labels
-from verdict_cli.spec.evaluate import Evaluation, Kind, MetricName
+from verdict_cli.spec.evaluate import Evaluation, Kind
 
-_PROBABILITY: tuple[MetricName, ...] = ("auroc", "average_precision", "brier", "log_loss", "ece")
-_PANEL: tuple[MetricName, ...] = ("krippendorff_alpha", "pairwise_kappa", "effective_judges")
-_NUMBERS: tuple[MetricName, ...] = ("krippendorff_alpha", "pearson", "spearman", "kendall", "mae", "rmse")
+_PROBABILITY: tuple[str, ...] = ("auroc", "average_precision", "brier", "log_loss", "ece")
+_PANEL: tuple[str, ...] = ("krippendorff_alpha", "pairwise_kappa", "effective_judges")
+_NUMBERS: tuple[str, ...] = ("krippendorff_alpha", "pearson", "spearman", "kendall", "mae", "rmse")
 
-FITTING: dict[Kind, tuple[MetricName, ...]] = {
+FITTING: dict[Kind, tuple[str, ...]] = {
     "classification": (
         *("accuracy", "balanced_accuracy", "precision", "recall", "f1", "mcc"),
         *("cohen_kappa", "gwet_ac1", "krippendorff_alpha", "confusion"),
@@ -51,13 +51,13 @@ def infer(evaluation: Evaluation, columns: Sequence[Column]) -> Kind:
     return "classification" if "bool" in types else "ordinal"
 
 
-def fitting(evaluation: Evaluation, kind: Kind | None, value: Column | None) -> tuple[MetricName, ...]:
+def fitting(evaluation: Evaluation, kind: Kind | None, value: Column | None) -> tuple[str, ...]:
     """The figures that `metrics:` names, else all that fit."""
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
         return _PANEL
-    found: tuple[MetricName, ...] = FITTING[kind] if kind and evaluation.target is not None else ()
+    found: tuple[str, ...] = FITTING[kind] if kind and evaluation.target is not None else ()
     if kind == "pairwise" and evaluation.gold is None:
         found += ("first_position_rate",)
     if evaluation.consistent is not None:

@@ -21,7 +21,8 @@ from verdict_cli.evaluate.kinds import fitting
 from verdict_cli.evaluate.measured import measured
 from verdict_cli.evaluate.reduce import reduced
 from verdict_cli.evaluate.rows import Data, check_labels, check_positive
-from verdict_cli.spec.evaluate import OF_GOLD, Evaluation
+from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.metrics import OF_GOLD
 
 MOST_GROUPS = 50
 FEW_CLUSTERS = 20

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.evaluate.column import MISSING, Ints
-from verdict_cli.evaluate.families import family, keys, refusal, statistics, unscored, usable
+from verdict_cli.evaluate.families import family, keys, offered, refusal, statistics, unscored, usable
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.intervals import Draw, figures
 from verdict_cli.evaluate.metrics.labels import MOST_LABELS
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.within import NONE, by_cluster, mean_of
+from verdict_cli.spec.metrics import foreign
 
 
 def measured(metrics: Iterable[str], data: Data, rows: Ints, draw: Draw) -> dict[str, Figure]:
@@ -43,6 +44,9 @@ def _family(name: str, wanted: list[str], data: Data, rows: Ints, draw: Draw) ->
     given = statistics(name, data, kept[sample.first])
     if isinstance(given, str):
         return {metric: Figure(None, None, None, sample.n, given) for metric in wanted}
+    for metric in wanted:
+        if (part := foreign(metric)) is not None:
+            given[metric] = offered(part, metric, data, kept[sample.first])
     used = len(np.union1d(data.target[kept], data.prediction[kept])) if name == "labels" else 1
     found: dict[str, Figure] = {}
     if used > MOST_LABELS:

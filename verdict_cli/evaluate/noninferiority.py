@@ -18,8 +18,9 @@ from verdict_cli.evaluate.families import OF_LABELS
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.intervals import LEVEL
 from verdict_cli.evaluate.paired import difference
-from verdict_cli.spec.evaluate import LOWER_IS_BETTER, Evaluation
+from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.gate import Gate
+from verdict_cli.spec.metrics import lower_is_better
 
 POWER = 0.8
 """The share of runs in which a difference of the detectable size is found (Cohen, 1988)."""
@@ -130,7 +131,7 @@ def _sides(gate: Gate, figure: Figure) -> tuple[float | None, float | None]:
     """How much worse the run is, and may be; no more than it is where it scores every row as the baseline does."""
     if figure.reason == SAME and figure.value is not None:
         return figure.value, figure.value
-    if gate.parts[1] in LOWER_IS_BETTER:
+    if lower_is_better(gate.parts[1]):
         return figure.value, figure.high
     return (
         None if figure.value is None else -figure.value,

@@ -18,6 +18,7 @@ from verdict_cli.fields import INTEGER, TEXT, FieldType, OnScale, Record
 from verdict_cli.models import Model
 from verdict_cli.plan import Asked, Node, Plan
 from verdict_cli.providers.logprobs import read_logprobs
+from verdict_cli.scales import Continuous
 from verdict_cli.values import Reply, Request, Row
 
 OWN = "own"
@@ -113,7 +114,7 @@ def _regex(response: Record) -> Regex:
 
 
 def _pattern(kind: FieldType) -> str:
-    if isinstance(kind, OnScale) and kind.scale.type != "continuous":
+    if isinstance(kind, OnScale) and not isinstance(kind.scale, Continuous):
         words = [token for token, value in kind.scale.tokens() if isinstance(value, str | bool)]
         if words:
             return r"(?i)(?<!\w)(?:" + "|".join(sorted(words, key=len, reverse=True)) + r")(?!\w)"

@@ -15,7 +15,8 @@ from verdict_cli.evaluate.measure import measure
 from verdict_cli.evaluate.paired import Difference
 from verdict_cli.evaluate.significance import Significance, holm
 from verdict_cli.plan import Plan
-from verdict_cli.spec.evaluate import LOWER_IS_BETTER, METRICS, Evaluation
+from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.metrics import METRICS, foreign, lower_is_better
 from verdict_cli.values import RunFacts
 
 AXES = ("cost", "calls", "latency")
@@ -73,7 +74,7 @@ def chosen(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple[str, 
             ),
             next(iter(first.evaluations), ""),
         )
-    if figure and figure not in METRICS:
+    if figure and figure not in METRICS and foreign(figure) is None:
         from verdict_cli.spec.problems import nearest
 
         raise UsageError(f"--metric: there is no figure {figure!r}", hint=nearest(figure, METRICS))
@@ -103,7 +104,7 @@ def swept(
         by_itself = alone(one.plan, one.folder / "calls.parquet", clock, recorded=recorded)
         points.append(Point(one, found[metric], by_itself))
     points = _against_first(points, name, metric, seed)
-    lower = metric in LOWER_IS_BETTER
+    lower = lower_is_better(metric)
     against = axis or _axis(points)
     gains = [
         None if point.figure.value is None else point.figure.value * (-1 if lower else 1) for point in points

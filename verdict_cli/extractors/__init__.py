@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import EXPLANATION, FollowUp, Reading, Trouble
+from verdict_cli.offered import Offers, OrOffered, made_of, subclass_of
 from verdict_cli.registry import OneOf, Registry
 
 EXTRACTORS: Registry[Extractor] = Registry(
@@ -24,6 +25,9 @@ EXTRACTORS: Registry[Extractor] = Registry(
     },
 )
 """Extractors by their `type`: a new extractor is a file in this folder and a line here."""
+
+OFFERED: Offers[type[Extractor]] = Offers("verdict_cli.extractors", subclass_of(Extractor))
+"""Extractors of installed packages."""
 
 Name = Literal[
     "structured",
@@ -45,7 +49,22 @@ def _spelling(value: Any) -> str | None:
     return kind if isinstance(kind, str) and kind in EXTRACTORS else None
 
 
-ExtractKey = Annotated[Name | Extractor, OneOf(_spelling, EXTRACTORS.choices(str), {"<name>": Name})]
+def _offered(value: Any) -> Extractor | None:
+    keys = {"type": value} if isinstance(value, str) else value
+    kind = keys.get("type") if isinstance(keys, dict) else None
+    made = OFFERED.get(kind) if isinstance(kind, str) and kind not in EXTRACTORS else None
+    return None if made is None else made_of(made, keys)
+
+
+def _spelled(own: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
+    return {**own, "oneOf": [*own["oneOf"], {"enum": list(kinds)}, *kinds.values()]}
+
+
+ExtractKey = Annotated[
+    Name | Extractor,
+    OneOf(_spelling, EXTRACTORS.choices(str), {"<name>": Name}),
+    OrOffered(OFFERED, _offered, _spelled),
+]
 """How a pipeline spells an extractor: a name, or a mapping with a `type`."""
 
 
@@ -56,12 +75,16 @@ def extractor(key: Any) -> Extractor:
 
 @cache
 def _named(name: str) -> Extractor:
-    return EXTRACTORS[name].model_validate({})
+    kind = EXTRACTORS.get(name) or OFFERED.get(name)
+    if kind is None:
+        raise KeyError(name)
+    return kind.model_validate({"type": name})
 
 
 __all__ = [
     "EXPLANATION",
     "EXTRACTORS",
+    "OFFERED",
     "ExtractKey",
     "Extractor",
     "FollowUp",

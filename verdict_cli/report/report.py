@@ -8,7 +8,8 @@ from pathlib import Path
 
 from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.evaluate.gates import GateOutcome
-from verdict_cli.spec.evaluate import LOWER_IS_BETTER, Published
+from verdict_cli.spec.evaluate import Published
+from verdict_cli.spec.metrics import lower_is_better
 from verdict_cli.values import RunFacts
 
 
@@ -91,7 +92,7 @@ def _compared(table: Published, figure: Figure | None, facts: RunFacts) -> Compa
     value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
     ours = Standing(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
-    better = 1 if table.metric in LOWER_IS_BETTER else -1
+    better = 1 if lower_is_better(table.metric) else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
+from verdict_cli.offered import Offers, OrOffered, made_of, one_of, subclass_of
 from verdict_cli.scales.boolean import Boolean
 from verdict_cli.scales.continuous import Continuous
 from verdict_cli.scales.discrete import Categories, Discrete
@@ -17,6 +18,9 @@ LIKERT = Discrete(range=(1, 5))
 
 NAMED: dict[str, Scale] = {"likert": LIKERT, "boolean": Boolean()}
 """The scales that every pipeline can name."""
+
+OFFERED: Offers[type[Scale]] = Offers("verdict_cli.scales", subclass_of(Boolean, Discrete, Continuous))
+"""Scales of installed packages: subclasses of ours, as which the rest of the program takes them."""
 
 _KEYS = {"boolean": {"yes", "no"}, "discrete": {"range", "values", "scores"}, "continuous": {"min", "max"}}
 
@@ -36,11 +40,20 @@ def _spelling(value: Any) -> str | None:
     return "<name>" if isinstance(value, str) else kind_of(value)
 
 
+def _offered(value: Any) -> Scale | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    made = OFFERED.get(kind) if isinstance(kind, str) and kind not in _KEYS else None
+    return None if made is None else made_of(made, value)
+
+
+_OR_OFFERED = OrOffered(OFFERED, _offered, one_of)
+
 ScaleKeys = Annotated[
     Annotated[Boolean, Tag("boolean")]
     | Annotated[Discrete, Tag("discrete")]
     | Annotated[Continuous, Tag("continuous")],
     Discriminator(kind_of),
+    _OR_OFFERED,
 ]
 """A scale written out as a mapping."""
 
@@ -50,12 +63,14 @@ ScaleKey = Annotated[
     | Annotated[Discrete, Tag("discrete")]
     | Annotated[Continuous, Tag("continuous")],
     Discriminator(_spelling),
+    _OR_OFFERED,
 ]
 """How a pipeline spells a scale: a name or a mapping."""
 
 __all__ = [
     "LIKERT",
     "NAMED",
+    "OFFERED",
     "Boolean",
     "Categories",
     "Continuous",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag
 from typing_extensions import TypeAliasType
 
+from verdict_cli.offered import OrOffered
 from verdict_cli.registry import OneOf
 
 Path = tuple[str | int, ...]
@@ -57,7 +58,8 @@ def _looked_up(annotation: Any, tag: str | int) -> Any:
     if isinstance(annotation, TypeAliasType):
         annotation = annotation.__value__
     marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return next((mark.member(tag) for mark in marks if isinstance(mark, OneOf)), None)
+    found = (mark.member(tag) for mark in marks if isinstance(mark, OneOf | OrOffered))
+    return next((member for member in found if member is not None), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:

@@ -2,119 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from verdict_cli.keys import Keys, Seq, Whole
-
-MetricName = Literal[
-    "accuracy",
-    "balanced_accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "mcc",
-    "cohen_kappa",
-    "weighted_kappa",
-    "gwet_ac1",
-    "krippendorff_alpha",
-    "pearson",
-    "spearman",
-    "kendall",
-    "mae",
-    "rmse",
-    "auroc",
-    "average_precision",
-    "brier",
-    "log_loss",
-    "ece",
-    "mean",
-    "median",
-    "variance",
-    "confusion",
-    "pearson_within",
-    "spearman_within",
-    "kendall_within",
-    "top1",
-    "kendall_distance",
-    "ndcg",
-    "pairwise_kappa",
-    "effective_judges",
-    "consistency",
-    "first_position_rate",
-    "longer_preference",
-]
-"""Every figure that can be asked for. Beyond language.md: correlations within each cluster, figures of rankings, of a
-panel of judges, and of what a pairwise judge prefers."""
-
-MEANINGS: dict[MetricName, str] = {
-    "accuracy": "The share of rows whose prediction is the target.",
-    "balanced_accuracy": "The mean recall of the labels that occur as targets.",
-    "precision": "The share of predictions of `positive` that are right; without it, the mean over the labels.",
-    "recall": "The share of targets that are `positive` which are found; without it, the mean over the labels.",
-    "f1": "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
-    "mcc": "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
-    "cohen_kappa": "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",
-    "weighted_kappa": "Agreement of numbers beyond chance, with squared weights (Cohen, 1968).",
-    "gwet_ac1": "Agreement beyond chance, chance by the mean shares (Gwet, 2008); steady where one label is rare.",
-    "krippendorff_alpha": "Agreement beyond chance (Krippendorff, 2011): nominal for labels, interval for numbers.",
-    "pearson": "The linear correlation of prediction and target.",
-    "spearman": "The correlation of the ranks of prediction and target.",
-    "kendall": "The share of pairs in the same order minus that in the other: tau-b.",
-    "mae": "The mean distance of prediction and target; less is better.",
-    "rmse": "The root of the mean squared distance of prediction and target; less is better.",
-    "auroc": "The chance that a positive row has a higher `probability` than a negative one.",
-    "average_precision": "The mean precision over the positive rows in the order of `probability`.",
-    "brier": "The mean squared distance of `probability` and what is true; less is better.",
-    "log_loss": "The mean surprise at what is true, in nats; less is better.",
-    "ece": "The mean distance of `probability` and the share that is true, in ten bins; less is better.",
-    "mean": "The mean of `value`; of true/false, the share that is true.",
-    "median": "The middle of `value`.",
-    "variance": "The variance of `value`, with n - 1.",
-    "confusion": "How often each label was predicted for each target.",
-    "pearson_within": "The mean of each `cluster`'s own linear correlation.",
-    "spearman_within": "The mean of each `cluster`'s own correlation of ranks.",
-    "kendall_within": "The mean of each `cluster`'s own tau-b.",
-    "top1": "The share of rankings whose first item is the target's.",
-    "kendall_distance": "The mean share of pairs in the wrong order; less is better.",
-    "ndcg": "How well rankings put the target's first items first, discounted by place.",
-    "pairwise_kappa": "The mean kappa of all pairs of a `panel`'s judges (Light, 1971).",
-    "effective_judges": "How many independent judges a `panel` is worth, by how far its judges err together.",
-    "consistency": "The share of pairs for which both orders give the same choice.",
-    "first_position_rate": "The share of choices that are the first option, ties left out.",
-    "longer_preference": "The share of choices that are the longer option, where the lengths differ.",
-}
-"""What each figure is, in a sentence; docs/statistics.md has the formulas' details and the intervals."""
+from verdict_cli.spec.metrics import (
+    OF_CHOICE,
+    OF_PANEL,
+    OF_PROBABILITY,
+    OF_VALUE,
+    WITHIN,
+    MetricKey,
+    MetricName,
+    foreign,
+)
 
 Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 """What the predictions and targets of an evaluation are."""
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 """How the rows of one group become one value."""
-
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
-OF_PROBABILITY: frozenset[str] = frozenset({"auroc", "average_precision", "brier", "log_loss", "ece"})
-"""Figures of a probability and a target."""
-OF_VALUE: frozenset[str] = frozenset({"mean", "median", "variance"})
-"""Figures of a value alone."""
-OF_GOLD: tuple[str, ...] = ("judged", "labelled", "ppi", "rogan_gladen")
-"""Figures that `gold` gives: what the judge says, what the labels say alone, and two corrections."""
-OF_RANKING: frozenset[str] = frozenset({"top1", "kendall_distance", "ndcg"})
-"""Figures of rankings alone."""
-WITHIN: frozenset[str] = frozenset({"pearson_within", "spearman_within", "kendall_within"})
-"""The mean of each cluster's own correlation."""
-OF_PANEL: frozenset[str] = frozenset({"krippendorff_alpha", "pairwise_kappa", "effective_judges"})
-"""Figures of several judges of the same rows."""
-OF_CHOICE: Mapping[str, tuple[str, ...]] = {
-    "consistency": ("consistent",),
-    "first_position_rate": ("prediction",),
-    "longer_preference": ("prediction", "options"),
-}
-"""Figures of what a pairwise judge prefers, with the keys that they need."""
-LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece", "kendall_distance"})
-"""Figures that count errors: a drop against a baseline is a rise of these."""
 
 Expression = Annotated[str, Field(min_length=1)]
 
@@ -163,7 +71,7 @@ class Evaluation(Keys):
     """Expression that is true where a pairwise judge's choice is the same in both orders, such as `output.consistent`."""
     options: Annotated[Seq[Expression], Field(min_length=2, max_length=2)] | None = None
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
-    metrics: Annotated[Seq[MetricName], Field(min_length=1)] | None = None
+    metrics: Annotated[Seq[MetricKey], Field(min_length=1)] | None = None
     """The figures wanted; without it, all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
     by: Seq[Expression] = ()
     """Expressions; the same figures are given for each value of each."""
@@ -310,7 +218,10 @@ def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     """The keys that a metric needs and the evaluation does not give."""
     if evaluation.panel is not None and metric in OF_PANEL:
         return []
-    if metric in OF_CHOICE:
+    offered = foreign(metric)
+    if offered is not None:
+        needs = offered.needs
+    elif metric in OF_CHOICE:
         needs = OF_CHOICE[metric]
     elif metric in OF_PANEL - {"krippendorff_alpha"}:
         needs = ("panel",)

@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from verdict_cli.keys import Keys
-from verdict_cli.spec.evaluate import METRICS, OF_GOLD, Evaluation, Trouble, lacks
+from verdict_cli.spec.evaluate import Evaluation, Trouble, lacks
+from verdict_cli.spec.metrics import METRICS, OF_GOLD, foreign
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -111,7 +112,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Troub
         if gate.baseline is not None:
             return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
         return []
-    if metric not in METRICS:
+    if metric not in METRICS and foreign(metric) is None:
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:

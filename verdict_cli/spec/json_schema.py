@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
+from verdict_cli import extractors, scales
 from verdict_cli.extractors import Extractor
 from verdict_cli.keys import Keys, described
+from verdict_cli.offered import OrOffered
+from verdict_cli.spec import metrics
 from verdict_cli.spec.pipeline import PipelineFile
 from verdict_cli.spec.shipped import folder
 
@@ -35,9 +38,20 @@ class _Generator(GenerateJsonSchema):
     def generate_inner(self, schema: Any) -> dict[str, Any]:
         """A class that stands within another one is a reference to its own schema, which is made the first time."""
         met = schema.get("metadata", {})
+        if "offers" in met:
+            return self._with_offered(super().generate_inner(schema), met["offers"])
         if "kind" not in met:
             return super().generate_inner(schema)
-        kind = met["kind"]()
+        return {**self._reference(met["kind"]()), **met.get("pydantic_js_extra", {})}
+
+    def _with_offered(self, own: dict[str, Any], mark: OrOffered) -> dict[str, Any]:
+        found = {
+            name: self._reference(part) if isinstance(part, type) else {}
+            for name, part in mark.offers.found.items()
+        }
+        return mark.spelled(own, found) if found else own
+
+    def _reference(self, kind: type[Keys]) -> dict[str, Any]:
         ref = CoreRef(f"{kind.__module__}.{kind.__qualname__}:{id(kind)}")  # as pydantic names it
         name, reference = self.get_cache_defs_ref_schema(ref)
         if kind not in self.begun:
@@ -45,7 +59,7 @@ class _Generator(GenerateJsonSchema):
             made = super().generate_inner(kind.__pydantic_core_schema__)
             if made != reference:
                 self.definitions[name] = made
-        return {**reference, **met.get("pydantic_js_extra", {})}
+        return reference
 
     def str_schema(self, schema: core_schema.StringSchema) -> dict[str, Any]:
         """In some dialects `$` also matches before a final line break."""
@@ -71,9 +85,29 @@ class _Generator(GenerateJsonSchema):
         return {**made, **_TEXT_KEYS} if made.get("additionalProperties") is True else made
 
 
-@cache
+OFFERED = (scales.OFFERED, extractors.OFFERED, metrics.OFFERED)
+"""What installed packages can add to the schema."""
+
+
 def pipeline_schema() -> dict[str, Any]:
-    """The schema of pipeline files."""
+    """The schema of pipeline files, with the parts of installed packages that were looked up so far."""
+    return _pipeline_schema(_found())
+
+
+def complete_schema() -> dict[str, Any]:
+    """The schema of pipeline files with every part that an installed package offers."""
+    for offers in OFFERED:
+        for name in offers.names():
+            offers.get(name)
+    return pipeline_schema()
+
+
+def _found() -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(offers.found) for offers in OFFERED)
+
+
+@cache
+def _pipeline_schema(_: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     return file_schema(PipelineFile)
 
 
@@ -92,15 +126,18 @@ def schema_of(kind: type[Keys]) -> dict[str, Any]:
 def violations(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
     """(path, message) of everything in the data that the schema forbids. Keys that are numbers count as JSON would write
     them: that a key must be a text is for the classes to say."""
-    found = _validator().iter_errors(_as_json(data))
+    found = _validator(_found()).iter_errors(_as_json(data))
     return [(tuple(error.instance_path), error.message) for error in found]
 
 
 @cache
-def _validator() -> Draft202012Validator:
-    """Of the published file, which a test keeps equal to `pipeline_schema`: reading it is quicker than making it."""
+def _validator(offered: tuple[tuple[str, ...], ...]) -> Draft202012Validator:
+    """Of the published file, which a test keeps equal to `pipeline_schema`: reading it is quicker than making it. Where parts
+    of installed packages were looked up, the schema is made with them."""
     from jsonschema_rs import Draft202012Validator
 
+    if any(offered):
+        return Draft202012Validator(_pipeline_schema(offered))
     return Draft202012Validator(orjson.loads((folder("schemas") / _NAME).read_bytes()))
 
 

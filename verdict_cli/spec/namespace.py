@@ -15,7 +15,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.fence import ALLOW_OUTSIDE, OutsideError
 from verdict_cli.fields import PLAIN, FieldType, OnScale, Record, Unknown
 from verdict_cli.models import Model
-from verdict_cli.scales import NAMED, Scale
+from verdict_cli.scales import NAMED, OFFERED, Scale
 from verdict_cli.spec.annotations import known_keys
 from verdict_cli.spec.custom import UnknownTypeError, merged
 from verdict_cli.spec.document import read_document, spell
@@ -98,10 +98,17 @@ class Namespace:
     def scale_named(self, name: str) -> Scale:
         """The scale of that name. UnknownNameError when there is none."""
         scale = self.spec.file.scales.get(name) or NAMED.get(name)
-        if scale is None:
-            known = [*NAMED, *self.spec.file.scales]
+        if scale is not None:
+            return scale
+        offered = OFFERED.get(name)
+        if offered is None:
+            known = [*NAMED, *self.spec.file.scales, *OFFERED.names()]
             raise UnknownNameError(f"unknown scale {name!r}", nearest(name, known))
-        return scale
+        try:
+            return offered.model_validate({"type": name})
+        except ValidationError:
+            hint = f"write it out: `{{type: {name}, …}}`"
+            raise UnknownNameError(f"the scale {name!r} needs keys", hint) from None
 
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
         """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""

@@ -8,9 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from verdict_cli import extractors
 from verdict_cli.errors import Problem
+from verdict_cli.extractors import EXTRACTORS
 from verdict_cli.keys import Keys, described
-from verdict_cli.scales import NAMED
+from verdict_cli.scales import NAMED, OFFERED
+from verdict_cli.spec import metrics
 from verdict_cli.spec.annotations import Path, known_keys, locate
 from verdict_cli.spec.document import Document, spell
 from verdict_cli.spec.steps import KINDS
@@ -88,6 +91,8 @@ def _words(
         allowed = [
             word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")
         ]
+        allowed += extractors.OFFERED.names() if last == "extract" else ()
+        allowed += metrics.OFFERED.names() if path[-2:-1] == ("metrics",) else ()
         return (
             "wrong-value",
             f"{given!r:.80} is not one of {', '.join(allowed)}",
@@ -132,7 +137,7 @@ def _untagged(given: Any, path: Path) -> tuple[str, str]:
             return "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none", close
         return f"expected a step, found {_shown(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
     if last == "extract":
-        names = "structured, raw, regex, post_hoc, token_probability, argmax_score, sample_score, weighted_summed_score, verdict"
+        names = [*EXTRACTORS, *extractors.OFFERED.names()]
         kind = given.get("type") if isinstance(given, dict) else None
         message = (
             f"unknown extractor {kind!r}"
@@ -140,8 +145,8 @@ def _untagged(given: Any, path: Path) -> tuple[str, str]:
             else f"expected an extractor, found {_shown(given)}"
         )
         return message, nearest(
-            str(kind), names.split(", ")
-        ) if kind is not None else f"a name ({names}) or a mapping with `type`"
+            str(kind), names
+        ) if kind is not None else f"a name ({', '.join(names)}) or a mapping with `type`"
     if last in ("scale", "scales") or (len(path) > 1 and path[0] == "scales"):
         kind = given.get("type") if isinstance(given, dict) else None
         message = (
@@ -150,7 +155,7 @@ def _untagged(given: Any, path: Path) -> tuple[str, str]:
             else f"expected a scale, found {_shown(given)}"
         )
         hint = (
-            nearest(str(kind), ("boolean", "discrete", "continuous"))
+            nearest(str(kind), ("boolean", "discrete", "continuous", *OFFERED.names()))
             if kind is not None
             else (f"write a name ({', '.join(NAMED)}) or `{{type: discrete, range: [1, 5]}}`")
         )
