@@ -226,3 +226,10 @@ def test_replies_are_shared_between_runs_where_that_is_asked_for(
     with Judge(pipeline, cache=True) as judge, Judge(pipeline) as fresh:
         assert judge(ROWS[0]).calls[0].reply.cached
         assert not fresh(ROWS[0]).calls[0].reply.cached
+
+
+def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.api.dataset.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pandas is not installed") as told:
+        (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
+    assert "verdict-cli[pandas]" in told.value.hint

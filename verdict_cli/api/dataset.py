@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,13 @@ class Wanted:
 
 
 def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
-    """The results of the data's rows. Raises what stops a run."""
+    """The results of the data's rows. Raises what stops a run, and UsageError, before it begins, where pandas is not
+    installed."""
+    if find_spec("pandas") is None:
+        raise UsageError(
+            "run_dataset gives a DataFrame, and pandas is not installed",
+            hint="pip install 'verdict-cli[pandas]'; `verdict run` needs no pandas",
+        )
     recorded = None if wanted.replay is None else recording(wanted.replay, plan)
     if recorded is None:
         check_models(plan)
