@@ -109,3 +109,41 @@ def test_no_network(shell: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_full_disk(shell: Any, data: Path) -> None:
     done = shell("schema", "--out", "/dev/full")
     told(done, 2, "/dev/full cannot be written", "free space")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("d.csv", "id;answer\n1;a\n", "its cells are separated by semicolons: save it with commas"),
+        ("d.csv", "id\tanswer\n1\ta\n", "its cells are separated by tabs: save it with commas"),
+        ("d.csv", "PK\x03\x04", "this is a spreadsheet or another zip archive"),
+        ("d.xlsx", "PK\x03\x04", "save the sheet as CSV"),
+        ("d.jsonl", '[{"answer": "a"}]\n', "one JSON list of rows has the ending .json"),
+    ],
+)
+def test_data_in_another_form(shell: Any, name: str, content: str, said: str) -> None:
+    told(shell("run", shell.config(JUDGE), shell.write(name, content)), 2, name, said)
+
+
+def test_quotes_of_a_word_processor(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE.replace("'", "”"))
+    told(shell("run", config, data), 2, "pipeline.yaml:5:", "” is a typographic quote")
+
+
+def test_no_command(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE)
+    done = subprocess.run(
+        [sys.executable, "-m", "verdict_cli", config, data],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"the command comes first: verdict run {config}" in done.stderr
+
+
+def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
+    config = shell.config(JUDGE, head="model: {name: openai/m, api_base: 'http://127.0.0.1:9', retries: 0}")
+    done = shell("run", config, data)
+    assert "127.0.0.1" in done.out
+    assert "is its server running" in " ".join(done.out.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -131,7 +132,10 @@ def main() -> None:
 
 
 def shell_cure(words: Sequence[str]) -> str:
-    """What the shell has probably done to the command line: a JSON text taken apart, or a glob made into files. Else empty."""
+    """What is probably wrong with the command line: no command, or a JSON text that the shell took apart, or a glob that it made
+    into files. Else empty."""
+    if words and words[0] not in COMMANDS and Path(words[0]).suffix in (".yaml", ".yml"):
+        return f"the command comes first: verdict run {shlex.join(words)}"
     if "--row" in words[:-1] and not words[words.index("--row") + 1].endswith("}"):
         return 'the shell took the row apart: put it into single quotes, --row \'{"question": "…"}\''
     files = [word for word in words if not word.startswith("-") and Path(word).is_file()]

@@ -29,8 +29,17 @@ def lacking(dataset: Dataset, columns: Collection[str]) -> Problem | None:
 def missing(column: str, columns: Collection[str], also: str = "") -> Problem:
     """The problem of a column that is not there; ``also`` says what else it is called."""
     near = difflib.get_close_matches(column, columns, n=1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
+    meant = _otherwise_separated(columns) or (f"did you mean {near[0]!r}? " if near else "")
     listed = ", ".join(columns) or "none"
     return Problem(
         "missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}"
     )
+
+
+def _otherwise_separated(columns: Collection[str]) -> str:
+    """A hint where the only column is a whole header that something else separates."""
+    (name,) = columns if len(columns) == 1 else ("",)
+    for mark, spelled in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if mark in name:
+            return f"its cells are separated by {spelled}: save it with commas, or with tabs as .tsv. "
+    return ""

@@ -18,6 +18,8 @@ ENDINGS = {
 }
 """Ending -> format. Each but Parquet may be followed by an ending of `COMPRESSIONS`."""
 
+SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
+
 COMPRESSIONS = (".gz", ".zst")
 
 
@@ -78,7 +80,10 @@ def _known(path: Path) -> Path:
         message = "this ending is not that of a dataset"
         if ".parquet" in path.name.lower():
             message = "a Parquet file is compressed inside; one that is compressed again cannot be read"
-        raise DataError(Problem("unknown-format", message, _endings(), str(path)))
+        hint = _endings()
+        if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers"):
+            message, hint = "a spreadsheet is no dataset", SPREADSHEET
+        raise DataError(Problem("unknown-format", message, hint, str(path)))
     return path
 
 

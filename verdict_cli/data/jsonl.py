@@ -41,7 +41,9 @@ def an_object(value: Any) -> dict[str, Any] | Problem:
     return Problem(
         "not-an-object",
         f"a row must be an object, this is {name}",
-        'write it as {"column": value}',
+        "a file that is one JSON list of rows has the ending .json"
+        if name == "a list"
+        else 'write it as {"column": value}',
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from verdict_cli.data.files import SPREADSHEET
 from verdict_cli.data.jsonl import Record, not_utf8
 from verdict_cli.data.opened import opened
 from verdict_cli.errors import DataError, Problem
@@ -55,6 +56,10 @@ class _Lines:
         return trouble
 
 
+_ZIPPED = "PK\x03\x04"
+"""The first letters of a zip archive, which spreadsheets are."""
+
+
 def _header(path: Path, delimiter: str) -> tuple[str, ...]:
     with opened(path) as stream:
         for line, cells in _cells(stream, delimiter):
@@ -68,6 +73,8 @@ def _header(path: Path, delimiter: str) -> tuple[str, ...]:
 
 
 def _bad_header(names: list[str]) -> Problem | None:
+    if names[0].startswith(_ZIPPED):
+        return Problem("bad-header", "this is a spreadsheet or another zip archive, no text", SPREADSHEET)
     if "" in names:
         where = names.index("") + 1
         return Problem("bad-header", f"column {where} of the header has no name", "give every column a name")

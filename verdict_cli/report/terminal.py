@@ -45,6 +45,11 @@ def terminal(report: Report) -> Group:
                 Padding(Text(words.visible(f"{kind}: {why}", 300)), (0, 0, 0, 2), expand=False)
                 for kind, why in report.facts.reasons.items()
             ),
+            *(
+                [Padding(Text(words.NOBODY), (0, 0, 0, 4), expand=False)]
+                if "unavailable" in report.facts.reasons
+                else []
+            ),
         ]
     parts += [Text(), Text(f"files in {words.visible(report.run)}", style="bold")]
     if report.files:

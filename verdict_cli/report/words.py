@@ -16,6 +16,9 @@ FEW = 30
 
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
+NOBODY = "is its server running, and is there a network? --retry-failed asks again only what failed"
+"""What to do where nobody answered."""
+
 
 def visible(text: str, most: int = 0) -> str:
     """The text with control, direction and unpaired surrogate characters as escapes; cut at `most` characters."""

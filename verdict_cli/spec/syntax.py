@@ -55,9 +55,16 @@ def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
     token = _TOKENS.get(found, f"`{found.strip('<>')}`")
     message = message.format(found, token=token, line=begun.line + 1 if begun else 0, problem=error.problem)
     cause_is_earlier = "could not find" in said or "scalar: found unexpected" in said
-    if at is not None and not hint:
+    line = "" if at is None else text[at.index - at.column :].partition("\n")[0]
+    if quote := _TYPOGRAPHIC.search(line):
+        hint = f"{quote[1]} is a typographic quote, which YAML takes for a letter: write \" or '."
+    elif at is not None and not hint:
         hint = _why(text[at.index - at.column : at.index].strip(" "))
     return "yaml-syntax", message, hint, begun if cause_is_earlier else at
+
+
+_TYPOGRAPHIC = re.compile(r"(?:[:-] |[\[{,] *)([“”„‘’«»])")
+"""A value that begins with a quote which is none to YAML."""
 
 
 def _why(before: str) -> str:
