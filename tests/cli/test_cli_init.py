@@ -128,3 +128,24 @@ def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any
     assert "rows 5 · failed 0" in made.out
     assert (shell.folder / "runs" / "xstest-first" / "report.html").exists()
     assert "did you mean 'geval'?" in shell("init", "--from", "gevl").err
+
+
+@pytest.mark.parametrize(("name", "content"), [("d.csv", ""), ("d.csv", "id,answer\n"), ("d.jsonl", "")])
+def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> None:
+    done = shell("init", shell.write(name, content), *QUESTION)
+    assert done.code == 2
+    assert f"{name}: there are no rows" in done.err
+
+
+def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(shell: Any) -> None:
+    data = shell.write("data.csv", "answer,label\na,fine\nb,fine\n")
+    done = shell("init", data, *QUESTION, "--columns", "answer", "--target", "label")
+    assert "the labels of 'label' are texts (fine)" in done.err
+    assert "--scale 'other,fine'" in done.err
+    assert not (shell.folder / "judge.yaml").exists()
+
+
+def test_a_part_of_a_column_is_told_with_its_column(shell: Any) -> None:
+    data = shell.write("data.jsonl", '{"turn": {"q": "x"}}\n')
+    done = shell("init", data, *QUESTION, "--columns", "turn.q")
+    assert "name the whole column 'turn'; afterwards the prompt can say {source.turn.q}" in done.err

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
@@ -26,15 +27,27 @@ class Installed:
     command: Path
     folder: Path
 
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        """What the command says on both streams; it must end with `code`."""
+    def __call__(self, *arguments: str, code: int = 0, env: Mapping[str, str] | None = None) -> str:
+        """What the command says on both streams; it must end with `code`. With `python -m verdict_cli` as the first argument by
+        that."""
+        python = arguments[:1] == ("python -m verdict_cli",)
+        command = (
+            [self.command.with_name("python"), "-m", "verdict_cli", *arguments[1:]]
+            if python
+            else [self.command, *arguments]
+        )
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))
         }
         done = subprocess.run(
-            [self.command, *arguments],
+            command,
             cwd=self.folder,
-            env={**kept, "VERDICT_CACHE_DIR": str(self.folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                **kept,
+                "VERDICT_CACHE_DIR": str(self.folder / "cache"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **(env or {}),
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -121,8 +134,16 @@ def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
 
 def test_every_command_starts(installed: Installed) -> None:
     assert installed("--version") == "verdict 0.1.0\n"
-    for command in ("serve", "rank", "compare"):
+    assert installed("python -m verdict_cli", "--version") == "verdict 0.1.0\n"
+    for command in ("serve", "view", "rank", "compare"):
         assert "Example" in installed(command, "--help")
+
+
+def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
+    asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
+    assert installed(env=asked).split() == ["explain"]
+    asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict run --rep", "COMP_CWORD": "2"}
+    assert "--replay" in installed(env=asked).split()
 
 
 def test_the_extra_all_has_every_extra_for_users() -> None:

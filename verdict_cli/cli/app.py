@@ -18,32 +18,33 @@ from verdict_cli import __version__
 from verdict_cli.cli.streams import complain
 from verdict_cli.errors import VerdictError
 
-COMMANDS = (
-    "init",
-    "run",
-    "judge",
-    "rank",
-    "validate",
-    "graph",
-    "estimate",
-    "sweep",
-    "audit",
-    "plan",
-    "report",
-    "compare",
-    "gate",
-    "calibrate",
-    "extract",
-    "serve",
-    "view",
-    "bench",
-    "explain",
-    "schema",
-    "units",
-    "datasets",
-    "cache",
-)
-"""Each is a module of this folder with a function of its name, or with an `app` where it has commands of its own."""
+COMMANDS = {
+    "init": "Write a first pipeline for your own data, and try it.",
+    "run": "Judge every row of a dataset and report the figures.",
+    "judge": "Judge one row, or rows on standard input, live.",
+    "rank": "Pick among candidates: by score, tournament or groups.",
+    "validate": "Check a pipeline file, and data against it, without a call.",
+    "graph": "Draw the graph of a pipeline.",
+    "estimate": "Say what a run will cost: calls, tokens, dollars.",
+    "sweep": "Run variants side by side: figure, cost, calls, time.",
+    "audit": "Measure what should not decide a verdict, and may.",
+    "plan": "Say how many rows or labels a wanted interval needs.",
+    "report": "Measure a run again and rewrite its report.",
+    "compare": "Compare two runs row by row.",
+    "gate": "Decide a run's gates again.",
+    "calibrate": "Fit a judge to labelled rows of a run.",
+    "extract": "Read a run's recorded replies with other extractors.",
+    "serve": "Answer over HTTP: judgements, rewards, batches.",
+    "view": "Show runs in a browser.",
+    "bench": "Judge a benchmark, or make published figures anew.",
+    "explain": "Say what a word of the language means.",
+    "schema": "Print the JSON Schema of pipeline files.",
+    "units": "List the unit types, or the keys of one.",
+    "datasets": "List, download, import and check benchmarks.",
+    "cache": "Show what the cache of replies holds, or clear it.",
+}
+"""Each is a module of this folder with a function of its name, or with an `app` where it has commands of its own; and what the
+list of commands says of it."""
 
 
 class Commands(TyperGroup):
@@ -67,7 +68,9 @@ def _command(name: str) -> Any:
     if own is None:
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
         own.command(name)(getattr(module, name))
-    return typer.main.get_command(own)
+    command = typer.main.get_command(own)
+    command.short_help = COMMANDS[name]
+    return command
 
 
 app = typer.Typer(

@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli import asking
 from verdict_cli.cli.options import Quiet
 from verdict_cli.cli.streams import complain, say
-from verdict_cli.errors import OutputError, UsageError
+from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.plan import Plan
@@ -106,6 +106,7 @@ def _started(
         number_type,
         plain_name,
         scale_of,
+        texts,
         written,
     )
 
@@ -115,6 +116,8 @@ def _started(
     for row in islice(rows(Dataset(files)), _READ):
         for name, value in row.source.items():
             samples.setdefault(name, []).append(value)
+    if not samples:
+        raise DataError(Problem("no-rows", "there are no rows", "give a file with some rows", data))
     key = identifier(samples)
     asked = question is None or columns is None
     if asked and not asking.somebody():
@@ -135,6 +138,11 @@ def _started(
     said = question if question is not None else asking.question()
     suggested = (scale_of(samples[target]) if target else None) or "boolean"
     chosen = scale or (asking.scale(suggested) if asked else suggested)
+    if target and chosen == "boolean" and (words := texts(samples[target])):
+        raise UsageError(
+            f"the labels of {target!r} are texts ({', '.join(words[:5])}), and the scale is yes or no",
+            hint=f"name the scale's words from worst to best: --scale 'other,{words[0]}'",
+        )
     start = Start(
         name=plain_name(out.stem),
         question=said,
@@ -164,7 +172,11 @@ def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data:
 
     for name in names:
         if name not in samples:
-            raise UsageError(f"{flag}: {data} has no column {name!r}", hint=nearest(name, samples))
+            whole, dot, inside = name.partition(".")
+            hint = nearest(name, samples)
+            if dot and whole in samples:
+                hint = f"name the whole column {whole!r}; afterwards the prompt can say {{source.{whole}.{inside}}}"
+            raise UsageError(f"{flag}: {data} has no column {name!r}", hint=hint)
 
 
 def _copied(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:

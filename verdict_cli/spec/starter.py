@@ -75,6 +75,12 @@ def number_type(values: Sequence[Any]) -> str | None:
     return "float" if any("." in value for value in seen) else "int"
 
 
+def texts(values: Sequence[Any]) -> list[str]:
+    """The different texts among labels that are no numbers; none where they are not texts."""
+    words = dict.fromkeys(value for value in values if isinstance(value, str) and not numeric(value))
+    return [word for word in words if word.lower() not in ("true", "false")]
+
+
 def nameable(column: str) -> bool:
     """Whether a placeholder can name the column."""
     return not re.search(r"[{}\n]", column) and not {"'", '"'} <= set(column) and column.isprintable()
