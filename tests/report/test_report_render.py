@@ -144,6 +144,13 @@ def test_an_undefined_figure_stands_last():
     assert rows[-1].ours
 
 
+def test_the_page_says_once_why_several_figures_are_unsure():
+    figures = {name: Figure(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
+    page = as_html(build("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
+    assert page.count("one side is constant") == 1
+    assert "mcc, cohen_kappa: one side is constant" in page
+
+
 @pytest.mark.parametrize("render", [printed, markdown, as_html])
 def test_the_readable_reports_say_everything(render):
     text = render(REPORT)

@@ -11,7 +11,7 @@ from verdict_cli.evaluate import Bin, Figure, Histogram, Measures, Pictured, Sco
 from verdict_cli.evaluate.column import MISSING, Floats
 from verdict_cli.evaluate.pictured import histogram
 from verdict_cli.report import words
-from verdict_cli.report.page import Bars, Dots, Place, Scatter, Series, Spot, Table
+from verdict_cli.report.page import Bars, Dots, Note, Place, Scatter, Series, Spot, Table
 from verdict_cli.report.report import Comparison
 
 MOST_LABELS = 30
@@ -133,7 +133,15 @@ def _places(bins: Sequence[Bin]) -> list[Place]:
 def figures(rows: Sequence[tuple[str, Figure]], **more: Any) -> Table:
     """Every figure with its interval."""
     cells = [
-        (name, words.number(one.value), words.interval(one.low, one.high), f"{one.n:,}", one.reason)
-        for name, one in rows
+        (name, words.number(one.value), words.interval(one.low, one.high), f"{one.n:,}") for name, one in rows
     ]
-    return Table(("figure", "value", "95% interval", "n", ""), cells, (1, 2, 3), **more)
+    return Table(("figure", "value", "95% interval", "n"), cells, (1, 2, 3), **more)
+
+
+def reasons(rows: Sequence[tuple[str, Figure]]) -> list[Note]:
+    """Why figures are missing, or less sure than they look; what several have in common stands once."""
+    named: dict[str, list[str]] = {}
+    for name, one in rows:
+        if one.reason:
+            named.setdefault(one.reason, []).append(name)
+    return [Note(f"{', '.join(names)}: {reason}") for reason, names in named.items()]

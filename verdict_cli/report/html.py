@@ -86,7 +86,7 @@ def _opening(report: Report) -> Iterator[Part]:
             *words.facts(facts),
             ("tokens", f"{facts.prompt_tokens:,} in, {facts.completion_tokens:,} out"),
             ("configuration", facts.config),
-            ("started", facts.started),
+            ("started", facts.started.replace("T", " ").replace("+00:00", " UTC")),
             ("version", f"{facts.version}, seed {facts.seed}"),
         ]
     )
@@ -176,10 +176,12 @@ def _evaluation(
 ) -> list[Part | Group]:
     parts: list[Part | Group] = [Note(line) for line in words.coverage(measures)]
     parts += [Note(line, warning=True) for line in measures.warnings]
-    table = drawn.figures(words.plain(measures.figures.items()))
+    shown = words.plain(measures.figures.items())
+    table = drawn.figures(shown)
     confusion = measures.figures.get("confusion")
     matrix = None if confusion is None or confusion.value is None else drawn.confusion(confusion)
     parts.append(table if matrix is None else Group([table, matrix]))
+    parts += drawn.reasons(shown)
     charts: list[Part] = []
     if comparison is not None:
         charts.append(drawn.standings(comparison))
