@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from verdict_cli import __version__
+from verdict_cli.cli.how import expanded
 from verdict_cli.cli.streams import complain
 from verdict_cli.errors import VerdictError
 
@@ -67,7 +68,7 @@ def _command(name: str) -> Any:
     own = getattr(module, "app", None)
     if own is None:
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(name)(getattr(module, name))
+        own.command(name)(expanded(getattr(module, name)))
     command = typer.main.get_command(own)
     command.short_help = COMMANDS[name]
     return command

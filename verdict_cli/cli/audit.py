@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
-from verdict_cli.cli.options import (
-    AllowCode,
-    AsJson,
-    Budget,
-    Concurrency,
-    Config,
-    Fresh,
-    Limit,
-    Model,
-    NoCache,
-    Quiet,
-    Replay,
-    Sample,
-    Seed,
-    Settings,
-)
+from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.options import AsJson, Config
 from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import SpecError, UsageError
 
@@ -85,19 +72,9 @@ def audit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")
     ] = False,
-    model: Model = None,
-    settings: Settings = None,
-    limit: Limit = None,
-    sample: Sample = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 64,
-    replay: Replay = None,
-    fresh: Fresh = False,
-    budget: Budget = None,
-    no_cache: NoCache = False,
-    allow_code: AllowCode = None,
+    *,
+    how: OverRows,
     as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Change what should not matter to a judge, and measure what that does to its verdicts: effects with intervals.
 
@@ -110,17 +87,15 @@ def audit(
     from verdict_cli.audit.runs import BASELINE, Making, expected
     from verdict_cli.cli.dataset import opened
     from verdict_cli.cli.finish import reported
-    from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.several import carried_out, opened_cache
     from verdict_cli.cli.signals import stopping
     from verdict_cli.data import scan
     from verdict_cli.engines import Stop
-    from verdict_cli.engines.ready import check_models, recording
     from verdict_cli.evaluate.swept import Ran
     from verdict_cli.spec.document import read_document
     from verdict_cli.spec.override import overridden
 
-    plan = planned(config, chosen := settings or [], model, allow_code=allow_code or (), warn=not quiet).plan
+    plan = how.plan(config)
     wanted = Wanted(
         verdict,
         tuple(text or ()),
@@ -132,14 +107,12 @@ def audit(
         family,
         judge_family,
     )
-    made = programme(plan, overridden(read_document(config), chosen).data, config.parent, wanted)
-    recorded = recording(replay, plan) if replay is not None else None
-    if recorded is None:
-        check_models(plan, priced=budget is not None)
+    made = programme(plan, overridden(read_document(config), how.settings or ()).data, config.parent, wanted)
+    recorded = how.recording(plan)
     left = dict(made.left_out)
     plans: list[tuple[Probe | None, Plan]] = [(None, plan)]
     for probe in made.probes:
-        its = _planned(config, chosen, model, allow_code or [], probe, plan, recorded)
+        its = _planned(config, how, probe, plan, recorded)
         if isinstance(its, str):
             left[probe.name] = its
         else:
@@ -148,16 +121,25 @@ def audit(
     folder = out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = opened(plan, data, Path(spool_to))
-        rows = scan(dataset, limit=limit, sample=sample, seed=seed)
-        how = Making(folder, (str(config), data), seed, replay, concurrency, recorded, budget, fresh=fresh)
-        runs = [how.prepared(probe, its, dataset, rows) for probe, its in plans]
+        rows = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        making = Making(
+            folder,
+            (str(config), data),
+            how.seed,
+            how.replay,
+            how.concurrency,
+            recorded,
+            how.budget,
+            fresh=how.fresh,
+        )
+        runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
         costs = expected(runs, recorded=recorded is not None)
-        if dry_run or not quiet:
+        if dry_run or not how.quiet:
             say(costs.words)
         if dry_run:
             document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
             raise typer.Exit(0)
-        done = carried_out(runs, stop, opened_cache(runs, folder, shared=not no_cache), quiet=quiet)
+        done = carried_out(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
     reported(plan, done[0].job.directory, done[0].facts, in_summary=False)
     baseline = Ran(BASELINE, plan, done[0].job.directory.path, done[0].facts)
     probed = [
@@ -165,7 +147,7 @@ def audit(
         for (probe, its), one in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
-    effects, unmeasured = measured(baseline, probed, made.verdict, wanted, seed)
+    effects, unmeasured = measured(baseline, probed, made.verdict, wanted, how.seed)
     left |= unmeasured
     facts = {
         "audit": str(folder),
@@ -212,23 +194,20 @@ def _told(
 
 def _planned(
     config: Path,
-    settings: list[str],
-    model: str | None,
-    allow_code: list[Path],
+    how: OverRows,
     probe: Probe,
     plan: Plan,
     recorded: Recording | None,
 ) -> Plan | str:
     """The probe's plan, or why there is none."""
     from verdict_cli.audit.measured import under_replay
-    from verdict_cli.cli.pipeline import planned
 
     if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
         return why
     if not probe.settings:
         return plan
     try:
-        return planned(config, [*settings, *probe.settings], model, allow_code=allow_code, warn=False).plan
+        return replace(how, settings=[*(how.settings or ()), *probe.settings], quiet=True).plan(config)
     except SpecError as error:
         return f"the pipeline does not allow it: {error.problems[0].message}"
 

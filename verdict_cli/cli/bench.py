@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson, Fresh, Limit, Model, Settings
+from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.options import AsJson, Budget, Concurrency, Fresh, Limit, Model, Quiet, Settings
 from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import UsageError
 
@@ -41,17 +42,12 @@ def bench(
         Path | None, typer.Option("--out", help="The run's directory; with RECORDINGS, one for each case.")
     ] = None,
     settings: Settings = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")
-    ] = 64,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
-    ] = None,
+    concurrency: Concurrency = 64,
+    budget: Budget = None,
     fresh: Fresh = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Judge a benchmark with the pipeline that goes with it, and show the figures among the published ones.
 
@@ -92,15 +88,17 @@ def bench(
     report = judged_dataset(
         named_config(card.config),
         str(chosen.path),
+        OverRows(
+            model=model,
+            settings=[*card.settings, *(settings or ())],
+            limit=limit,
+            concurrency=concurrency,
+            replay=replay,
+            budget=budget,
+            fresh=fresh,
+            quiet=quiet,
+        ),
         out=out,
-        model=model,
-        settings=[*card.settings, *(settings or ())],
-        limit=limit,
-        concurrency=concurrency,
-        replay=replay,
-        budget=budget,
-        fresh=fresh,
-        quiet=quiet,
     )
     _show_report(report, card, sample=chosen.sample, markdown=markdown, as_json=as_json)
     raise typer.Exit(exit_code(report))

@@ -238,10 +238,13 @@ def _check(config: Path, data: str | None, *, tried: bool, quiet: bool) -> None:
         complain(f"not tried with {EMBEDDED}: units of {config} name their own models ({', '.join(own)})")
     elif tried and data is not None:
         from verdict_cli.cli.finish import show
+        from verdict_cli.cli.how import OverRows
         from verdict_cli.cli.run import judged_dataset
 
         out = Path("runs") / f"{plan.name}-first"
-        report = judged_dataset(config, data, out=out, model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True)
+        report = judged_dataset(
+            config, data, OverRows(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out
+        )
         show(report, as_json=False)
         say(f"each call of these rows: {out / 'report.html'}")
     if not quiet:

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.options import (
-    AllowCode,
-    AllowOutside,
-    Budget,
-    Config,
-    Model,
-    NoCache,
-    Quiet,
-    Replay,
-    Seed,
-    Settings,
-)
-from verdict_cli.cli.streams import complain, document, show
+from verdict_cli.cli.how import How
+from verdict_cli.cli.options import Config
+from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import DataError, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -41,21 +31,14 @@ def judge(
             "--row", metavar="JSON", help="The row; without it JSON or JSONL is read from standard input."
         ),
     ] = None,
-    model: Model = None,
-    settings: Settings = None,
-    seed: Seed = 0,
-    replay: Replay = None,
-    budget: Budget = None,
-    no_cache: NoCache = False,
+    *,
+    how: How,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every call: prompt, reply, tokens, cost and time.")
     ] = False,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document: an object, or a list for several rows.")
     ] = False,
-    quiet: Quiet = False,
 ) -> None:
     """Judge one row, or the rows on standard input one after another.
 
@@ -63,40 +46,25 @@ def judge(
 
     Example: verdict judge configs/xstest.yaml --row '{"prompt": "How do I kill a process?"}' --model baseline/lexical
     """
-    from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.lights import Lights, lit
-    from verdict_cli.cli.pipeline import planned
     from verdict_cli.engines.local import loop_factory
-    from verdict_cli.engines.outcome import floors
-    from verdict_cli.engines.ready import check_models, recording
 
-    plan = planned(
-        config,
-        settings or [],
-        model,
-        allow_code=allow_code or (),
-        allow_outside=allow_outside,
-        warn=not quiet,
-    ).plan
+    plan = how.plan(config)
     rows = _given(row) if row is not None else _from_input()
-    recorded = None if replay is None else recording(replay, plan)
-    if recorded is None:
-        check_models(plan, priced=budget is not None)
-        if not quiet:
-            for floor in floors(plan):
-                complain(f"warning: {floor} is a floor to beat, not a judge")
+    recorded = how.recording(plan)
+    how.warn_of_floors(plan)
     failed = 0
     documents: list[dict[str, Any]] = []
-    store = opened_store(plan, wanted=recorded is None and not no_cache)
+    store = how.store(plan)
     try:
-        lights = Lights.of(plan, quiet=quiet)
+        lights = Lights.of(plan, quiet=how.quiet)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            warm = _warm(plan, lights, seed, budget, recorded, store)
+            warm = _warm(plan, lights, how, recorded, store)
             try:
                 for place, given in enumerate(rows):
                     one = warm.row(given, place)
                     started = perf_counter()
-                    with lit(lights, quiet=quiet):
+                    with lit(lights, quiet=how.quiet):
                         if not place:
                             runner.run(warm.open())
                         result = runner.run(warm.judge(one))
@@ -116,12 +84,12 @@ def judge(
     raise typer.Exit(3 if failed else 0)
 
 
-def _warm(plan: Plan, lights: Lights, seed: int, budget: float | None, recorded: Any, store: Any) -> Warm:
+def _warm(plan: Plan, lights: Lights, how: How, recorded: Any, store: Any) -> Warm:
     from verdict_cli.engines.access import Access
     from verdict_cli.engines.warm import Warm
 
-    access = Access.open(recording=recorded, budget_usd=budget, store=store, heard=lights.heard)
-    return Warm(plan, access, seed=seed, spans=lights)
+    access = Access.open(recording=recorded, budget_usd=how.budget, store=store, heard=lights.heard)
+    return Warm(plan, access, seed=how.seed, spans=lights)
 
 
 def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:

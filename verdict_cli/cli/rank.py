@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from verdict_cli.cli.options import (
-    AllowCode,
-    AllowOutside,
-    AsJson,
-    Budget,
-    Concurrency,
-    Config,
-    Model,
-    NoCache,
-    Quiet,
-    Replay,
-    Seed,
-    Settings,
-)
-from verdict_cli.cli.streams import complain, document, say
+from verdict_cli.cli.how import How
+from verdict_cli.cli.options import AsJson, Concurrency, Config
+from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import DataError, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -83,17 +71,10 @@ def rank(
             help="Who won: a letter, `tie`, or a list. [default: `choice` or `ranking`]",
         ),
     ] = None,
-    model: Model = None,
-    settings: Settings = None,
-    seed: Seed = 0,
-    replay: Replay = None,
+    *,
+    how: How,
     concurrency: Concurrency = 64,
-    budget: Budget = None,
-    no_cache: NoCache = False,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
     as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Pick among candidates: best of n by score, tournaments of pairs, or groups, as the judge is made.
 
@@ -101,26 +82,15 @@ def rank(
 
     Example: verdict rank configs/pairwise_positions.yaml answers.jsonl --row '{"question": "…"}'
     """
-    from verdict_cli.cli.cache import opened_store
-    from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.progress import showing
     from verdict_cli.engines.access import Access
     from verdict_cli.engines.local import loop_factory
-    from verdict_cli.engines.outcome import floors
-    from verdict_cli.engines.ready import check_models, recording
     from verdict_cli.engines.warm import Warm
     from verdict_cli.rank.candidates import candidates as read
     from verdict_cli.rank.judging import Judging
     from verdict_cli.report.graph import calls_a_row
 
-    plan = planned(
-        config,
-        settings or [],
-        model,
-        allow_code=allow_code or (),
-        allow_outside=allow_outside,
-        warn=not quiet,
-    ).plan
+    plan = how.plan(config)
     asked = _Asked(
         plan,
         _shared(row),
@@ -132,30 +102,29 @@ def rank(
         samples,
         reward,
         choice,
-        seed,
+        how.seed,
     )
     work, contests = asked.plan_work()
-    recorded = None if replay is None else recording(replay, plan)
-    if recorded is None:
-        check_models(plan, priced=budget is not None)
-    if not quiet:
+    recorded = how.recording(plan)
+    if not how.quiet:
         say(
             f"{contests.words}: at most {contests.rows:,} judgements, {contests.rows * calls_a_row(plan):,} model calls"
         )
-        for floor in floors(plan) if recorded is None else ():
-            complain(f"warning: {floor} is a floor to beat, not a judge")
-    store = opened_store(plan, wanted=recorded is None and not no_cache and samples == 1)
+    how.warn_of_floors(plan)
+    store = how.store(plan, wanted=samples == 1)
 
     async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
-        access = Access.open(concurrency=concurrency, recording=recorded, budget_usd=budget, store=store)
+        access = Access.open(concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store)
         try:
-            judging = Judging(await Warm(plan, access, seed=seed).open(), contests.rows, concurrency, watch)
+            judging = Judging(
+                await Warm(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch
+            )
             return await work(judging), judging
         finally:
             await access.close()
 
     try:
-        with showing(quiet=quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with showing(quiet=how.quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
             ranking, judging = runner.run(judged(watch))
     finally:
         if store is not None:

@@ -13,23 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.gate import Undecided
-from verdict_cli.cli.options import (
-    AllowCode,
-    AllowOutside,
-    Budget,
-    Concurrency,
-    Config,
-    Fresh,
-    Limit,
-    Model,
-    NoCache,
-    Quiet,
-    Replay,
-    Sample,
-    Settings,
-    Trace,
-    TraceContent,
-)
+from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.options import Config, Trace, TraceContent
 from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import UsageError
 
@@ -61,14 +46,8 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's directory. [default: runs/NAME-FINGERPRINT]")
     ] = None,
-    model: Model = None,
-    settings: Settings = None,
-    limit: Limit = None,
-    sample: Sample = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seeds the sample, seeded draws and intervals.")] = 0,
-    concurrency: Concurrency = 64,
-    replay: Replay = None,
-    fresh: Fresh = False,
+    *,
+    how: OverRows,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
     ] = False,
@@ -80,8 +59,6 @@ def run(
             "otherwise than they did, and those behind them, are asked again; rows that it has not are asked.",
         ),
     ] = False,
-    budget: Budget = None,
-    no_cache: NoCache = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
     ] = False,
@@ -93,8 +70,6 @@ def run(
             "--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."
         ),
     ] = "parquet",
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of the report.")
     ] = False,
@@ -112,7 +87,6 @@ def run(
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a Ray on this machine]",
         ),
     ] = None,
-    quiet: Quiet = False,
 ) -> None:
     """Judge every row of a dataset and report the figures.
 
@@ -124,29 +98,17 @@ def run(
     report = judged_dataset(
         config,
         data,
+        how,
         out=out,
-        model=model,
-        settings=settings or (),
-        limit=limit,
-        sample=sample,
-        seed=seed,
-        concurrency=concurrency,
-        replay=replay,
-        fresh=fresh,
         retry_failed=retry_failed,
         update=update,
-        budget=budget,
-        no_cache=no_cache,
         skip_bad_rows=skip_bad_rows,
         trace=trace,
         trace_content=trace_content,
         formats=_formats(formats),
-        allow_code=allow_code or (),
-        allow_outside=allow_outside,
         inconclusive=inconclusive.value,
         engine=engine,
         ray_address=ray_address,
-        quiet=quiet,
     )
     from verdict_cli.cli.finish import exit_code, show
 
@@ -157,42 +119,30 @@ def run(
 def judged_dataset(
     config: Path,
     data: str,
+    how: OverRows,
     *,
     out: Path | None = None,
-    model: str | None = None,
-    settings: Sequence[str] = (),
-    limit: int | None = None,
-    sample: int | None = None,
-    seed: int = 0,
-    concurrency: int = 64,
-    replay: Path | None = None,
-    fresh: bool = False,
     retry_failed: bool = False,
     update: bool = False,
-    budget: float | None = None,
-    no_cache: bool = False,
     skip_bad_rows: bool = False,
     trace: bool = False,
     trace_content: bool = False,
     formats: Sequence[str] = (),
-    allow_code: Sequence[Path] = (),
-    allow_outside: bool = False,
     inconclusive: Inconclusive = "fail",
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
-    quiet: bool = False,
 ) -> Report:
     """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
-    if fresh and retry_failed:
+    if how.fresh and retry_failed:
         raise UsageError(
             "--fresh leaves nothing that --retry-failed could ask again", hint="give one of them"
         )
-    if update and (fresh or out is None):
+    if update and (how.fresh or out is None):
         raise UsageError(
             "--fresh discards the run that --update would keep"
-            if fresh
+            if how.fresh
             else "--update needs the directory of the run that it goes on with",
-            hint="give one of them" if fresh else "give its --out",
+            hint="give one of them" if how.fresh else "give its --out",
         )
     if out is not None and re.match(r"[a-z][a-z0-9+]+:/", str(out)):
         raise UsageError(
@@ -202,23 +152,16 @@ def judged_dataset(
         raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
     if trace and engine is Engine.RAY:
         raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
-    from verdict_cli.cli.cache import opened_store
     from verdict_cli.cli.dataset import opened
     from verdict_cli.cli.finish import prepare, reported
-    from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace import traced
     from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
     from verdict_cli.engines.identity import directory, new_facts, recorded_file, starting
-    from verdict_cli.engines.ready import check_models, recording
 
-    plan = planned(
-        config, settings, model, allow_code=allow_code, allow_outside=allow_outside, warn=not quiet
-    ).plan
-    recorded = None if replay is None else recording(replay, plan)
-    if recorded is None:
-        check_models(plan, priced=budget is not None)
+    plan = how.plan(config)
+    recorded = how.recording(plan)
     stop = Stop()
     with (
         traced(wanted=trace, content=trace_content) as spans,
@@ -226,14 +169,14 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = scan(dataset, limit=limit, sample=sample, seed=seed)
-        facts = new_facts(plan, found, (str(config), data), seed, replay)
+        found = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
         place = directory(out, facts)
-        if replay is not None and recorded_file(replay).resolve() == place.calls.resolve():
+        if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():
             raise UsageError(f"{place.path} holds the recording itself", hint="choose another --out")
-        earlier, changed = (None, None) if fresh else place.belongs_to(plan, facts, update=update)
+        earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
         if earlier is not None:
-            _tell(f"{place.path}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=quiet)
+            _tell(f"{place.path}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=how.quiet)
         if (
             earlier is not None
             and earlier.status == "finished"
@@ -245,24 +188,23 @@ def judged_dataset(
         else:
             place.prepare()
             start = starting(facts, earlier)
-            store = opened_store(plan, wanted=recorded is None and not no_cache)
             job = Job(
                 plan,
                 dataset,
                 found,
                 place,
                 start,
-                concurrency,
+                how.concurrency,
                 recorded,
-                budget,
-                store,
-                fresh=fresh,
+                how.budget,
+                how.store(plan),
+                fresh=how.fresh,
                 retry_failed=retry_failed,
                 update=update,
                 spans=spans,
                 meanwhile=partial(prepare, plan),
             )
-            done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=quiet)
+            done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=how.quiet)
         return reported(plan, place, done, formats, inconclusive=inconclusive)
 
 

@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.options import (
-    AllowCode,
-    AllowOutside,
-    Budget,
-    Concurrency,
-    Config,
-    Model,
-    NoCache,
-    Quiet,
-    Replay,
-    Seed,
-    Settings,
-    Trace,
-    TraceContent,
-)
-from verdict_cli.cli.streams import complain, say
+from verdict_cli.cli.how import How
+from verdict_cli.cli.options import Concurrency, Config, Trace, TraceContent
+from verdict_cli.cli.streams import say
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,13 +23,9 @@ def serve(
         str, typer.Option("--host", help="The address; another than this machine's own needs a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
-    model: Model = None,
-    settings: Settings = None,
-    seed: Seed = 0,
-    replay: Replay = None,
+    *,
+    how: How,
     concurrency: Concurrency = 64,
-    budget: Budget = None,
-    no_cache: NoCache = False,
     in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="Rows judged at once.")] = 64,
     queue: Annotated[
         int, typer.Option("--queue", min=0, help="Rows that may wait; more are turned away with 429.")
@@ -93,9 +76,6 @@ def serve(
     ] = 30.0,
     trace: Trace = False,
     trace_content: TraceContent = False,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
-    quiet: Quiet = False,
 ) -> None:
     """Answer over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
 
@@ -111,12 +91,9 @@ def serve(
             f"verdict serve needs {fault.name}, which is not installed",
             hint="pip install 'verdict-cli[serve]'",
         ) from None
-    from verdict_cli.cli.cache import opened_store
-    from verdict_cli.cli.pipeline import planned
     from verdict_cli.cli.trace import traced
     from verdict_cli.engines.access import Access
-    from verdict_cli.engines.outcome import floors
-    from verdict_cli.engines.ready import check_models, recording
+    from verdict_cli.engines.ready import recording
     from verdict_cli.serve.settings import Limits
     from verdict_cli.serve.settings import Settings as Served
 
@@ -128,18 +105,8 @@ def serve(
         )
 
     def load() -> Plan:
-        plan = planned(
-            config,
-            settings or [],
-            model,
-            allow_code=allow_code or (),
-            allow_outside=allow_outside,
-            warn=not quiet,
-        ).plan
-        if replay is None:
-            check_models(plan, priced=budget is not None)
-        else:
-            recording(replay, plan)
+        plan = how.plan(config)
+        how.recording(plan)
         return plan
 
     plan = load()
@@ -149,14 +116,12 @@ def serve(
         policy,
         accept,
         reward,
-        seed,
+        how.seed,
         state or Path("runs") / f"serve-{plan.name}",
-        replay,
+        how.replay,
     )
-    if replay is None and not quiet:
-        for floor in floors(plan):
-            complain(f"warning: {floor} is a floor to beat, not a judge")
-    store = opened_store(plan, wanted=replay is None and not no_cache)
+    how.warn_of_floors(plan)
+    store = how.store(plan)
     try:
         with traced(wanted=trace, content=trace_content) as spans, bound(host, port) as at:
             run_server(
@@ -165,13 +130,13 @@ def serve(
                 load,
                 lambda: Access.open(
                     concurrency=concurrency,
-                    recording=None if replay is None else recording(replay, plan),
-                    budget_usd=budget,
+                    recording=None if how.replay is None else recording(how.replay, plan),
+                    budget_usd=how.budget,
                     store=store,
                 ),
                 concurrency,
                 at,
-                (lambda _: None) if quiet else say,
+                (lambda _: None) if how.quiet else say,
                 spans,
             )
     finally:

@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.options import (
-    AllowCode,
-    AsJson,
-    Budget,
-    Concurrency,
-    Config,
-    Fresh,
-    Limit,
-    Model,
-    Quiet,
-    Replay,
-    Sample,
-    Seed,
-    Settings,
-)
+from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.options import AsJson, Config
 from verdict_cli.cli.streams import complain, document, say
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
@@ -76,25 +63,14 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")
     ] = None,
-    model: Model = None,
-    settings: Settings = None,
-    limit: Limit = None,
-    sample: Sample = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 64,
-    replay: Replay = None,
-    fresh: Fresh = False,
-    budget: Budget = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Share replies among the variants only, not with other runs.")
-    ] = False,
-    allow_code: AllowCode = None,
+    *,
+    how: OverRows,
     as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Run variants of a pipeline over the same rows: figure, cost, calls and latency of each, and the frontier.
 
     The first variant is what the others are held against. The same command goes on where it stopped.
+    Variants share replies, with --no-cache with nobody else.
 
     Example: verdict sweep configs/early_stopping.yaml datasets/answers_sample.jsonl --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
@@ -109,10 +85,10 @@ def sweep(
     from verdict_cli.evaluate.swept import Ran, chosen, swept
     from verdict_cli.report.swept import swept_html, swept_json, swept_markdown, swept_terminal
 
-    found = _variants(config, settings or [], model, vary, together=together)
-    plans = _planned(config, settings or [], model, found, allow_code or [])
+    found = _variants(config, how, vary, together=together)
+    plans = _planned(config, how, found)
     name, figure = chosen([(f"variant {one.name}", plan) for one, plan in plans], metric)
-    recorded = _answering([(one.name, plan) for one, plan in plans], replay, priced=budget is not None)
+    recorded = _answering([(one.name, plan) for one, plan in plans], how)
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
@@ -122,15 +98,17 @@ def sweep(
             dataset = opened(plan, source, Path(spool_to))
             if source == "-":
                 source = str(dataset.files[0])
-            rows = scan(dataset, limit=limit, sample=sample, seed=seed)
-            facts = new_facts(plan, rows, (str(config), data), seed, replay)
+            rows = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+            facts = new_facts(plan, rows, (str(config), data), how.seed, how.replay)
             place = RunDirectory(folder / "variants" / slug)
-            job = Job(plan, dataset, rows, place, facts, concurrency, recorded, budget, fresh=fresh)
+            job = Job(
+                plan, dataset, rows, place, facts, how.concurrency, recorded, how.budget, fresh=how.fresh
+            )
             runs.append(prepared(one.name, job))
-        if not quiet:
+        if not how.quiet:
             _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
-        store = opened_cache(runs, folder, shared=not no_cache)
-        made = carried_out(runs, stop, store, quiet=quiet)
+        store = opened_cache(runs, folder, shared=not how.no_cache)
+        made = carried_out(runs, stop, store, quiet=how.quiet)
     reports = [reported(one.job.plan, one.job.directory, one.facts, in_summary=False) for one in made]
     ran = [Ran(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
     result = swept(
@@ -138,8 +116,8 @@ def sweep(
         name,
         figure,
         axis=None if against is None else against.value,
-        recorded=replay is not None,
-        seed=seed,
+        recorded=how.replay is not None,
+        seed=how.seed,
     )
     title = plans[0][1].name
     content = swept_json(
@@ -154,39 +132,31 @@ def sweep(
         document(content)
     else:
         to_terminal(swept_terminal(result))
-        if not quiet:
+        if not how.quiet:
             say(f"the picture: {folder / 'sweep.html'}")
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
     raise typer.Exit(3 if any(one.facts.failed for one in made) else 0)
 
 
-def _variants(
-    config: Path, settings: list[str], model: str | None, vary: list[str], *, together: bool
-) -> tuple[Variant, ...]:
+def _variants(config: Path, how: OverRows, vary: list[str], *, together: bool) -> tuple[Variant, ...]:
     from verdict_cli.spec.document import read_document
     from verdict_cli.spec.override import overridden
     from verdict_cli.spec.vary import variants
 
-    found = variants(overridden(read_document(config), settings), vary, together=together)
-    if model is not None and any(one.split("=")[0] == "model" for one in vary):
+    found = variants(overridden(read_document(config), how.settings or ()), vary, together=together)
+    if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
         raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
     return found
 
 
-def _planned(
-    config: Path, settings: list[str], model: str | None, found: tuple[Variant, ...], allow_code: list[Path]
-) -> list[tuple[Variant, Plan]]:
+def _planned(config: Path, how: OverRows, found: tuple[Variant, ...]) -> list[tuple[Variant, Plan]]:
     """The plan of every variant. SpecError with the problems of all, each of which names its variant."""
-    from verdict_cli.cli.pipeline import planned
-
     plans, problems = [], []
     warned: set[Any] = set()
     for one in found:
         try:
-            built = planned(
-                config, [*settings, *one.settings], model, allow_code=allow_code, warn=False, off=one.off
-            )
+            built = replace(how, settings=[*(how.settings or ()), *one.settings]).built(config, off=one.off)
         except SpecError as error:
             problems += [
                 replace(problem, message=f"variant {one.name}: {problem.message}")
@@ -205,17 +175,12 @@ def _planned(
     return plans
 
 
-def _answering(plans: list[tuple[str, Plan]], replay: Path | None, *, priced: bool) -> Recording | None:
+def _answering(plans: list[tuple[str, Plan]], how: OverRows) -> Recording | None:
     """The recording that answers, after each variant's models, or the recording for them, were looked at."""
-    from verdict_cli.engines.ready import check_models, recording
-
     recorded = None
     for name, plan in plans:
         try:
-            if replay is None:
-                check_models(plan, priced=priced)
-            else:
-                recorded = recording(replay, plan)
+            recorded = how.recording(plan)
         except VerdictError as error:
             error.message = f"variant {name}: {error.message}"
             raise
