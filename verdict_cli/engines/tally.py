@@ -31,6 +31,10 @@ class Progress:
     units: Mapping[str, Flow] = field(default_factory=dict)
 
 
+_SUMS = ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens", "abstained")
+"""What is counted by adding one, under the names that the run's facts have too."""
+
+
 @dataclass
 class Tally:
     """Sums over the rows that are done."""
@@ -83,7 +87,7 @@ class Tally:
 
     def include(self, other: Tally) -> None:
         """Counts what another part of the run has counted."""
-        for name in ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failures.update(other.failures)
         self._add_reasons(other.reasons)
@@ -93,7 +97,6 @@ class Tally:
         else:
             self.cost_usd += other.cost_usd
         self.saved.update(other.saved)
-        self.abstained += other.abstained
         self._add_stages(other.stages)
 
     def _add_reasons(self, reasons: Mapping[str, tuple[int, str]]) -> None:
@@ -134,14 +137,8 @@ class Tally:
             start,
             status=status,
             rows=self.rows,
-            done=self.done,
-            failed=self.failed,
-            calls=self.calls,
-            recalled=self.recalled,
-            cached=self.cached,
+            **{name: getattr(self, name) for name in _SUMS},
             cost_usd=self.cost_usd,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
             wall_s=start.wall_s + perf_counter() - self.started,
             failures=dict(sorted(self.failures.items())),
             reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
@@ -149,5 +146,4 @@ class Tally:
             floors=floors,
             saved=dict(sorted(self.saved.items())),
             stages=dict(sorted(self.stages.items())),
-            abstained=self.abstained,
         )
