@@ -48,6 +48,11 @@ class CommonUnit(Step):
     _type: ClassVar[str]
     _functions: Mapping[str, Function] = MappingProxyType({})
 
+    def __init_subclass__(cls, *, built_in: bool = False) -> None:
+        """A class that is `built_in` is the language's unit type of its name."""
+        if built_in:
+            cls._type = cls.__name__
+
     def __init__(self, **keys: Any) -> None:
         kind = type(self).__name__
         spelled_keys = [field.alias or name for name, field in TYPES[self._type].model_fields.items()]
@@ -119,11 +124,10 @@ class CommonUnit(Step):
         return f"{type(self).__name__}({'' if given is None else f'name={given!r}'})"
 
 
-class Unit(CommonUnit):
+class Unit(CommonUnit, built_in=True):
     """A unit that calls a model. Subclass it for one of your own: `InputSchema`, `ResponseSchema` and `OutputSchema`
     declare its fields, `_prompt` its prompt, `_char` its name, `validate` and `process` what becomes of a response."""
 
-    _type: ClassVar[str] = "Unit"
     _char: str = ""
     _prompt: Prompt | str | None = None
     InputSchema: ClassVar[type[Schema]] = Schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from verdict_cli.api.functions import MAP_NAMES, function
 from verdict_cli.api.scales import Scale
@@ -11,16 +11,12 @@ from verdict_cli.api.unit import CommonKeys, CommonUnit, Unit, UnitKeys
 from verdict_cli.errors import UsageError
 
 
-class JudgeUnit(Unit):
+class JudgeUnit(Unit, built_in=True):
     """`score` on the scale, 1 to 5 where none is given."""
 
-    _type: ClassVar[str] = "JudgeUnit"
 
-
-class CategoricalJudgeUnit(Unit):
+class CategoricalJudgeUnit(Unit, built_in=True):
     """`choice`, one of the categories: a list of them, or a scale."""
-
-    _type: ClassVar[str] = "CategoricalJudgeUnit"
 
     def __init__(
         self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[UnitKeys]
@@ -31,10 +27,8 @@ class CategoricalJudgeUnit(Unit):
             CommonUnit.__init__(self, categories=None if categories is None else list(categories), **keys)
 
 
-class PairwiseJudgeUnit(Unit):
+class PairwiseJudgeUnit(Unit, built_in=True):
     """`choice`: A or B, or `tie` where `tie` allows it; `positions="both"` asks in both orders."""
-
-    _type: ClassVar[str] = "PairwiseJudgeUnit"
 
     def __init__(
         self,
@@ -51,10 +45,8 @@ class PairwiseJudgeUnit(Unit):
         )
 
 
-class BestOfKJudgeUnit(Unit):
+class BestOfKJudgeUnit(Unit, built_in=True):
     """`choice`: the letter of the best of k options."""
-
-    _type: ClassVar[str] = "BestOfKJudgeUnit"
 
     def __init__(
         self,
@@ -70,10 +62,8 @@ class BestOfKJudgeUnit(Unit):
         )
 
 
-class RankerUnit(Unit):
+class RankerUnit(Unit, built_in=True):
     """`ranking`: the letters of the k options from best to worst."""
-
-    _type: ClassVar[str] = "RankerUnit"
 
     def __init__(
         self,
@@ -86,28 +76,22 @@ class RankerUnit(Unit):
         CommonUnit.__init__(self, k=k, options=options, original=original or None, **keys)
 
 
-class CoTUnit(Unit):
+class CoTUnit(Unit, built_in=True):
     """`thinking`: free reasoning."""
-
-    _type: ClassVar[str] = "CoTUnit"
 
     def __init__(self, **keys: Unpack[UnitKeys]) -> None:
         CommonUnit.__init__(self, **keys)
 
 
-class ConversationalUnit(Unit):
+class ConversationalUnit(Unit, built_in=True):
     """The next turn of a conversation: `conversation` with this turn at its end, and `response`."""
-
-    _type: ClassVar[str] = "ConversationalUnit"
 
     def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[UnitKeys]) -> None:
         CommonUnit.__init__(self, role_name=role_name, number=number or None, **keys)
 
 
-class DebateUnit(Unit):
+class DebateUnit(Unit, built_in=True):
     """A turn of a debate, arguing its stance."""
-
-    _type: ClassVar[str] = "DebateUnit"
 
     def __init__(
         self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[UnitKeys]
@@ -115,19 +99,15 @@ class DebateUnit(Unit):
         CommonUnit.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
 
 
-class ArgumentUnit(Unit):
+class ArgumentUnit(Unit, built_in=True):
     """`argument`: the best case for or against the target."""
-
-    _type: ClassVar[str] = "ArgumentUnit"
 
     def __init__(self, stance: Literal["for", "against"], target: str, **keys: Unpack[UnitKeys]) -> None:
         CommonUnit.__init__(self, stance=stance, target=target, **keys)
 
 
-class RubricUnit(Unit):
+class RubricUnit(Unit, built_in=True):
     """Without criteria: writes n of them. With criteria: `verdict` and `score` against them."""
-
-    _type: ClassVar[str] = "RubricUnit"
 
     def __init__(
         self, criteria: Sequence[str] | None = None, *, n: int | None = None, **keys: Unpack[UnitKeys]
@@ -135,12 +115,10 @@ class RubricUnit(Unit):
         CommonUnit.__init__(self, criteria=None if criteria is None else list(criteria), n=n, **keys)
 
 
-class MapUnit(CommonUnit):
+class MapUnit(CommonUnit, built_in=True):
     """Fields computed from `outputs`, the outputs of the units before it: expressions by field, or a function that
     takes any of `outputs`, `input`, `previous`, `source`, `unit` by parameter name and gives a Schema or a mapping.
     `fields` names the function's fields where a trial with made-up values cannot tell them."""
-
-    _type: ClassVar[str] = "MapUnit"
 
     def __init__(
         self,
@@ -189,46 +167,32 @@ class _WeightedPool(_Pool):
         )
 
 
-class MeanPoolUnit(_WeightedPool):
+class MeanPoolUnit(_WeightedPool, built_in=True):
     """The mean of each field, of all that can be pooled where none is named."""
 
-    _type: ClassVar[str] = "MeanPoolUnit"
 
-
-class MedianPoolUnit(_Pool):
+class MedianPoolUnit(_Pool, built_in=True):
     """The median."""
 
-    _type: ClassVar[str] = "MedianPoolUnit"
 
-
-class MedianFilterUnit(_Pool):
+class MedianFilterUnit(_Pool, built_in=True):
     """The median, under the paper's name."""
 
-    _type: ClassVar[str] = "MedianFilterUnit"
 
-
-class MaxPoolUnit(_Pool):
+class MaxPoolUnit(_Pool, built_in=True):
     """The maximum."""
 
-    _type: ClassVar[str] = "MaxPoolUnit"
 
-
-class MinPoolUnit(_Pool):
+class MinPoolUnit(_Pool, built_in=True):
     """The minimum."""
 
-    _type: ClassVar[str] = "MinPoolUnit"
 
-
-class ModePoolUnit(_WeightedPool):
+class ModePoolUnit(_WeightedPool, built_in=True):
     """The most frequent value; the earliest unit's of several."""
 
-    _type: ClassVar[str] = "ModePoolUnit"
 
-
-class MeanVariancePoolUnit(_Pool):
+class MeanVariancePoolUnit(_Pool, built_in=True):
     """The mean and the sample variance."""
-
-    _type: ClassVar[str] = "MeanVariancePoolUnit"
 
 
 def _pooled(kind: str, names: Sequence[Any]) -> dict[str, Any]:
