@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from verdict_cli import extractors, scales
+from verdict_cli.cli.app import app
 from verdict_cli.cli.pipeline import planned
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.evaluate.metrics.offered import from_package
@@ -203,3 +205,24 @@ def test_a_misspelled_foreign_name_is_told_with_the_nearest(
     with pytest.raises(SpecError) as told:
         planned(_file(folder, **keys), [], None)
     assert hint in {problem.hint for problem in told.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stars", "A number of stars."),
+        ("last_line", "What stands before the answer on that line."),
+        ("lenient", "How far the judge is above the target"),
+    ],
+)
+def test_explain_says_what_a_package_offers(folder: Path, name: str, said: str) -> None:
+    shown = CliRunner().invoke(app, ["explain", name])
+    assert shown.exit_code == 0, shown.output
+    assert said in shown.output
+
+
+def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:
+    assert scales.OFFERED.get("stars") is not None
+    node = planned(_file(folder, scale="{range: [1, 3]}"), [], None).plan.nodes[0]
+    (score,) = node.output.fields.values()
+    assert score.spell().startswith("discrete scale")

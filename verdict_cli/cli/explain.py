@@ -62,20 +62,24 @@ def _everything() -> dict[str, Any]:
 
 def _found(name: str) -> dict[str, Any]:
     """What is known of the name, as a document."""
-    from verdict_cli.spec.metrics import MEANINGS
+    from verdict_cli.spec.metrics import MEANINGS, foreign
     from verdict_cli.spec.problems import nearest
-    from verdict_cli.spec.reference import entries
+    from verdict_cli.spec.reference import entries, offered
 
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()
     same = {each.lower(): each for each in (*parts, *MEANINGS)}
     exact = name if name in parts or name in MEANINGS else same.get(name.lower(), name)
-    for metric, text in MEANINGS.items():
-        if metric == exact:
-            return {"name": metric, "group": "figure", "text": text}
+    for figure, text in MEANINGS.items():
+        if figure == exact:
+            return {"name": figure, "group": "figure", "text": text}
     if exact in parts:
         return _part(parts[exact])
+    if (part := offered(name)) is not None:
+        return _part(part)
+    if (metric := foreign(name)) is not None:
+        return {"name": name, "group": "figure", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
     keyed = [(part, one) for part in holders for one in part.keys if one.name == key]

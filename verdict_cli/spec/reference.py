@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from verdict_cli import extractors, scales
 from verdict_cli.extractors import EXTRACTORS
 from verdict_cli.scales import Scale
-from verdict_cli.spec.json_schema import pipeline_schema
+from verdict_cli.spec.json_schema import pipeline_schema, schema_of
 from verdict_cli.spec.shipped import folder
 from verdict_cli.units import TYPES
 
@@ -68,6 +69,14 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Every part by its name: units, scales, extractors, then the mappings that stand in files, the file itself first."""
     return {part.name: part for part in _entries()}
+
+
+def offered(name: str) -> Entry | None:
+    """The scale or the extractor of that name that an installed package offers."""
+    for group, kind in (("scale", scales.OFFERED.get(name)), ("extractor", extractors.OFFERED.get(name))):
+        if kind is not None:
+            return _entry(name, group, schema_of(kind))
+    return None
 
 
 def shared_keys(*, asking: bool) -> tuple[Key, ...]:
