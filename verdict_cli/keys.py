@@ -50,7 +50,11 @@ def described(kind: type[Keys]) -> dict[str, str]:
 
     texts: dict[str, str] = {}
     for owner in reversed([each for each in kind.__mro__ if issubclass(each, Keys) and each is not Keys]):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        try:
+            source = inspect.getsource(owner)
+        except OSError:  # an installed package without sources, or the class that gives one its `type`
+            continue
+        (tree,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             match field, text:

@@ -134,7 +134,7 @@ def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any
 def test_a_file_without_rows_is_told(name: str, content: str, shell: Any) -> None:
     done = shell("init", shell.write(name, content), *QUESTION)
     assert done.code == 2
-    assert f"{name}: there are no rows" in done.err
+    assert f"{name}: the dataset holds no rows" in done.err
 
 
 def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(shell: Any) -> None:

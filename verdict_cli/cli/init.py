@@ -117,7 +117,7 @@ def _started(
         for name, value in row.source.items():
             samples.setdefault(name, []).append(value)
     if not samples:
-        raise DataError(Problem("no-rows", "there are no rows", "give a file with some rows", data))
+        raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
     key = identifier(samples)
     asked = question is None or columns is None
     if asked and not asking.somebody():
