@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any, Literal
 
 import pytest
@@ -310,7 +311,13 @@ def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerpri
     assert made(3) == made(3) != made(4)
 
 
-def test_functions_without_source_are_never_taken_for_one_another() -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_functions_without_source_are_never_taken_for_one_another(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept:  # as `python -c` does from Python 3.13 on
+        monkeypatch.setitem(linecache.cache, "<string>", (1, None, ["import this\n"], "<string>"))
+
     def made() -> Any:
         return Pipeline("p") >> judge().propagate(eval("lambda output: {'score': 1}"))
 

@@ -119,10 +119,16 @@ def _read(made: Callable[..., Any], what: str, names: Sequence[str]) -> tuple[tu
     return tuple(taken), text, traceable
 
 
+EVALUATED = "<string>"
+"""The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
+
+
 def _source(made: Callable[..., Any]) -> tuple[str, bool]:
     """The function's source with the plain values that it reads from outside, and whether there is one."""
     inner = inspect.unwrap(getattr(made, "__func__", made))
     try:
+        if getattr(getattr(inner, "__code__", None), "co_filename", "") == EVALUATED:
+            raise OSError
         source = inspect.getsource(inner)
     except (OSError, TypeError):
         return f"a function without source: {secrets.token_hex(16)}", False
