@@ -149,3 +149,9 @@ def test_a_part_of_a_column_is_told_with_its_column(shell: Any) -> None:
     data = shell.write("data.jsonl", '{"turn": {"q": "x"}}\n')
     done = shell("init", data, *QUESTION, "--columns", "turn.q")
     assert "name the whole column 'turn'; afterwards the prompt can say {source.turn.q}" in done.err
+
+
+def test_a_file_that_is_separated_otherwise_is_told(shell: Any) -> None:
+    data = shell.write("data.csv", "id;answer\n1;a\n")
+    done = shell("init", data, *QUESTION, "--columns", "answer")
+    assert "its cells are separated by semicolons" in done.err

@@ -168,15 +168,16 @@ def _scale(text: str) -> str:
 
 
 def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    from verdict_cli.spec.problems import nearest
+    from verdict_cli.data.columns import missing
 
     for name in names:
         if name not in samples:
+            problem = missing(name, samples)
             whole, dot, inside = name.partition(".")
-            hint = nearest(name, samples)
+            hint = problem.hint
             if dot and whole in samples:
                 hint = f"name the whole column {whole!r}; afterwards the prompt can say {{source.{whole}.{inside}}}"
-            raise UsageError(f"{flag}: {data} has no column {name!r}", hint=hint)
+            raise UsageError(f"{flag}: {data}: {problem.message}", hint=hint)
 
 
 def _copied(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
