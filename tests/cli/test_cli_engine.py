@@ -13,7 +13,7 @@ import pytest
     [
         (("--ray-address", "auto"), "give --engine ray with it"),
         (("--engine", "ray", "--trace"), "--trace is not passed on"),
-        (("--out", "s3://bucket/run"), "is a URL"),
+        (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],
 )
 def test_options_that_cannot_be_kept_are_refused(flags: tuple[str, ...], told: str, shell: Any) -> None:
@@ -21,6 +21,12 @@ def test_options_that_cannot_be_kept_are_refused(flags: tuple[str, ...], told: s
     done = shell("run", config, shell.rows(2), *flags)
     assert done.code == 2
     assert told in done.err
+
+
+def test_a_url_is_refused_where_only_paths_are_written_to(shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    done = shell("audit", config, shell.rows(2), "--out", "s3://bucket/run")
+    assert (done.code, "only `verdict run` writes to one" in done.err) == (2, True)
     assert not (shell.folder / "s3:").exists()
 
 

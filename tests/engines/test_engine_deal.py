@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from verdict_cli.engines.deal import DEALT, JOURNAL, cleared, dealt, gathered, named
+from verdict_cli.engines import RunDirectory
+from verdict_cli.engines.away import JOURNAL
+from verdict_cli.engines.deal import DEALT, cleared, dealt, gathered, named
 from verdict_cli.journal import Entry, Journal
 from verdict_cli.values import Reply, Row
 
@@ -40,10 +43,10 @@ def test_only_what_a_part_has_added_is_gathered(tmp_path: Path) -> None:
         file.write(b'{"row": "torn')
     assert not (parts / named(1) / DEALT).exists()
     with Journal.open(journal, NODES) as whole:
-        gathered(parts, whole)
+        asyncio.run(gathered(RunDirectory(tmp_path), whole))
     lines = journal.read_bytes().splitlines()
     assert len(lines) == len(set(lines)) == 8
     with Journal.open(journal, NODES) as whole:
         assert all(whole.recall(row.key, "judge") for row in ROWS[:8])
-    cleared(parts)
+    cleared(RunDirectory(tmp_path))
     assert not parts.exists()

@@ -82,7 +82,7 @@ def reported(
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed)
     report = build(
-        str(directory.path),
+        directory.shown,
         facts,
         measures,
         gates,
@@ -93,6 +93,7 @@ def reported(
     )
     for name in extra:
         export(directory.results, directory.path / name, inert=inert)
+        directory.deliver(name)
     directory.write(
         "report.json",
         orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",

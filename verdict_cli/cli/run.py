@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -40,11 +39,17 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
+            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL of one (s3://…), or - for JSONL "
+            "on standard input."
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="The run's directory. [default: runs/NAME-FINGERPRINT]")
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="PATH|URL",
+            help="The run's directory, a path or the URL of one in a store (s3://…). [default: runs/NAME-FINGERPRINT]",
+        ),
     ] = None,
     *,
     how: OverRows,
@@ -121,7 +126,7 @@ def judged_dataset(
     data: str,
     how: OverRows,
     *,
-    out: Path | None = None,
+    out: Path | str | None = None,
     retry_failed: bool = False,
     update: bool = False,
     skip_bad_rows: bool = False,
@@ -143,10 +148,6 @@ def judged_dataset(
             if how.fresh
             else "--update needs the directory of the run that it goes on with",
             hint="give one of them" if how.fresh else "give its --out",
-        )
-    if out is not None and re.match(r"[a-z][a-z0-9+]+:/", str(out)):
-        raise UsageError(
-            f"--out {out} is a URL, and runs are written to paths", hint="mount the store, and give that path"
         )
     if ray_address is not None and engine is not Engine.RAY:
         raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
@@ -173,39 +174,43 @@ def judged_dataset(
         facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
         place = directory(out, facts)
         if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():
-            raise UsageError(f"{place.path} holds the recording itself", hint="choose another --out")
-        earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
-        if earlier is not None:
-            _tell(f"{place.path}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=how.quiet)
-        if (
-            earlier is not None
-            and earlier.status == "finished"
-            and changed is None
-            and not (retry_failed and earlier.failed)
-        ):
-            place.write_spec(plan)
-            done = earlier
-        else:
-            place.prepare()
-            start = starting(facts, earlier)
-            job = Job(
-                plan,
-                dataset,
-                found,
-                place,
-                start,
-                how.concurrency,
-                recorded,
-                how.budget,
-                how.store(plan),
-                fresh=how.fresh,
-                retry_failed=retry_failed,
-                update=update,
-                spans=spans,
-                meanwhile=partial(prepare, plan),
-            )
-            done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=how.quiet)
-        return reported(plan, place, done, formats, inconclusive=inconclusive)
+            raise UsageError(f"{place.shown} holds the recording itself", hint="choose another --out")
+        with place.held():
+            earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
+            if earlier is not None:
+                _tell(
+                    f"{place.shown}: {_going_on(earlier, changed, retry_failed=retry_failed)}",
+                    quiet=how.quiet,
+                )
+            if (
+                earlier is not None
+                and earlier.status == "finished"
+                and changed is None
+                and not (retry_failed and earlier.failed)
+            ):
+                place.write_spec(plan)
+                done = earlier
+            else:
+                place.prepare()
+                start = starting(facts, earlier)
+                job = Job(
+                    plan,
+                    dataset,
+                    found,
+                    place,
+                    start,
+                    how.concurrency,
+                    recorded,
+                    how.budget,
+                    how.store(plan),
+                    fresh=how.fresh,
+                    retry_failed=retry_failed,
+                    update=update,
+                    spans=spans,
+                    meanwhile=partial(prepare, plan),
+                )
+                done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=how.quiet)
+            return reported(plan, place, done, formats, inconclusive=inconclusive)
 
 
 def _runner(job: Job, engine: Engine, ray_address: str | None) -> Runner:
@@ -229,7 +234,7 @@ def _carried_out(job: Job, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFa
         facts = run_job(job, stop, watch)
     if facts.status == "interrupted":
         complain(
-            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.path}"
+            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.shown}"
         )
         complain(resume())
         raise typer.Exit(130)

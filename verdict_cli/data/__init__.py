@@ -7,6 +7,7 @@
 from verdict_cli.data.content import content_key
 from verdict_cli.data.dataset import Dataset, Facts, Selection
 from verdict_cli.data.export import export
+from verdict_cli.data.fetched import fetched
 from verdict_cli.data.files import ENDINGS, locate
 from verdict_cli.data.join import joined
 from verdict_cli.data.read import rows, scan
@@ -25,6 +26,7 @@ __all__ = [
     "column_kinds",
     "content_key",
     "export",
+    "fetched",
     "joined",
     "locate",
     "read_arrow",

@@ -23,5 +23,6 @@ def conclude(job: Job, tally: Tally, *, complete: bool, recorded: bool) -> RunFa
     """The facts of the run as it ended, once they stand in `run.json`. Baselines are no floors where a recording answered."""
     floors = () if recorded else tuple(sorted(name for name in tally.models if name.startswith("baseline/")))
     facts = tally.facts(job.start, "finished" if complete else "interrupted", floors=floors)
+    job.directory.deliver(job.directory.results.name, job.directory.calls.name)
     job.directory.write_facts(facts)
     return facts

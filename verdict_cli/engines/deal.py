@@ -6,23 +6,27 @@ So parts may be cut anew each time the run goes on, and only what is new goes ba
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from verdict_cli.engines.directory import refusing
+from verdict_cli.engines.directory import RunDirectory, refusing
+from verdict_cli.engines.job import Job
 from verdict_cli.journal import Journal
 from verdict_cli.journal.entry import decode
 from verdict_cli.journal.index import Index
 from verdict_cli.runtime import PINNED_ROW
 from verdict_cli.values import Row
 
-JOURNAL = "journal.jsonl"
+PARTS = "parts"
 DEALT = "dealt"
 PINNED = "pinned"
 """The part that asks the pinned units."""
+_SENT = re.compile(r"[^/]+/journal/")
+"""The objects of lines that parts in a store have sent."""
 _HELD = 1 << 25
 """Bytes that are held before they are written to their parts."""
 
@@ -61,17 +65,33 @@ def dealt(journal: Path, parts: Path, rows: Iterable[Row], size: int, nodes: Map
     return spent
 
 
-def gathered(parts: Path, into: Journal) -> None:
+async def taken_over(job: Job, journal: Journal) -> None:
+    """Puts into the run's journal what parts have that an earlier run left behind, and removes them."""
+    if not job.fresh:
+        await gathered(job.directory, journal)
+    cleared(job.directory)
+
+
+async def gathered(run: RunDirectory, into: Journal) -> None:
     """Puts into the run's journal what the parts' have beyond what was dealt to them."""
-    for folder in sorted(parts.glob("*")):
+    for folder in sorted((run.path / PARTS).glob("*")):
         into.include(_news(folder))
+    if run.away:
+        place = run.away.place.below(PARTS)
+        for content in place.read_all(filter(_SENT.match, place.names())):
+            into.include(content.splitlines(keepends=True))
+    await into.settle()
 
 
-def cleared(parts: Path) -> None:
+def cleared(run: RunDirectory) -> None:
     """Removes the parts."""
+    parts = run.path / PARTS
     with refusing(parts):
         if parts.exists():
             shutil.rmtree(parts)
+    if run.away:
+        place = run.away.place.below(PARTS)
+        place.remove(place.names())
 
 
 def _hand_out(parts: Path, held: dict[str, list[bytes]]) -> None:
@@ -79,7 +99,7 @@ def _hand_out(parts: Path, held: dict[str, list[bytes]]) -> None:
         folder = parts / name
         with refusing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / JOURNAL).open("ab") as file:
+            with RunDirectory(folder).journal.open("ab") as file:
                 file.writelines(lines)
                 end = file.tell()
             (folder / DEALT).write_text(str(end))
@@ -88,7 +108,7 @@ def _hand_out(parts: Path, held: dict[str, list[bytes]]) -> None:
 
 def _news(folder: Path) -> Iterator[bytes]:
     count = folder / DEALT
-    journal = folder / JOURNAL
+    journal = RunDirectory(folder).journal
     if not journal.exists():
         return
     with journal.open("rb") as file:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 import orjson
 
+from verdict_cli.engines.away import JOURNAL, Away
 from verdict_cli.engines.changed import Changed, changed
 from verdict_cli.engines.sound import check_links, facts_of
-from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.errors import JournalError, OutputError, UsageError
+from verdict_cli.journal import Journal
+from verdict_cli.places import Place
 from verdict_cli.plan import Plan
 from verdict_cli.plan.written import as_yaml
 from verdict_cli.values import RunFacts
@@ -24,13 +28,31 @@ _OUTCOME = (
     "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
 """What a run leaves when it ends."""
+_CUT_URL = re.compile(r"[a-z][a-z0-9+]+:/")
+"""A URL that was taken for a path."""
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The directory of one run."""
+    """The directory of one run. With ``away`` it is in a store, and ``path`` its copy on this machine."""
 
     path: Path
+    away: Away | None = None
+
+    @classmethod
+    def at(cls, url: str) -> RunDirectory:
+        """That of a store. UsageError where nothing knows such a URL."""
+        away = Away(Place.at(url))
+        return cls(away.copy, away)
+
+    @property
+    def shown(self) -> str:
+        """Its name for the user."""
+        return self.away.place.url if self.away else str(self.path)
+
+    def held(self) -> AbstractContextManager[None]:
+        """Within, a directory in a store is this process's alone; any other is while its journal is open."""
+        return self.away.held() if self.away else nullcontext()
 
     @property
     def results(self) -> Path:
@@ -45,11 +67,26 @@ class RunDirectory:
     @property
     def journal(self) -> Path:
         """The finished calls of a run that is not finished."""
-        return self.path / "journal.jsonl"
+        return self.path / JOURNAL
+
+    def open_journal(self, nodes: Mapping[str, str], *, fresh: bool = False) -> Journal:
+        """Its journal. Raises what `Journal.open` does."""
+        segments = self.away.segments() if self.away else None
+        return Journal.open(self.journal, nodes, fresh=fresh, segments=segments)
+
+    def deliver(self, *names: str) -> None:
+        """Sends files of a directory in a store there. OutputError when the store refuses."""
+        if self.away:
+            for name in names:
+                self.away.place.send(self.path / name, name)
 
     def prepare(self) -> None:
         """Makes the directory, for its owner alone. OutputError when that cannot be done, JournalError for one with links."""
         check_links(self.path)
+        if _CUT_URL.match(str(self.path)):
+            raise UsageError(
+                f"{self.path} was a URL, and only `verdict run` writes to one", hint="name a path"
+            )
         with refusing(self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -95,6 +132,8 @@ class RunDirectory:
         with refusing(self.path):
             for name in _OUTCOME:
                 (self.path / name).unlink(missing_ok=True)
+        if self.away:
+            self.away.place.remove(name for one in _OUTCOME for name in self.away.place.names(one))
 
     def write_spec(self, plan: Plan) -> None:
         """Writes `spec.yaml` and the published tables that it names, so that the directory needs no other file.
@@ -124,6 +163,7 @@ class RunDirectory:
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(content.encode() if isinstance(content, str) else content)
             part.replace(path)
+        self.deliver(name)
         return path
 
 

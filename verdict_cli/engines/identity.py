@@ -10,6 +10,7 @@ from pathlib import Path
 from verdict_cli import __version__
 from verdict_cli.data import Facts
 from verdict_cli.engines import RunDirectory
+from verdict_cli.places import is_url, path_of
 from verdict_cli.plan import Plan
 from verdict_cli.providers.recording import CALLS
 from verdict_cli.values import RunFacts
@@ -37,12 +38,13 @@ def recorded_file(replay: Path) -> Path:
     return replay / CALLS if replay.is_dir() else replay
 
 
-def directory(out: Path | None, facts: RunFacts) -> RunDirectory:
-    """`--out`, else a directory in `runs/` that no other pipeline and no other dataset has."""
+def directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
+    """`--out`, a path or a URL, else a directory in `runs/` that no other pipeline and no other dataset has."""
+    if out is not None and is_url(str(out)):
+        return RunDirectory.at(str(out))
     both = f"{facts.spec_fingerprint}{facts.data_fingerprint}".encode()
-    return RunDirectory(
-        out or Path("runs") / f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
-    )
+    own = f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
+    return RunDirectory(Path("runs") / own if out is None else Path(path_of(str(out))))
 
 
 def new_facts(plan: Plan, data: Facts, named: tuple[str, str], seed: int, replay: Path | None) -> RunFacts:

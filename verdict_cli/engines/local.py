@@ -14,13 +14,14 @@ from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.claim import claim, conclude
 from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
+from verdict_cli.engines.deal import taken_over
 from verdict_cli.engines.failed import Failed, went_on
 from verdict_cli.engines.guard import HaltedError, Spending, remembered
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.part import Part, PartDone
 from verdict_cli.engines.tally import Progress, Tally
 from verdict_cli.errors import VerdictError
-from verdict_cli.journal import Journal, told_apart
+from verdict_cli.journal import told_apart
 from verdict_cli.plan import Asked, Plan
 from verdict_cli.providers import Providers
 from verdict_cli.runtime import Context, run_pinned, run_row
@@ -153,10 +154,10 @@ class _Run:
     async def go(self) -> None:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
-        self.journal = Journal.open(self.part.folder.journal, job.start.nodes, fresh=job.fresh)
+        self.journal = self.part.folder.open_journal(job.start.nodes, fresh=job.fresh)
         self.halt = self.stop.bind()
         try:
-            self.claim()
+            await self.claim()
             with ExitStack() as stack:
                 columns = result_columns(job.plan, job.data.columns)
                 self.results = stack.enter_context(ParquetTable(self.part.folder.results, columns))
@@ -170,7 +171,7 @@ class _Run:
             self.stop.release()
             self.journal.close()
 
-    def claim(self) -> None:
+    async def claim(self) -> None:
         """Makes sure that the folder, which the journal's lock has made this process's alone, is this run's."""
 
     def conclude(self) -> None:
@@ -352,9 +353,10 @@ class _Whole(_Run):
 
     facts: RunFacts
 
-    def claim(self) -> None:
+    async def claim(self) -> None:
         """Puts the run's name on its directory. JournalError when it is another run's."""
         claim(self.job)
+        await taken_over(self.job, self.journal)
 
     def conclude(self) -> None:
         """Writes `run.json`."""

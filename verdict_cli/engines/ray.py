@@ -13,16 +13,16 @@ from typing import Any
 
 from verdict_cli.data import rows
 from verdict_cli.engines.claim import claim, conclude
-from verdict_cli.engines.deal import PINNED, cleared, dealt, gathered, named
+from verdict_cli.engines.deal import PARTS, PINNED, cleared, dealt, gathered, named, taken_over
 from verdict_cli.engines.desk import Desk
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.engines.job import Job, Stop
 from verdict_cli.engines.local import GRACE_S, TICK_S, loop_factory
 from verdict_cli.engines.part import Part, join
-from verdict_cli.engines.ray_part import Came, Setting, files_of, judge_part
+from verdict_cli.engines.ray_part import Came, Setting, fetch_tables, files_of, judge_part
 from verdict_cli.engines.tally import Progress, Tally
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
-from verdict_cli.journal import Journal, told_apart
+from verdict_cli.journal import told_apart
 from verdict_cli.values import Output, Row, RunFacts
 
 MOST_ROWS = 5000
@@ -35,7 +35,6 @@ AHEAD = 2
 TRIES = 20
 """How often Ray starts a part again whose worker died."""
 MOST_WORKERS = 10_000
-SHARED = "parts"
 
 
 def check(job: Job) -> None:
@@ -48,6 +47,11 @@ def check(job: Job) -> None:
         raise UsageError(
             "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",
             hint="run it with --engine local",
+        )
+    if job.directory.shown.startswith("memory:"):
+        raise UsageError(
+            f"{job.directory.shown} is this process's memory, which Ray's workers cannot reach",
+            hint="give --out a path, or the URL of a store",
         )
 
 
@@ -63,7 +67,7 @@ def run(job: Job, stop: Stop, watch: Callable[[Progress], None], *, address: str
 class _RayRun:
     def __init__(self, job: Job, stop: Stop, watch: Callable[[Progress], None]) -> None:
         self.job, self.stop, self.watch = job, stop, watch
-        self.parts = job.directory.path.resolve() / SHARED
+        self.parts = job.directory.path.resolve() / PARTS
         self.tally = Tally(job.data.rows)
         self.trouble: VerdictError | None = None
         self.started: list[str] = []
@@ -73,25 +77,21 @@ class _RayRun:
         """Opens everything, works, and closes everything whatever happened."""
         job = self.job
         self.halt = self.stop.bind()
-        journal = Journal.open(job.directory.journal, job.start.nodes, fresh=job.fresh)
+        journal = job.directory.open_journal(job.start.nodes, fresh=job.fresh)
         try:
             claim(job)
-            if not job.fresh:
-                gathered(self.parts, journal)
-                await journal.settle()
-            cleared(self.parts)
+            await taken_over(job, journal)
             try:
                 with connected(address) as workers:
                     await self._work(workers, resumed=len(journal) > 0)
             finally:
-                gathered(self.parts, journal)
-                await journal.settle()
+                await gathered(job.directory, journal)
             folders = [RunDirectory(self.parts / name) for name in self.started]
             ended = [Part((), 0, folder) for folder in folders if folder.results.exists()]
             join(ended, job.directory, job.plan, job.data.columns)
             complete = self.tally.done == job.data.rows and self.trouble is None
             facts = conclude(job, self.tally, complete=complete, recorded=job.recording is not None)
-            cleared(self.parts)
+            cleared(job.directory)
         finally:
             self.stop.release()
             journal.close()
@@ -133,7 +133,7 @@ class _RayRun:
         def given(number: int, name: str, share: list[Row]) -> Any:
             self.started.append(name)
             pinned = None if name == PINNED else self.pinned
-            return judge.remote(setting, self.desk, number, share, str(self.parts / name), pinned)
+            return judge.remote(setting, self.desk, number, share, self._handed(name), pinned)
 
         try:
             if any(node.pinned for node in job.plan.nodes):
@@ -145,6 +145,16 @@ class _RayRun:
                 await self._run(tasks, AHEAD * workers)
         finally:
             ray.kill(self.desk)
+
+    def _handed(self, name: str) -> str:
+        """The part's folder as its worker is to reach it, with what was dealt to the part."""
+        away, dealt_to_it = self.job.directory.away, RunDirectory(self.parts / name).journal
+        if away is None:
+            return str(self.parts / name)
+        place = away.place.below(f"{PARTS}/{name}")
+        if dealt_to_it.exists():
+            place.send(dealt_to_it, dealt_to_it.name)
+        return place.url
 
     async def _run(self, tasks: Iterator[Any], ahead: int) -> None:
         """Has the tasks done, so many at Ray at a time, until there are none or the run is to stop."""
@@ -190,6 +200,8 @@ class _RayRun:
         if came.trouble is not None:
             self._halt(came.trouble)
         if came.done is not None:
+            if self.job.directory.away:
+                await asyncio.to_thread(fetch_tables, came, self.job.directory.away.place, self.parts)
             self.tally.include(came.done.tally)
             self.pinned.update(came.done.pinned)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from verdict_cli.calls import Gates
 from verdict_cli.data import Dataset, Facts
 from verdict_cli.data.dataset import Selection
+from verdict_cli.engines.away import Away
 from verdict_cli.engines.desk import Heard, Permitted, Wanted
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.engines.job import Job, Stop
@@ -22,6 +23,7 @@ from verdict_cli.engines.ready import store
 from verdict_cli.engines.shared import SharedAccess
 from verdict_cli.engines.tally import Progress
 from verdict_cli.errors import VerdictError
+from verdict_cli.places import Place, is_url
 from verdict_cli.plan import Plan
 from verdict_cli.providers import Providers, Recording
 from verdict_cli.values import Output, Row, RunFacts
@@ -45,10 +47,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Came:
-    """What came of a part: None where the run was to stop before it began; what stopped it."""
+    """What came of a part: None where the run was to stop before it began; what stopped it.
+
+    ``tables`` is the name of its folder, and that of the worker under which its tables stand in a store: a worker that
+    was taken for lost may write there too.
+    """
 
     done: PartDone | None = None
     trouble: VerdictError | None = None
+    tables: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -79,18 +86,39 @@ def judge_part(
     folder: str,
     pinned: Mapping[int, Output | None] | None,
 ) -> Came:
-    """Runs the part; its journal and tables are then in the folder. Goes on by the journal that is there."""
+    """Runs the part; its journal and tables are then in the folder, a path or a URL. Goes on by the journal there."""
     import ray
 
     name = f"{number}-{os.getpid()}-{os.urandom(4).hex()}"
     if not ray.get(actor.begin.remote(name, number)):
         return Came()
     try:
-        return _judged(setting, _RayDesk(actor, name), rows, RunDirectory(Path(folder)), pinned)
+        place = RunDirectory.at(folder) if is_url(folder) else RunDirectory(Path(folder))
+        came = _judged(setting, _RayDesk(actor, name), rows, place, pinned)
+        if place.away is None:
+            return came
+        return replace(came, tables=(folder.rpartition("/")[2], _sent(place, place.away, name)))
     except VerdictError as error:
         return Came(trouble=error)
     finally:
         ray.get(actor.end.remote(name))
+
+
+def _sent(folder: RunDirectory, away: Away, worker: str) -> str:
+    """The worker's name, once the part's tables are in the store under it and the copy is removed."""
+    for table in (folder.results, folder.calls):
+        away.place.send(table, f"{worker}/{table.name}")
+    away.clear()
+    return worker
+
+
+def fetch_tables(came: Came, run: Place, parts: Path) -> None:
+    """Makes the tables of the part that came those of its folder in ``parts``."""
+    part, worker = came.tables
+    folder = RunDirectory(parts / part)
+    folder.prepare()
+    for table in (folder.results, folder.calls):
+        run.fetch(f"{parts.name}/{part}/{worker}/{table.name}", table)
 
 
 def _judged(

@@ -6,13 +6,20 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from verdict_cli.errors import JournalError, OutputError
+from verdict_cli.errors import JournalError, OutputError, VerdictError
 from verdict_cli.journal.entry import Entry, Key, decode, encode, key_of
 from verdict_cli.journal.index import Index, digest
 from verdict_cli.journal.lock import lock
+from verdict_cli.journal.segments import Segments
+
+SENT = "journal.sent"
+"""Beside a journal that is also in a store: how many of its bytes are there."""
+_SEGMENT = 8 << 20
+"""Bytes that are sent together at most."""
 
 
 class Journal:
@@ -22,23 +29,35 @@ class Journal:
     a node that asks otherwise than it did finds none of its former calls, and finds them again when it asks as before.
     ``append``, ``recall`` and ``settle`` are for one thread, that of the event loop. The file is locked for
     one writer as long as the journal is open.
+
+    With ``segments`` the journal is in a store, and the file its copy on this machine: what is on disk is also there.
     """
 
-    def __init__(self, path: Path, descriptor: int, nodes: Mapping[str, str]) -> None:
-        self._path, self._descriptor, self._nodes = path, descriptor, nodes
+    def __init__(
+        self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None
+    ) -> None:
+        self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
         self._reader = path.open("rb")
         self._index = Index()
         self._end = self._on_disk = self._earlier = 0
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
-        self._broken: OutputError | None = None
+        self._broken: VerdictError | None = None
 
     @classmethod
-    def open(cls, path: Path, nodes: Mapping[str, str] | None = None, *, fresh: bool = False) -> Journal:
+    def open(
+        cls,
+        path: Path,
+        nodes: Mapping[str, str] | None = None,
+        *,
+        fresh: bool = False,
+        segments: Segments | None = None,
+    ) -> Journal:
         """The journal at ``path``, made if it is not there (readable by its owner only); ``fresh`` empties it.
 
-        Whatever stands behind the last complete entry is cut off: what a crash left unfinished. Raises
-        JournalError while another run writes to it, OutputError when the disk refuses.
+        Whatever stands behind the last complete entry is cut off: what a crash left unfinished. With ``segments``, what
+        the file has beyond them is sent, and then the file is theirs. Raises JournalError while another run writes
+        to it, OutputError when the disk or the store refuses.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +74,10 @@ class Journal:
                     _keep_name(path)
                 if fresh:
                     os.ftruncate(descriptor, 0)
-                journal = cls(path, descriptor, nodes or {})
+                journal = cls(path, descriptor, nodes or {}, segments)
                 journal._read()
+                if segments is not None:
+                    journal._bring(segments, fresh=fresh)
             except BaseException:
                 if journal:
                     journal._reader.close()
@@ -100,7 +121,10 @@ class Journal:
         self._write(key, encode(entry, fingerprint))
 
     def include(self, lines: Iterable[bytes]) -> None:
-        """Appends lines of other journals as they stand; what is no whole line of a journal is left out."""
+        """Appends lines of other journals as they stand; what is no whole line of a journal is left out.
+
+        They count as calls that were there when this one was opened.
+        """
         for line in lines:
             try:
                 key = key_of(line)
@@ -108,6 +132,7 @@ class Journal:
                 continue
             if line.endswith(b"\n"):
                 self._write(key, line)
+        self._earlier = self._end
 
     def _write(self, key: Key, line: bytes) -> None:
         try:
@@ -158,15 +183,52 @@ class Journal:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
 
     def _sync(self) -> None:
-        written = self._end
-        if self._on_disk == written:
+        if self._on_disk == self._end:
             return
+        if self._segments is not None:
+            self._segments.wait()
+        written = self._end
         try:
             os.fsync(self._descriptor)
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
+        if self._segments is not None:
+            try:
+                self._send(self._segments, self._on_disk, written)
+            except VerdictError as error:
+                self._broken = error
+                raise
         self._on_disk = written
+
+    def _send(self, segments: Segments, start: int, end: int) -> None:
+        """Puts the whole lines between two places of the file into the store."""
+        with self._path.open("rb") as file:
+            file.seek(start)
+            while start < end:
+                lines = file.read(min(_SEGMENT, end - start))
+                lines += b"" if lines.endswith(b"\n") else file.readline()
+                segments.put(lines)
+                start += len(lines)
+                with suppress(OSError):  # then they are sent twice
+                    self._path.with_name(SENT).write_text(str(start), encoding="utf-8")
+
+    def _bring(self, segments: Segments, *, fresh: bool) -> None:
+        """Makes the file what the store has, once the store has what only the file had."""
+        sent = self._path.with_name(SENT)
+        if fresh:
+            segments.clear()
+        else:
+            told = sent.read_text(encoding="utf-8") if sent.exists() else ""
+            self._send(segments, int(told) if told.isdigit() else 0, self._end)
+        sent.unlink(missing_ok=True)
+        os.ftruncate(self._descriptor, 0)
+        with self._path.open("r+b") as file:
+            segments.bring(file)
+        self._reader.seek(0)
+        self._index = Index()
+        self._read()
+        sent.write_text(str(self._end), encoding="utf-8")
 
     def _read(self) -> None:
         """Fills the index, and cuts the file behind its last good line. A bad line before a good one is passed over."""
