@@ -36,7 +36,12 @@ browser: ## Install the Chromium that looks at reports, where it is missing and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 -m "not ray"
+
+.PHONY: test-ray
+test-ray: $(VENV)/.dev ## Run the tests of the Ray engine, which install Ray
+	$(PIP) install --constraint constraints.txt --editable '.[ray]'
+	$(BIN)/python -m pytest -q -m ray
 
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of schemas, reference and figures

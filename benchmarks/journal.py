@@ -32,9 +32,12 @@ class Forgetful:
     """A journal that keeps nothing."""
 
     @classmethod
-    def open(cls, path: Path, nodes: Mapping[str, str] | None = None, *, fresh: bool = False) -> Forgetful:
+    def open(cls, path: Path, nodes: Mapping[str, str], **_: Any) -> Forgetful:
         """One for any run."""
         return cls()
+
+    def __len__(self) -> int:
+        return 0
 
     def recall(self, *_: Any) -> None:
         """Nothing."""
@@ -57,9 +60,9 @@ def without(arguments: list[str]) -> None:
     """The command line, whose runs have no journal."""
     from verdict_cli.cli.app import main as command_line
     from verdict_cli.data import read
-    from verdict_cli.engines import local
+    from verdict_cli.engines import directory, local
 
-    local.Journal = Forgetful  # type: ignore[misc,assignment]
+    directory.Journal = Forgetful  # type: ignore[misc,assignment]
     local.told_apart = iter  # type: ignore[assignment]
     read.content_key = lambda _: ""  # type: ignore[assignment]
     sys.argv = ["verdict", *arguments]

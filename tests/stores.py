@@ -13,6 +13,8 @@ import pytest
 
 from verdict_cli.places import Place
 
+LACKING = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
+
 
 @dataclass
 class S3:
@@ -55,25 +57,26 @@ class S3:
 
 
 @pytest.fixture(scope="session")
-def _s3() -> Iterator[S3]:
-    lacking = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
-    if lacking:
-        pytest.skip(f"{', '.join(lacking)} cannot be imported: pip install '.[dev]'")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+def store_server() -> Iterator[S3]:
+    """The server, never started where what it needs is not installed."""
     server = S3()
-    server.start()
+    if not LACKING:
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        server.start()
     yield server
     if server.running:
         server.stop()
 
 
 @pytest.fixture
-def s3(_s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+def s3(store_server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     """The server, running, with the environment that leads there."""
-    if not _s3.running:
-        _s3.start()
+    if LACKING:
+        pytest.skip(f"{', '.join(LACKING)} cannot be imported: pip install '.[dev]'")
+    if not store_server.running:
+        store_server.start()
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    for name, value in _s3.environ.items():
+    for name, value in store_server.environ.items():
         monkeypatch.setenv(name, value)
-    return _s3
+    return store_server

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +32,17 @@ def test_a_url_is_refused_where_only_paths_are_written_to(shell: Any) -> None:
     done = shell("audit", config, shell.rows(2), "--out", "s3://bucket/run")
     assert (done.code, "only `verdict run` writes to one" in done.err) == (2, True)
     assert not (shell.folder / "s3:").exists()
+
+
+def test_the_run_without_a_journal_that_others_are_compared_with_runs(shell: Any, root: Path) -> None:
+    config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
+    words = ["without", "run", str(config), str(shell.rows(2)), "--out", "out", "--quiet"]
+    subprocess.run(
+        [sys.executable, str(root / "benchmarks" / "journal.py"), *words],
+        cwd=shell.folder,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        check=True,
+    )
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")

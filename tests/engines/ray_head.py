@@ -1,21 +1,31 @@
-"""A Ray of two processors on this machine, until standard input ends. Prints its address."""
+"""A Ray cluster of two nodes, one processor each, on this machine, until standard input ends. Prints its address.
+
+The line `lose` on standard input kills the second node, with its workers; a new one has taken its place when `lost` is printed.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-import ray
+from ray.cluster_utils import Cluster
+
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100_000_000}
+
+
+def told(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
 
 if __name__ == "__main__":
-    context = ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=100_000_000,
-    )
-    sys.stdout.write(f"{context.address_info['gcs_address']}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    node = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+    told(cluster.address)
+    for line in sys.stdin:
+        if line.strip() == "lose":
+            cluster.remove_node(node, allow_graceful=False)
+            node = cluster.add_node(**NODE)
+            told("lost")
+    cluster.shutdown()

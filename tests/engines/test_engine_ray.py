@@ -20,7 +20,10 @@ import pytest
 
 from verdict_cli.data import read_table
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'")
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"),
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 150
@@ -33,19 +36,21 @@ STEPS = """
 
 @dataclass
 class Cluster:
-    """Ray on this machine, and commands that use it."""
+    """A Ray of two nodes on this machine, and commands that use it."""
 
     address: str
-    head: int
+    head: subprocess.Popen[str]
     environ: dict[str, str]
 
-    def start(self, folder: Path, url: str, *flags: str, out: str = "rayed") -> subprocess.Popen[str]:
+    def start(
+        self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = ""
+    ) -> subprocess.Popen[str]:
         head = f"model: {{name: openai/loopback, api_base: '{url}', cache: false, retries: 3}}"
         (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{STEPS}")
         data = folder / "data.jsonl"
         if not data.exists():
             data.write_text("".join(f'{{"text": "text {place % 140}"}}\n' for place in range(ROWS)))
-        words = ["run", f"{out}.yaml", data.name, "--out", out, "--concurrency", "8", "--quiet", *flags]
+        words = ["run", f"{out}.yaml", data.name, "--out", to or out, "--concurrency", "8", "--quiet", *flags]
         command = [sys.executable, "-m", "verdict_cli", *words]
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, cwd=folder, env=self.environ, text=True, **pipes)
@@ -54,12 +59,20 @@ class Cluster:
     def flags(self) -> tuple[str, ...]:
         return "--engine", "ray", "--ray-address", self.address
 
-    def workers(self) -> list[int]:
-        """The processes that judge a part at this moment."""
+    def lose_a_node(self) -> None:
+        """Kills a node with its workers."""
+        assert self.head.stdin is not None
+        assert self.head.stdout is not None
+        self.head.stdin.write("lose\n")
+        self.head.stdin.flush()
+        assert self.head.stdout.readline() == "lost\n"
+
+    def workers(self, doing: bytes = b"ray::judge_part") -> list[int]:
+        """The processes that judge a part at this moment, or do something else."""
         found = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                if path.read_bytes().startswith(b"ray::judge_part") and self._mine(path.parent):
+                if path.read_bytes().startswith(doing) and self._mine(path.parent):
                     found.append(int(path.parent.name))
             except OSError:
                 continue
@@ -67,16 +80,17 @@ class Cluster:
 
     def _mine(self, process: Path) -> bool:
         while process.name not in {"0", "1"}:
-            if process.name == str(self.head):
+            if process.name == str(self.head.pid):
                 return True
             process = process.with_name((process / "stat").read_text().rpartition(")")[2].split()[1])
         return False
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(store_server: Any) -> Iterator[Cluster]:
     environ = {
         **os.environ,
+        **store_server.environ,
         "PYTHONPATH": str(ROOT),
         "OPENAI_API_KEY": "sk-loopback",
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -95,7 +109,7 @@ def cluster() -> Iterator[Cluster]:
     assert head.stdin is not None
     assert head.stdout is not None
     try:
-        yield Cluster(head.stdout.readline().strip(), head.pid, environ)
+        yield Cluster(head.stdout.readline().strip(), head, environ)
     finally:
         head.communicate("")
 
@@ -169,3 +183,113 @@ def test_a_run_stopped_by_ctrl_c_goes_on_by_either_engine_and_its_budget_is_that
     assert asked + 10 <= stats(url)["requests"] <= asked + 40
     ended(cluster.start(tmp_path, url, price))
     assert facts(tmp_path)["calls"] == stats(url)["requests"] == 2 * ROWS + 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found by /proc")
+@pytest.mark.parametrize("after", ["ray", "local"])
+def test_a_killed_command_loses_no_finished_call_and_goes_on_by_either_engine(
+    after: str, cluster: Cluster, loopback: Any, tmp_path: Path
+) -> None:
+    url = loopback.start("--latency-ms", "40", "--score", "hash")
+    run = cluster.start(tmp_path, url, *cluster.flags)
+    wait_for(run, url, ROWS)
+    run.kill()
+    run.communicate()
+    ended(cluster.start(tmp_path, url, *(cluster.flags if after == "ray" else ())))
+    assert 2 * ROWS + 1 <= stats(url)["requests"] <= 2 * ROWS + 1 + 8
+    assert facts(tmp_path)["done"] == ROWS
+    assert not (tmp_path / "rayed" / "parts").exists()
+    assert cluster.workers() == []
+
+
+def test_what_failed_is_asked_again_and_nothing_else(cluster: Cluster, loopback: Any, tmp_path: Path) -> None:
+    url = loopback.start("--latency-ms", "5", "--error-rate", "malformed=0.2", "--seed", "5")
+    flags = (*cluster.flags, "--set=model.retries=0")
+    ended(cluster.start(tmp_path, url, *flags), 3)
+    first, asked = facts(tmp_path), stats(url)["requests"]
+    assert (first["status"], first["done"]) == ("finished", ROWS)
+    assert first["failed"] > ROWS / 10
+    cluster.start(tmp_path, url, *flags, "--retry-failed").communicate(timeout=60)
+    second = facts(tmp_path)
+    assert first["failed"] <= stats(url)["requests"] - asked <= 2 * first["failed"]
+    assert second["failed"] < first["failed"]
+
+
+def test_a_lost_node_loses_no_finished_call(cluster: Cluster, loopback: Any, tmp_path: Path) -> None:
+    whole, broken = (loopback.start("--latency-ms", "80", "--score", "hash") for _ in range(2))
+    local = cluster.start(tmp_path, whole, out="whole")
+    run = cluster.start(tmp_path, broken, *cluster.flags)
+    wait_for(run, broken, ROWS // 2)
+    cluster.lose_a_node()
+    ended(local)
+    ended(run)
+    assert 2 * ROWS + 1 <= stats(broken)["requests"] <= 2 * ROWS + 1 + 8
+    table = [(tmp_path / out / "results.parquet").read_bytes() for out in ("whole", "rayed")]
+    assert table[0] == table[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found by /proc")
+def test_parts_journalled_in_a_store_outlive_their_worker_and_the_command(
+    cluster: Cluster, loopback: Any, s3: Any, tmp_path: Path
+) -> None:
+    whole, broken = (loopback.start("--latency-ms", "80", "--score", "hash") for _ in range(2))
+    place = s3.bucket("rayed").below("run")
+    ended(cluster.start(tmp_path, whole, out="whole"))
+    command = (tmp_path, broken, *cluster.flags)
+    run = cluster.start(*command, to=place.url)
+    wait_for(run, broken, ROWS // 2)
+    os.kill(cluster.workers()[0], signal.SIGKILL)
+    wait_for(run, broken, ROWS)
+    run.kill()
+    run.communicate()
+    ended(cluster.start(*command, to=place.url))
+    assert 2 * ROWS + 1 <= stats(broken)["requests"] <= 2 * ROWS + 1 + 2 * 8
+    assert not [name for name in place.names() if name.partition("/")[0] in {"parts", "journal", "lease"}]
+    place.fetch("results.parquet", tmp_path / "results.parquet")
+    assert (tmp_path / "results.parquet").read_bytes() == (
+        tmp_path / "whole" / "results.parquet"
+    ).read_bytes()
+
+
+def test_a_cluster_that_wants_a_token_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    bare = {name: value for name, value in cluster.environ.items() if name != "RAY_AUTH_TOKEN"}
+    guest = Cluster(cluster.address, cluster.head, {**bare, "HOME": str(tmp_path)})
+    said = ended(guest.start(tmp_path, "http://127.0.0.1:9/v1", *cluster.flags), 2)
+    assert f"Ray cannot be reached at {cluster.address}" in said
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found by /proc")
+def test_a_run_whose_limits_are_lost_stops_with_a_clear_error_and_goes_on(
+    cluster: Cluster, loopback: Any, tmp_path: Path
+) -> None:
+    url = loopback.start("--latency-ms", "80", "--score", "hash")
+    run = cluster.start(tmp_path, url, *cluster.flags)
+    wait_for(run, url, ROWS)
+    os.kill(cluster.workers(b"ray::Desk")[0], signal.SIGKILL)
+    said = ended(run, 3)
+    assert "Ray has lost what holds the run together" in said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    ended(cluster.start(tmp_path, url, *cluster.flags))
+    assert stats(url)["requests"] <= 2 * ROWS + 1 + 8
+    assert facts(tmp_path)["done"] == ROWS
+
+
+def test_a_store_that_is_gone_stops_the_run_with_a_clear_error_and_loses_nothing(
+    cluster: Cluster, loopback: Any, s3: Any, tmp_path: Path
+) -> None:
+    url = loopback.start("--latency-ms", "80", "--score", "hash")
+    place = s3.bucket("gone-rayed").below("run")
+    run = cluster.start(tmp_path, url, *cluster.flags, to=place.url)
+    wait_for(run, url, ROWS)
+    s3.stop()
+    said = ended(run, 2)
+    s3.start()
+    assert "the store refuses, or cannot be reached: Could not connect" in said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    ended(cluster.start(tmp_path, url, *cluster.flags, to=place.url))
+    assert stats(url)["requests"] <= 2 * ROWS + 1 + 8
+    assert json.loads(place.read("run.json") or b"{}")["done"] == ROWS

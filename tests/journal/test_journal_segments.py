@@ -132,13 +132,14 @@ def test_a_store_that_refuses_is_told_to_all_who_wait_and_what_it_has_not_stays_
             outcomes = await asyncio.gather(*(journal.settle() for _ in range(3)), return_exceptions=True)
             assert [str(one) for one in outcomes] == ["the store refuses"] * 3
             assert journal.recall("0", "judge") is None
+            journal.append(entry(1))
             with pytest.raises(OutputError):
-                journal.append(entry(1))
+                await journal.settle()
 
     asyncio.run(run())
     monkeypatch.undo()
     with opened(place, tmp_path) as journal:
-        assert has(journal, 1) == [True]
+        assert has(journal, 2) == [True, True]
 
 
 def test_nothing_is_written_once_another_has_taken_over(place: Place, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ So parts may be cut anew each time the run goes on, and only what is new goes ba
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections import defaultdict
@@ -15,9 +16,11 @@ from pathlib import Path
 
 from verdict_cli.engines.directory import RunDirectory, refusing
 from verdict_cli.engines.job import Job
+from verdict_cli.errors import JournalError
 from verdict_cli.journal import Journal
 from verdict_cli.journal.entry import decode
 from verdict_cli.journal.index import Index
+from verdict_cli.journal.lock import lock
 from verdict_cli.runtime import PINNED_ROW
 from verdict_cli.values import Row
 
@@ -27,6 +30,9 @@ PINNED = "pinned"
 """The part that asks the pinned units."""
 _SENT = re.compile(r"[^/]+/journal/")
 """The objects of lines that parts in a store have sent."""
+LEFT_S = 20.0
+"""How long workers whose run was killed may still write."""
+_LOOK_S = 0.1
 _HELD = 1 << 25
 """Bytes that are held before they are written to their parts."""
 
@@ -75,12 +81,26 @@ async def taken_over(job: Job, journal: Journal) -> None:
 async def gathered(run: RunDirectory, into: Journal) -> None:
     """Puts into the run's journal what the parts' have beyond what was dealt to them."""
     for folder in sorted((run.path / PARTS).glob("*")):
-        into.include(_news(folder))
+        with RunDirectory(folder).journal.open("ab") as journal:
+            await _let_go(journal.fileno(), folder)
+            into.include(_news(folder))
     if run.away:
         place = run.away.place.below(PARTS)
         for content in place.read_all(filter(_SENT.match, place.names())):
             into.include(content.splitlines(keepends=True))
     await into.settle()
+
+
+async def _let_go(journal: int, folder: Path) -> None:
+    """Returns once nobody writes to the part any more: Ray may take a moment to end the workers of a dead run."""
+    for _ in range(round(LEFT_S / _LOOK_S)):
+        if lock(journal):
+            return
+        await asyncio.sleep(_LOOK_S)
+    raise JournalError(
+        f"a worker of an earlier run is still writing to {folder}",
+        hint="wait until Ray has ended it (`ray list tasks`), and give the same command again",
+    )
 
 
 def cleared(run: RunDirectory) -> None:

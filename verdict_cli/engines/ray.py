@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -104,6 +104,8 @@ class _RayRun:
 
     async def _work(self, workers: int, *, resumed: bool) -> None:
         import ray
+        from ray.exceptions import RayError
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         job = self.job
         size = min(MOST_ROWS, max(FEWEST_ROWS, -(-job.data.rows // (workers * PARTS_A_WORKER))))
@@ -114,7 +116,8 @@ class _RayRun:
                 dealt, job.directory.journal, self.parts, self._rows(), size, nodes
             )
         desk: Any = ray.remote(Desk)
-        self.desk = desk.options(num_cpus=0, max_concurrency=MOST_WORKERS).remote(
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self.desk = desk.options(num_cpus=0, max_concurrency=MOST_WORKERS, scheduling_strategy=here).remote(
             job.concurrency, job.budget_usd, spent
         )
         setting = ray.put(
@@ -143,8 +146,16 @@ class _RayRun:
             if not self.halt.is_set():
                 tasks = (given(number, named(number), share) for number, share in enumerate(shares))
                 await self._run(tasks, AHEAD * workers)
+        except RayError as error:
+            self._halt(
+                WorkerError(
+                    f"Ray has lost what holds the run together: {str(error).strip().splitlines()[-1]}",
+                    hint="see Ray's logs; the same command goes on with what is missing",
+                )
+            )
         finally:
-            ray.kill(self.desk)
+            with suppress(RayError):
+                ray.kill(self.desk)
 
     def _handed(self, name: str) -> str:
         """The part's folder as its worker is to reach it, with what was dealt to the part."""
@@ -222,6 +233,7 @@ def connected(address: str | None) -> Iterator[int]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
+    from ray.exceptions import RayError
 
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -232,10 +244,11 @@ def connected(address: str | None) -> Iterator[int]:
             logging_level=logging.ERROR,
             namespace="verdict",
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         raise UsageError(
             f"Ray cannot be reached{f' at {address}' if address else ''}: {error}",
-            hint="start it with `ray start --head`, or leave --ray-address out",
+            hint="start it with `ray start --head`, or leave --ray-address out; a Ray that wants a token gets it by "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN",
         ) from None
     for number, handler in kept.items():
         signal.signal(number, handler)

@@ -42,7 +42,8 @@ class Journal:
         self._end = self._on_disk = self._earlier = 0
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
-        self._broken: VerdictError | None = None
+        self._broken: OutputError | None = None
+        self._unsent: VerdictError | None = None
 
     @classmethod
     def open(
@@ -112,7 +113,8 @@ class Journal:
     def append(self, entry: Entry) -> None:
         """Hands an entry to the operating system, which keeps it whatever becomes of this process.
 
-        `settle` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on.
+        `settle` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on; what a
+        store has refused is kept here.
         """
         if self._broken:
             raise self._broken
@@ -146,14 +148,14 @@ class Journal:
         self._end += len(line)
 
     async def settle(self) -> None:
-        """Returns once everything appended before is on disk; raises OutputError when the disk refuses.
+        """Returns once everything appended before is on disk; raises OutputError when the disk or the store refuses.
 
         All who wait at a moment are served by one fsync, in a thread of the journal's own.
         """
         wanted = self._end
-        while self._broken or self._on_disk < wanted:
-            if self._broken:
-                raise self._broken
+        while (refused := self._broken or self._unsent) or self._on_disk < wanted:
+            if refused:
+                raise refused
             if self._syncing is None or self._syncing.done():
                 self._syncing = asyncio.create_task(self._sync_in_thread())
             await asyncio.shield(self._syncing)
@@ -162,7 +164,7 @@ class Journal:
         """Brings what is left to the disk and lets go of the file."""
         self._thread.shutdown(wait=True)
         try:
-            if not self._broken:
+            if not (self._broken or self._unsent):
                 self._sync()
         finally:
             self._reader.close()
@@ -197,7 +199,7 @@ class Journal:
             try:
                 self._send(self._segments, self._on_disk, written)
             except VerdictError as error:
-                self._broken = error
+                self._unsent = error
                 raise
         self._on_disk = written
 
