@@ -196,10 +196,12 @@ class _RayRun:
             self.watch(await self._progress())
 
     async def _count(self, task: Any) -> None:
-        from ray.exceptions import RayError
+        from ray.exceptions import RayActorError, RayError
 
         try:
             came: Came = await task
+        except RayActorError:  # the worker has met the end of the one actor, the desk
+            raise
         except RayError as error:
             self._halt(
                 WorkerError(
