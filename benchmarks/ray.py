@@ -2,10 +2,12 @@
 
     python benchmarks/ray.py [ROWS]
 
-`verdict run` with `baseline/lexical` (no network: all is the engine's own work) by either engine. Prints a Markdown table:
+`verdict run` with `baseline/lexical` (no network: all is the engine's own work) over rows of 80 words, by either engine. Prints a Markdown table:
 seconds of the whole command, seconds from the first row to the last report, rows a second in them. Leaves with 1 where the
-two tables differ. Below it: permits a second that the actor with the limits gives in bundles of 64, in CPU time and without
-Ray's own messages, and rows a second of joining parts, which are what one process does for all workers.
+two tables differ. Below it, in CPU time, what one process does for all workers: permits that the actor with the limits gives
+in bundles of 64, without Ray's own messages; rows that are read, and then read and handed out under keys of their own; lines of
+the journal that are dealt to parts, put together from them, and read when a run goes on; rows and calls of tables that are joined;
+with the bytes on disk and in memory that a row or a call takes of each.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 
+from rows import make
+
 PIPELINE = """verdict: 1
 name: ray
 model: baseline/lexical
 pipeline:
-- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}
+- {unit: JudgeUnit, name: judge, prompt: 'Question: {source.question} Answer: {source.answer} Rate the answer.'}
 """
 
 
@@ -54,7 +58,7 @@ async def permits(bundles: int) -> float:
 
 
 def joining(table: Path, rows: int) -> float:
-    """Rows a CPU second of putting the results behind one another."""
+    """Rows a CPU second of putting the tables behind one another."""
     from verdict_cli.data import joined, read_table
 
     columns = dict.fromkeys(next(iter(read_table(table))), "null")
@@ -63,20 +67,78 @@ def joining(table: Path, rows: int) -> float:
     return 4 * rows / (process_time() - start)
 
 
+def reading(data: Path, count: int) -> tuple[float, float]:
+    """Rows a CPU second of the first reading, which finds problems, and of the second, which hands the rows out."""
+    from verdict_cli.data import Dataset, rows, scan
+    from verdict_cli.journal import told_apart
+
+    dataset = Dataset((data,))
+    start = process_time()
+    selection = scan(dataset).selection
+    first = process_time() - start
+    start = process_time()
+    for _ in told_apart(rows(dataset, selection)):
+        pass
+    return count / first, count / (process_time() - start)
+
+
+def journalling(folder: Path, count: int) -> tuple[float, float, float, float]:
+    """Lines a CPU second of opening, of dealing and of gathering a journal, and the bytes of a line with one sentence."""
+    from verdict_cli.engines import RunDirectory
+    from verdict_cli.engines.deal import dealt, gathered
+    from verdict_cli.journal import Entry, Journal
+    from verdict_cli.values import Reply, Row, Usage
+
+    words = '{"thinking": "The answer covers what was asked, though its second half is hard to follow.", "score": 4}'
+    rows = [Row(place, place, {}, f"{place * 2654435761:032x}") for place in range(count)]
+    run = RunDirectory(folder / "journalled")
+    nodes = {"judge": "0123456789abcdef"}
+    with run.open_journal(nodes) as journal:
+        for row in rows:
+            reply = Reply(words, "stop", None, Usage(212, 24), 0.0001, "gpt-4o-mini-2024-07-18", 0.81)
+            journal.append(Entry(row.key, "judge", 0, 0, reply, latency_s=0.81))
+    start = process_time()
+    run.open_journal(nodes).close()
+    opened = process_time() - start
+    start = process_time()
+    dealt(run.journal, run.path / "parts", rows, 5000, nodes)
+    handed = process_time() - start
+    for note in run.path.glob("parts/*/dealt"):
+        note.unlink()  # what was dealt is then what the parts have asked
+    with Journal.open(folder / "gathered.jsonl", nodes) as whole:
+        start = process_time()
+        asyncio.run(gathered(run, whole))
+        together = process_time() - start
+    return count / opened, count / handed, count / together, run.journal.stat().st_size / count
+
+
 def main(rows: int) -> int:
     """Prints the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "ray.yaml").write_text(PIPELINE, encoding="utf-8")
-        lines = (json.dumps({"text": f"text {place}"}) + "\n" for place in range(rows))
-        (folder / "data.jsonl").write_text("".join(lines), encoding="utf-8")
+        make(folder, rows).rename(folder / "data.jsonl")
         print("| engine | rows | command, s | run, s | rows/s |")
         print("| --- | ---: | ---: | ---: | ---: |")
         for engine in ("local", "ray"):
             whole, run = timed(folder, engine, ["--engine", engine])
             print(f"| {engine} | {rows:,} | {whole:.1f} | {run:.1f} | {rows / run:,.0f} |", flush=True)
         print(f"\npermits: {asyncio.run(permits(500)):,.0f} a CPU second")
-        print(f"joining: {joining(folder / 'local' / 'results.parquet', rows):,.0f} rows a CPU second")
+        sizes = {}
+        for table in ("results", "calls"):
+            path = folder / "local" / f"{table}.parquet"
+            sizes[table] = path.stat().st_size / rows
+            print(f"joining {table}: {joining(path, rows):,.0f} rows a CPU second")
+        first, second = reading(folder / "data.jsonl", rows)
+        print(f"reading: {first:,.0f}, with keys {second:,.0f} rows a CPU second")
+        opened, handed, together, size = journalling(folder, 10 * rows)
+        print(
+            f"journal: opening {opened:,.0f}, dealing {handed:,.0f}, gathering {together:,.0f} lines a CPU second"
+        )
+        print(
+            f"bytes: {size:.0f} a line of the journal, {sizes['results']:.0f} a row of results, "
+            f"{sizes['calls']:.0f} a call of calls.parquet"
+        )
         same = len({(folder / out / "results.parquet").read_bytes() for out in ("local", "ray")}) == 1
     return 0 if same else 1
 

@@ -64,3 +64,31 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert asked["requests"] <= ROWS + 2 + 1, (
         "more was asked twice than was in flight, and the one that found no room"
     )
+
+
+def test_a_disk_that_is_full_at_the_report_keeps_the_results_and_the_same_command_writes_it(
+    shell: Any, loopback: Any
+) -> None:
+    url = loopback.start()
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        f"model: {{name: openai/m, api_base: '{url}', cache: false}}",
+    )
+    words = ["run", str(config), str(shell.rows(ROWS)), "--out", "out"]
+    stopped = subprocess.run(
+        [sys.executable, "-c", LIMITED, "100000", *words],
+        cwd=shell.folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert stopped.returncode == 2, stopped.stderr
+    assert "report.html cannot be written: File too large" in stopped.stderr
+    assert not list((shell.folder / "out").glob("*.part"))
+    assert json.loads((shell.folder / "out" / "run.json").read_text())["status"] == "finished"
+    assert shell(*words).code == 0
+    assert (shell.folder / "out" / "report.html").exists()
+    with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        assert json.load(answer)["requests"] == ROWS

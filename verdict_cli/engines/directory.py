@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
@@ -161,8 +161,13 @@ class RunDirectory:
         part = path.with_name(f"{path.name}.part")
         with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content.encode() if isinstance(content, str) else content)
-            part.replace(path)
+            try:
+                part.write_bytes(content.encode() if isinstance(content, str) else content)
+                part.replace(path)
+            except OSError:
+                with suppress(OSError):
+                    part.unlink()
+                raise
         self.deliver(name)
         return path
 
