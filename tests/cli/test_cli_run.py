@@ -239,21 +239,38 @@ def test_a_run_without_labels_imports_neither_pandas_nor_scipy_nor_litellm(tmp_p
         "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
     )
     data.write_text('{"text": "a"}\n{"text": "b"}\n')
+    assert imported(config, data, tmp_path / "out", {"pandas", "scipy", "litellm"}) == set()
+
+
+def imported(config: Path, data: Path, out: Path, names: set[str]) -> set[str]:
+    """Which of these modules a run imports."""
     program = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
-        "print({'pandas', 'scipy', 'litellm'} & sys.modules.keys(), file=sys.stderr)"
+        f"print(*({names!r} & sys.modules.keys()), file=sys.stderr)"
     )
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        "run",
-        str(config),
-        str(data),
-        "--out",
-        str(tmp_path / "out"),
-        "-q",
-    ]
+    command = [sys.executable, "-c", program, "run", str(config), str(data), "--out", str(out), "-q"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr.endswith("set()\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_figures_and_their_intervals_are_made_without_importing_all_of_scipy_stats(tmp_path: Path) -> None:
+    config, data = tmp_path / "c.yaml", tmp_path / "d.jsonl"
+    config.write_text(
+        "verdict: 1\nname: t\nmodel: baseline/lexical\npipeline:\n- {unit: JudgeUnit, prompt: 'Rate {source.text}'}\n"
+        "evaluate:\n"
+        "  labels: {prediction: output.score > 2, target: source.label, probability: output.score / 5}\n"
+        "  numbers: {prediction: output.score, target: source.number}\n"
+        "  within: {prediction: output.score, target: source.number, cluster: source.of, metrics: [kendall_within]}\n"
+        "  value: {value: output.score, cluster: source.of}\n"
+        "  gold: {prediction: output.score > 2, gold: {target: source.label}}\n"
+    )
+    words = ("good", "bad", "quite good", "awful", "fine", "no", "excellent", "a")
+    data.write_text(
+        "".join(
+            f'{{"text": "{word}", "label": {str(row % 3 > 0).lower()}, "number": {row % 5}, "of": {row // 4}}}\n'
+            for row, word in enumerate(words * 5)
+        )
+    )
+    assert imported(config, data, tmp_path / "out", {"scipy.stats", "scipy.special"}) == {"scipy.special"}

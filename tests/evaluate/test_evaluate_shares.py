@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from verdict_cli.evaluate.intervals import Draw, figures
 from verdict_cli.evaluate.metrics import labels
@@ -16,6 +17,15 @@ def accuracy(right, cluster=None):
     given = labels.statistics(target[sample.first], prediction[sample.first], 2, 0, False)
     made = {name: given[name] for name in ("accuracy", "f1")}
     return figures(made, sample, Draw(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize(
+    ("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)]
+)
+def test_wilsons_interval_is_scipys(hits, trials, level):
+    theirs = binomtest(hits, trials).proportion_ci(level, "wilson")
+    assert wilson(hits, trials, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_f1_of_a_label_has_wilsons_interval_of_the_rows_with_that_label():

@@ -43,7 +43,7 @@ def prepare(plan: Plan) -> None:
     import_module("verdict_cli.report")
     import_module("rich.console")
     if plan.evaluations:
-        import_module("scipy.stats")
+        import_module("scipy.special")
 
 
 def reported(

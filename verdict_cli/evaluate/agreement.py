@@ -17,6 +17,7 @@ import numpy as np
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.jackknife import Error
 from verdict_cli.evaluate.metrics.statistic import Share, Statistic
+from verdict_cli.evaluate.quantiles import normal, student
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.shares import Ends, score
 
@@ -31,14 +32,11 @@ def agreement_interval(
     share = _apart(statistic, sample)
     if not 0 < share < 1 or value >= 1:
         return None
-    from scipy.stats import t
-
     disagreement = share / (1 - value)
     variance = _variance(error, sample) * disagreement**2
     if not variance:
         return None
-    quantile = float(t.ppf((1 + level) / 2, sample.units - 1))
-    low, high = score(share, share * (1 - share) / variance, quantile)
+    low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
     return 1 - high / disagreement, 1 - low / disagreement
 
 
@@ -46,8 +44,6 @@ def paired_interval(
     change: float, error: Error | None, statistics: tuple[Statistic, Statistic], sample: Sample, level: float
 ) -> Figure | None:
     """The change of a figure between two runs over the same rows; None where it is no share and no agreement."""
-    from scipy.special import ndtri
-
     counts = [_row_counts(statistic, sample) for statistic in statistics]
     known = [one for one in counts if one]
     if not known or None in counts or (error is not None and not np.isfinite(error.error)):
@@ -55,7 +51,7 @@ def paired_interval(
     row = float(np.mean(known))
     variance = (_variance(error, sample) if error else 0.0) + MORE_APART * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
-    reach = float(ndtri((1 + level) / 2)) * math.sqrt(variance) * shrunk
+    reach = normal(level) * math.sqrt(variance) * shrunk
     widest = statistics[1].most - statistics[0].least
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
     return Figure(change, min(low, change), max(high, change), sample.n, "" if error else SAME)

@@ -21,6 +21,7 @@ from verdict_cli.evaluate.figures import Figure, GoldFacts
 from verdict_cli.evaluate.intervals import Draw, figures
 from verdict_cli.evaluate.labels import Labels
 from verdict_cli.evaluate.metrics import numbers
+from verdict_cli.evaluate.quantiles import normal
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.spec.evaluate import Evaluation
 
@@ -103,8 +104,6 @@ def tuned(judge: Floats, truth: Floats) -> float:
 
 def ppi(found: Pairs, weight: float, level: float) -> Figure:
     """The labels' mean of what the judge leaves unsaid, plus the judge's mean on the rows without a label."""
-    from scipy.special import ndtri
-
     judge, truth, labelled = found.judge, found.truth, found.labelled
     count, others = int(labelled.sum()), int((~labelled).sum())
     left = truth[labelled] - weight * judge[labelled]
@@ -119,7 +118,7 @@ def ppi(found: Pairs, weight: float, level: float) -> Figure:
     else:
         sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], pull)
         variance = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
-    reach = float(ndtri((1 + level) / 2)) * math.sqrt(variance)
+    reach = normal(level) * math.sqrt(variance)
     low, high = value - reach, value + reach
     if found.binary:
         value, low, high = (min(max(end, 0.0), 1.0) for end in (value, low, high))
@@ -128,8 +127,6 @@ def ppi(found: Pairs, weight: float, level: float) -> Figure:
 
 def rogan_gladen(found: Pairs, level: float) -> Figure:
     """The judge's share, corrected by how often it is right about rows that are and that are not positive."""
-    from scipy.special import ndtri
-
     rows = len(found.judge)
     if not found.binary:
         return Figure(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
@@ -143,7 +140,7 @@ def rogan_gladen(found: Pairs, level: float) -> Figure:
         return Figure(None, None, None, rows, "on the labelled rows the judge is no better than chance")
     share = float(judge.mean())
     value = (share + specificity - 1) / (sensitivity + specificity - 1)
-    z = float(ndtri((1 + level) / 2))
+    z = normal(level)
     seen, p = rows + z * z, (rows * share + z * z / 2) / (rows + z * z)
     right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
     gain = right + true - 1
@@ -168,8 +165,6 @@ def rogan_gladen(found: Pairs, level: float) -> Figure:
 def labels_needed(judge: Floats, truth: Floats, half_width: float, level: float) -> tuple[int | None, int]:
     """How many labels make the interval of `ppi` this wide on as many rows, None where all of them would not; and how
     many without the judge."""
-    from scipy.special import ndtri
-
     labelled = ~np.isnan(truth)
     own, said = truth[labelled], judge[labelled]
     spread = float(own.var(ddof=1))
@@ -179,7 +174,7 @@ def labels_needed(judge: Floats, truth: Floats, half_width: float, level: float)
         float(np.cov(own, said)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
     )
     shared = min(shared, 1.0)
-    wanted = half_width**2 / (float(ndtri((1 + level) / 2)) ** 2 * spread)
+    wanted = half_width**2 / (normal(level) ** 2 * spread)
     alone = math.ceil(1 / wanted)
     room = wanted - shared / len(judge)
     needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)

@@ -29,6 +29,7 @@ from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.folded import folded_interval
 from verdict_cli.evaluate.jackknife import LEAST_FREEDOM, Error, around, errors, without_exception
 from verdict_cli.evaluate.metrics.statistic import Statistic
+from verdict_cli.evaluate.quantiles import student
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.shares import share_interval
 from verdict_cli.evaluate.tilted import tilted_interval
@@ -155,8 +156,6 @@ def _within(value: float, low: float, high: float, statistic: Statistic, sample:
 
 def _median(value: float, ordered: Floats, sample: Sample, level: float) -> Figure:
     """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
-    from scipy.stats import t
-
     keys, places = np.unique(ordered, return_inverse=True)
     if len(keys) == 1:
         return Figure(value, value, value, sample.n, NO_VARIATION)
@@ -167,7 +166,7 @@ def _median(value: float, ordered: Floats, sample: Sample, level: float) -> Figu
         of = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units)
         error = float(np.sqrt(sample.units / (sample.units - 1) * (of**2).sum())) / sample.n
         freedom = sample.units - 1
-    reach = float(t.ppf((1 + level) / 2, freedom)) * error
+    reach = student(level, freedom) * error
     place = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
     cumulated = np.cumsum(sums)
     low = keys[np.searchsorted(cumulated, place)]

@@ -21,6 +21,7 @@ import numpy as np
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.metrics.scale import NEAR, Scale
 from verdict_cli.evaluate.metrics.statistic import Statistic
+from verdict_cli.evaluate.quantiles import normal, student
 from verdict_cli.evaluate.sample import Sample
 
 LEAST_FREEDOM = 4
@@ -75,9 +76,7 @@ def _error(values: Floats, counts: Floats) -> Error | None:
 
 def around(value: float, error: Error, scale: Scale, level: float) -> tuple[float, float]:
     """The ends of the interval around a value."""
-    from scipy.stats import t
-
-    reach = float(t.ppf((1 + level) / 2, error.freedom)) * error.error * scale.slope(value)
+    reach = student(level, error.freedom) * error.error * scale.slope(value)
     middle = scale.to(value)
     return scale.back(middle - reach), scale.back(middle + reach)
 
@@ -86,10 +85,8 @@ def without_exception(
     value: float, statistic: Statistic, sample: Sample, level: float
 ) -> tuple[float, float] | None:
     """The ends where all rows agree and the figure is at its best; None where it is not, or nothing is known."""
-    from scipy.special import ndtri
-
     if statistic.beside is None or value < statistic.most - NEAR:
         return None
-    doubt = float(ndtri((1 + level) / 2)) ** 2 * sample.n / sample.units
+    doubt = normal(level) ** 2 * sample.n / sample.units
     low = statistic.beside(sample.counts, doubt)
     return (low, value) if np.isfinite(low) else None

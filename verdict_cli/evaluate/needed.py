@@ -17,18 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from verdict_cli.evaluate.column import Floats
+from verdict_cli.evaluate.quantiles import normal, student
 
 MOST = 10**9
 """More rows than anybody has."""
 WORST = 0.5
 """The share whose interval is widest."""
-
-
-def normal(level: float) -> float:
-    """The two-sided quantile of the normal distribution."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
 
 
 def wilson_half_width(p: float, n: int, level: float) -> float:
@@ -44,14 +38,7 @@ def rows_for_share(p: float, half_width: float, level: float) -> int:
 
 def rows_for_mean(spread: float, half_width: float, level: float) -> int:
     """The least rows whose t interval of a mean with this standard deviation is at most this wide to each side."""
-    from scipy.stats import t
-
-    return max(
-        2,
-        _least(
-            lambda n: n > 1 and float(t.ppf((1 + level) / 2, n - 1)) * spread / math.sqrt(n) <= half_width
-        ),
-    )
+    return max(2, _least(lambda n: n > 1 and student(level, n - 1) * spread / math.sqrt(n) <= half_width))
 
 
 def rows_scaled(rows: int, found: float, half_width: float) -> int:

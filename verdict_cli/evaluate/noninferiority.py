@@ -18,6 +18,7 @@ from verdict_cli.evaluate.families import OF_LABELS
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.intervals import LEVEL
 from verdict_cli.evaluate.paired import difference
+from verdict_cli.evaluate.quantiles import normal
 from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.gate import Gate
 from verdict_cli.spec.metrics import lower_is_better
@@ -156,7 +157,7 @@ def least_detectable(figure: Figure, level: float) -> float | None:
 
     if figure.low is None or figure.high is None or figure.high <= figure.low:
         return None
-    quantile = float(ndtri((1 + level) / 2))
+    quantile = normal(level)
     return (figure.high - figure.low) / 2 / quantile * (quantile + float(ndtri(POWER)))
 
 

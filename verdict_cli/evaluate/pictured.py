@@ -11,6 +11,7 @@ import numpy as np
 from verdict_cli.evaluate.column import MISSING, Floats, Ints
 from verdict_cli.evaluate.intervals import LEVEL
 from verdict_cli.evaluate.keyed import told_apart
+from verdict_cli.evaluate.quantiles import student
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.evaluate.shares import wilson
 
@@ -101,7 +102,11 @@ def means(x: Floats, y: Floats) -> tuple[Bin, ...]:
     found = []
     for at in np.unique(place):
         here = y[place == at]
-        reach = 0.0 if len(here) < 2 else _student(len(here) - 1) * float(here.std(ddof=1)) / len(here) ** 0.5
+        reach = (
+            0.0
+            if len(here) < 2
+            else student(LEVEL, len(here) - 1) * float(here.std(ddof=1)) / len(here) ** 0.5
+        )
         middle = float(here.mean())
         found.append(Bin(len(here), float(x[place == at].mean()), middle, middle - reach, middle + reach))
     return tuple(found)
@@ -136,9 +141,3 @@ def histogram(
 
 def _counts(x: Floats, edges: Floats) -> tuple[int, ...]:
     return tuple(np.histogram(x, edges)[0].tolist())
-
-
-def _student(freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + LEVEL) / 2))

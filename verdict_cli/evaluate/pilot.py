@@ -17,13 +17,13 @@ from verdict_cli.evaluate.intervals import LEVEL
 from verdict_cli.evaluate.measure import measure
 from verdict_cli.evaluate.needed import (
     Parts,
-    normal,
     parts,
     rows_for_share,
     rows_scaled,
 )
 from verdict_cli.evaluate.outcomes import scores_of
 from verdict_cli.evaluate.paired import sides
+from verdict_cli.evaluate.quantiles import normal
 from verdict_cli.plan import Asked, Plan
 from verdict_cli.spec.evaluate import Evaluation
 

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
-from scipy.stats import norm
+
+from verdict_cli.evaluate.quantiles import normal
 
 SPREAD = 2.0
 """The standard deviation, in log-odds, of the normal prior on each strength: who won everything stays finite."""
-_Z = float(norm.ppf(0.975))
+_Z = normal(0.95)
 
 
 @dataclass(frozen=True, slots=True)

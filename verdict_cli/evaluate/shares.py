@@ -1,6 +1,6 @@
 """Intervals of plain shares: of rows, and of rows in clusters.
 
-- Independent rows: Wilson's score interval (Wilson, 1927), from scipy.
+- Independent rows: Wilson's score interval (Wilson, 1927). Oracle: scipy.
 - Rows in clusters: Wilson's interval of as many rows as the clusters are worth (Dean and Pagano, 2015): the ratio of
   the binomial variance to the cluster-robust one, at most the rows there are. Clusters that all agree are worth one
   row each.
@@ -12,6 +12,7 @@ import numpy as np
 
 from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.metrics.statistic import Share
+from verdict_cli.evaluate.quantiles import normal
 from verdict_cli.evaluate.sample import Sample
 
 Ends = tuple[float, float]
@@ -29,15 +30,11 @@ def share_interval(share: Share, sample: Sample, level: float) -> Ends:
 
 def wilson(successes: int, trials: int, level: float) -> Ends:
     """The ends of Wilson's score interval of a proportion."""
-    from scipy.stats import binomtest
-
-    interval = binomtest(successes, trials).proportion_ci(level, "wilson")
-    return float(interval.low), float(interval.high)
+    low, high = score(successes / trials, trials, normal(level))
+    return low if successes else 0.0, high if successes < trials else 1.0
 
 
 def _clustered(share: Share, sample: Sample, level: float) -> Ends:
-    from scipy.special import ndtri
-
     hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
     hits, trials = hits[trials > 0], trials[trials > 0]
     clusters, rows = len(trials), float(trials.sum())
@@ -47,7 +44,7 @@ def _clustered(share: Share, sample: Sample, level: float) -> Ends:
     away = hits - value * trials
     robust = clusters / (clusters - 1) * float((away**2).sum()) / rows**2
     worth = min(value * (1 - value) / robust, rows) if robust > 0 else float(clusters)
-    return score(value, worth, float(ndtri((1 + level) / 2)))
+    return score(value, worth, normal(level))
 
 
 def score(share: float, rows: float, quantile: float) -> Ends:

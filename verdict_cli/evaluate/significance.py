@@ -1,7 +1,7 @@
 """Tests of two runs over the same rows: is what one gains more than chance?
 
 - Right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets right
-  (McNemar, 1947; scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
+  (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
 - Numbers, and rows in clusters: the sign-flip permutation test of the differences (Fisher, 1935; scipy), whole clusters
   flipped together, 9,999 seeded flips, or all of them where there are fewer; beyond 5,000 rows or clusters its normal
   limit. Effect of numbers: Cohen's d of the differences, their mean over their standard deviation.
@@ -73,9 +73,9 @@ def _p(test: Significance | None) -> float:
 
 
 def _mcnemar(better: int, worse: int) -> float:
-    from scipy.stats import binomtest
+    from scipy.special import bdtr
 
-    return float(binomtest(better, better + worse, 0.5).pvalue) if better + worse else 1.0
+    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
 
 
 def _flips(gain: Floats, cluster: Ints | None, rng: np.random.Generator) -> float:

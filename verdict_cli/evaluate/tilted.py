@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 
 from verdict_cli.evaluate.jackknife import Error
+from verdict_cli.evaluate.quantiles import student
 
 STRAIGHT = 1e-6
 
 
 def tilted_interval(value: float, error: Error, level: float) -> tuple[float, float]:
     """The ends of the interval around a value."""
-    from scipy.stats import t
-
-    quantile = float(t.ppf((1 + level) / 2, error.freedom))
+    quantile = student(level, error.freedom)
     low, high = (_student(ratio, error.tilt) for ratio in (quantile, -quantile))
     return value - error.error * low, value - error.error * high
 

@@ -7,13 +7,10 @@ interval is that of their mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from verdict_cli.evaluate.column import MISSING, Floats, Ints
-from verdict_cli.evaluate.metrics import Statistic
+from verdict_cli.evaluate.metrics import Statistic, numbers, ranks
 from verdict_cli.evaluate.metrics.statistic import ratio
 from verdict_cli.evaluate.rows import Data
 from verdict_cli.evaluate.sample import Sample
@@ -24,7 +21,6 @@ NONE = "no cluster has different predictions and different targets"
 def by_cluster(metric: str, data: Data, rows: Ints) -> Floats:
     """The coefficient within each cluster of these rows, at the cluster's code; NaN where it has none."""
     assert data.cluster is not None
-    formula = _coefficient(metric)
     codes = data.cluster[rows]
     found = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
     order = np.argsort(codes, kind="stable")
@@ -32,7 +28,7 @@ def by_cluster(metric: str, data: Data, rows: Ints) -> Floats:
     for code, of in zip(places, np.split(rows[order], starts[1:]), strict=True):
         x, y = data.predictions.numbers[of], data.targets.numbers[of]
         if code != MISSING and len(of) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
-            found[code] = formula(x, y)
+            found[code] = _coefficient(metric, x, y)
     return found
 
 
@@ -47,13 +43,7 @@ def mean_of(values: Floats) -> tuple[Sample, Statistic]:
     return sample, statistic
 
 
-def _coefficient(metric: str) -> Callable[[Floats, Floats], float]:
-    from scipy import stats
-
-    formulas: dict[str, Callable[..., Any]] = {
-        "pearson": stats.pearsonr,
-        "spearman": stats.spearmanr,
-        "kendall": stats.kendalltau,
-    }
-    chosen = formulas[metric.removesuffix("_within")]
-    return lambda x, y: float(chosen(x, y).statistic)
+def _coefficient(metric: str, x: Floats, y: Floats) -> float:
+    name = metric.removesuffix("_within")
+    given = numbers.pairs(x, y) if name == "pearson" else ranks.pairs(x, y)
+    return float(given[name].at(np.ones((1, len(x))))[0])
