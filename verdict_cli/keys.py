@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, Strict
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 
 class Keys(BaseModel):
@@ -70,6 +70,16 @@ def _whole(value: Any) -> Any:
 
 Whole = BeforeValidator(_whole)
 """Stands last in ``Annotated[int, …, Whole]``, behind the constraints."""
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+One = Annotated[Literal[1], BeforeValidator(_number)]
+"""The number 1, which `true` equals but is not."""
 
 T = TypeVar("T")
 Seq = Annotated[tuple[T, ...], Strict(False)]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.data import read_table
+from verdict_cli.data.labels import FILE, add_label
 
 HEAD = "verdict: 1\nname: c\nmodel: {name: m, retries: 0}\ndataset: {id: key}\npipeline:\n"
 JUDGE = """
@@ -79,6 +80,19 @@ def test_a_map_lowers_ece_and_brier_on_held_out_rows_and_in_the_pipeline_that_na
     after = run(folder, named, "again", EVALUATE)["evaluations"]["e"]
     assert after["brier"]["value"] < before["brier"]["value"]
     assert after["ece"]["value"] < before["ece"]["value"]
+
+
+def test_labels_of_people_are_a_target_like_a_column(folder: Path) -> None:
+    run(folder, JUDGE % "token_probability")
+    rows = [json.loads(line) for line in (folder / "d.jsonl").read_text().splitlines()]
+    for row in rows[:300]:
+        add_label(folder / "run" / FILE, row["key"], row["label"], None, "")
+    words = ["calibrate", folder / "run", "--out", folder / "m.yaml", "--json", "--target"]
+    people = json.loads(verdict(*words, "human.label"))
+    column = json.loads(verdict(*words, "source.label", "--where", "human.label is not none"))
+    assert people["calibration"]["rows"] == 300
+    assert people["figures"] == column["figures"]
+    assert "human.lable" in verdict(*words, "human.lable", code=2)
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])

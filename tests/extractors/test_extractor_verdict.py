@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from verdict_cli.errors import ReplyError
 from verdict_cli.extractors.verdict import Verdict, build_rubric, parse_verdict
-from verdict_cli.fields import INTEGER, TEXT, OnScale, Record
+from verdict_cli.fields import INTEGER, NUMBER, TEXT, FieldType, OnScale, Record
 from verdict_cli.models import Model
-from verdict_cli.scales import LIKERT
+from verdict_cli.scales import LIKERT, Continuous, Discrete
 from verdict_cli.values import Reply, Request, Row
 
 REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
@@ -45,7 +46,7 @@ def test_any_text_gives_what_the_lessons_expressions_give(
     lesson: tuple[re.Pattern[str], re.Pattern[str]], text: str
 ) -> None:
     verdicts, scores = lesson[0].findall(text), lesson[1].findall(text)
-    if scores and len(scores[-1]) > 18:
+    if (scores and len(scores[-1]) > 18) or re.search(r"score\s*(?:[:=]\s*)?\d*\.\d", text, re.IGNORECASE):
         return
     assert parse_verdict(text) == {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
@@ -57,7 +58,7 @@ def test_any_text_gives_what_the_lessons_expressions_give(
 @given(TEXTS)
 @example("SCORE: " + "9" * 5000)
 @example("score" + " " * 200_000)
-def test_any_text_gives_a_verdict_and_a_whole_number(text: str) -> None:
+def test_any_text_gives_a_verdict_and_a_number(text: str) -> None:
     found = parse_verdict(text)
     assert found["verdict"] in ("PASS", "FAIL")
     assert 0 <= found["score"] < 10**18
@@ -92,6 +93,32 @@ def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
     explained = Verdict().bind(Record({"explanation": TEXT, "score": INTEGER}))
     assert explained.read(Reply("?"), REQUEST) == {"explanation": "?", "verdict": "FAIL", "score": 0}
     assert list(explained.output.fields) == ["explanation", "verdict", "score"]
+
+
+@pytest.mark.parametrize(
+    ("written", "score"),
+    [("0.62", 0.62), (".5", 0.5), ("8.0", 8), ("8.", 8), ("7.5/10", 7.5), ("3 of 10", 3)],
+)
+def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
+    found = parse_verdict(f"VERDICT: PASS\nSCORE: {written}")["score"]
+    assert found == score
+    assert isinstance(found, type(score))
+
+
+@pytest.mark.parametrize("kind", [NUMBER, OnScale(Continuous()), OnScale(Discrete(range=(0.0, 1.0, 0.25)))])
+def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
+    reading = Verdict().bind(Record({"score": kind}))
+    assert reading.output.fields["score"] == NUMBER
+    assert reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)["score"] == 0.62
+    assert isinstance(reading.read(Reply("VERDICT: PASS\nSCORE: 1"), REQUEST)["score"], float)
+
+
+@pytest.mark.parametrize("kind", [INTEGER, OnScale(LIKERT)])
+def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(kind: FieldType) -> None:
+    reading = Verdict().bind(Record({"score": kind}))
+    with pytest.raises(ReplyError, match=r"0\.62 is no whole number"):
+        reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)
+    assert reading.read(Reply("SCORE: 3.0"), REQUEST)["score"] == 3
 
 
 def test_a_field_that_it_does_not_read_is_a_problem() -> None:

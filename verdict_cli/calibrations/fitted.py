@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from verdict_cli.keys import Keys, Whole
+from verdict_cli.keys import Keys, One, Whole
 
 
 class Fitted(Keys):
     """What every calibration says: of which judge it is, and what it was fitted on."""
 
-    verdict_calibration: Literal[1]
+    verdict_calibration: One
     """The version of calibration files."""
     unit: str
     """The unit that it was fitted to."""

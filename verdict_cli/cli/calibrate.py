@@ -30,7 +30,10 @@ def calibrate(
     run: Annotated[Path, typer.Argument(help="The directory of a run with labelled rows.")],
     target: Annotated[
         str | None,
-        typer.Option("--target", help="Expression for what is true of a row, such as source.label."),
+        typer.Option(
+            "--target",
+            help="Expression for what is true of a row: source.label, or human.label of `verdict view`.",
+        ),
     ] = None,
     fit: Annotated[
         Fit | None,
@@ -111,7 +114,8 @@ def _check(wanted: Wanted, agreement: float | None) -> None:
         )
     if wanted.target is None and wanted.method != "dawid_skene":
         raise UsageError(
-            "--target is missing", hint="an expression for what is true of a row, such as source.label"
+            "--target is missing",
+            hint="an expression for what is true of a row: source.label, or human.label",
         )
     if (wanted.kind == "threshold") != (agreement is not None):
         raise UsageError("--agreement and --fit threshold go together", hint="such as `--agreement 0.95`")

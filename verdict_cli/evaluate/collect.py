@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from verdict_cli.data import read_table, table_columns
-from verdict_cli.data.labels import FILE, NOTHING, label_key, read_labels
 from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.evaluate.column import Column, Growing, Ints
 from verdict_cli.evaluate.keyed import GrowingKeys, Keys
+from verdict_cli.evaluate.saved_rows import ROOTS, Way, saved_rows
 from verdict_cli.expressions import Expression, ExpressionError, compile_expression
 from verdict_cli.spec.evaluate import Evaluation
 
@@ -22,10 +21,6 @@ SAID = ("prediction", "probability", "value", "consistent")
 """What may be missing: it depends on the pipeline's output."""
 LONGER = "longer"
 """The column made of `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
-
-
-Way = tuple[str | int, ...]
-"""A path that an expression names, such as `("source", "label")`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,50 +60,10 @@ def collect(
         for name, evaluation in evaluations.items()
     }
     paths = [path for reader in readers.values() for path in reader.paths]
-    for at, (row, failed, row_id, values) in enumerate(_rows(results, paths, ids)):
+    for at, (row, failed, row_id, values) in enumerate(saved_rows(results, paths, ids)):
         for reader in readers.values():
             reader.read(at, row, failed, row_id, values)
     return {name: reader.collected() for name, reader in readers.items()}
-
-
-def _rows(
-    results: Path, paths: Sequence[Way], ids: Sequence[str] | None
-) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
-    """Each row's number, whether it failed, its key, and the values that expressions see (of a failed row, what there is)."""
-    places = _places(table_columns(results), paths)
-    wanted = any(path[0] == "human" for path in paths)
-    people = read_labels(results.with_name(FILE)) if wanted else {}
-    at = 0
-    for batch in read_table(results, ["row", "status", *(["id"] if wanted else []), *places]):
-        columns = [(place, batch[name]) for name, place in places.items()]
-        for index, row in enumerate(batch["row"]):
-            nodes: dict[str, dict[str, Any]] = {}
-            values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
-            if wanted:
-                values["human"] = people.get(label_key(batch["id"][index]), NOTHING)
-            failed = batch["status"][index] != "ok"
-            for (root, node, field), column in columns:
-                if failed and root != "source" and column[index] is None:
-                    continue
-                home = nodes.setdefault(node, {}) if root == "nodes" else values[root]
-                home[field] = column[index]
-            yield row, failed, ids[at] if ids is not None else None, values
-            at += 1
-
-
-def _places(columns: Sequence[str], paths: Sequence[Way]) -> dict[str, tuple[str, str, str]]:
-    """Column -> (root, node, field) for the columns that these paths reach."""
-    reserved = {"row", "id", "status", "calls", "cost_usd"}
-    found: dict[str, tuple[str, str, str]] = {}
-    for column in columns:
-        head, dot, field = column.partition(".")
-        if not dot or head in reserved or head == "failure":
-            continue
-        place = (head, "", field) if head in ("source", "output") else ("nodes", head, field)
-        way = [part for part in place if part]
-        if any(list(path[: len(way)]) == way[: len(path)] for path in paths):
-            found[column] = place
-    return found
 
 
 def _length(expression: Expression, values: Mapping[str, Any]) -> float:
@@ -252,7 +207,7 @@ class _Reader:
 
     def _compiled(self, key: str, text: str) -> Expression:
         try:
-            return compile_expression(text, ("source", "output", "nodes", "human"))
+            return compile_expression(text, ROOTS)
         except ExpressionError as error:
             path = f"evaluate.{self.name}.{key}"
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None

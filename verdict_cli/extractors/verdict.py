@@ -1,4 +1,7 @@
-"""`verdict`: the last PASS or FAIL and the last `SCORE: n` of a text; nothing found means FAIL and 0."""
+"""`verdict`: the last PASS or FAIL and the last `SCORE: n` of a text; nothing found means FAIL and 0.
+
+A score with decimals is read where the response declares numbers that have some; elsewhere the reply cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from verdict_cli.errors import ReplyError
 from verdict_cli.extractors.keys import Extractor
 from verdict_cli.extractors.reading import EXPLANATION, Reading, Trouble
-from verdict_cli.fields import INTEGER, TEXT, OnScale, Record
+from verdict_cli.fields import INTEGER, NUMBER, TEXT, FieldType, OnScale, Record
 from verdict_cli.scales import Categories
 
 if TYPE_CHECKING:
     from verdict_cli.values import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
-_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
+_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d*\.\d+|\d+)", re.IGNORECASE)
 _MOST_DIGITS = 18  # a 64-bit integer holds them
 
 OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
@@ -23,18 +27,22 @@ OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score
 
 
 def parse_verdict(judge_text: str) -> dict[str, Any]:
-    """`{"verdict": "PASS" | "FAIL", "score": int}`: the last of each that the text mentions, in any case.
+    """`{"verdict": "PASS" | "FAIL", "score": number}`: the last of each that the text mentions, in any case.
 
-    A text that mentions none is FAIL and 0: an unreadable reply never passes. The score is not clamped; a
-    number of more than 18 digits is no score.
+    A text that mentions none is FAIL and 0: an unreadable reply never passes. The score is whole, a float only where
+    it is written with a fraction (0.62; 8.0 is 8). It is not clamped; a number of more than 18 digits is no score.
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
-    readable = bool(scores) and len(scores[-1]) <= _MOST_DIGITS
     return {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
-        "score": int(scores[-1]) if readable else 0,
+        "score": _number(scores[-1]) if scores and len(scores[-1]) <= _MOST_DIGITS else 0,
     }
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(text.partition(".")[0] or 0) if value.is_integer() else value
 
 
 def build_rubric(criteria: Sequence[str]) -> str:
@@ -49,7 +57,8 @@ def build_rubric(criteria: Sequence[str]) -> str:
 
 
 class Verdict(Extractor):
-    """Last `PASS`/`FAIL` and last `SCORE: n` of the text, any case; nothing found means FAIL and 0."""
+    """Last `PASS`/`FAIL` and last `SCORE: n` of the text, any case; nothing found means FAIL and 0. `n` is whole, and has
+    decimals where the response's `score` may have some: elsewhere a reply with decimals cannot be read."""
 
     type: Literal["verdict"] = "verdict"
     """The kind of extractor."""
@@ -68,8 +77,25 @@ class Verdict(Extractor):
     def bind(self, response: Record) -> Reading:
         """Reads both; the whole text is the explanation where one is asked for."""
         explained = {EXPLANATION: TEXT} if EXPLANATION in response.fields else {}
+        decimals = "score" in response.fields and _has_decimals(response.fields["score"])
+        output = dict(OUTPUT.fields) | ({"score": NUMBER} if decimals else {})
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
-            return dict.fromkeys(explained, reply.text) | parse_verdict(reply.text)
+            found = parse_verdict(reply.text)
+            if decimals:
+                found["score"] = float(found["score"])
+            elif isinstance(found["score"], float):
+                raise ReplyError(
+                    f"the score {found['score']!r} is no whole number",
+                    hint="declare `score: float`, or a scale with decimals, to read it",
+                    kind="unreadable",
+                )
+            return dict.fromkeys(explained, reply.text) | found
 
-        return Reading(Record(explained | dict(OUTPUT.fields)), read, whole=True)
+        return Reading(Record(explained | output), read, whole=True)
+
+
+def _has_decimals(kind: FieldType) -> bool:
+    """Whether some value of the type has decimals."""
+    schema = kind.json_schema()
+    return schema.get("type") == "number" or any(isinstance(value, float) for value in schema.get("enum", ()))

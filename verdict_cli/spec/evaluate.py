@@ -44,9 +44,9 @@ class Gold(Keys):
     """People's labels of some rows, which correct what a judge says of all of them."""
 
     target: Expression
-    """Expression over `source` for what people say of a row, such as `source.human`; null where nobody did."""
+    """Expression over `source` and `human` for what people say of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null where nobody did."""
     where: Expression | None = None
-    """Expression over `source` that is true of the rows whose label counts; they must be drawn at random."""
+    """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random."""
     half_width: Annotated[float, Field(gt=0)] | None = None
     """How near the truth the figure is to be; the report says how many labels that needs."""
 

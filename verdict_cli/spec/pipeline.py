@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from verdict_cli.keys import Keys, Seq
+from verdict_cli.keys import Keys, One, Seq
 from verdict_cli.models import ModelKey
 from verdict_cli.scales import ScaleKeys
 from verdict_cli.spec.dataset import DatasetKeys
@@ -18,7 +18,7 @@ from verdict_cli.spec.steps import CustomType, StepKey
 class PipelineFile(Keys):
     """A pipeline of the Verdict language: a compound judge, the data it reads and how it is measured."""
 
-    verdict: Literal[1]
+    verdict: One
     """The language's version."""
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
     """The pipeline's name."""

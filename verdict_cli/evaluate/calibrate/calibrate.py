@@ -15,7 +15,7 @@ from verdict_cli.calibrations.mapped import mapped
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.evaluate.calibrate.bound import bound
 from verdict_cli.evaluate.calibrate.held_out import HeldOut, folds, held_out
-from verdict_cli.evaluate.calibrate.labelled import Labelled, distributions, expression, labelled
+from verdict_cli.evaluate.calibrate.labelled import GIVEN, Labelled, distributions, expression, labelled
 from verdict_cli.evaluate.calibrate.probability import FITS
 from verdict_cli.evaluate.calibrate.weights import (
     dawid_skene,
@@ -387,8 +387,8 @@ def _threshold(job: _Job) -> Calibrated:
             f"{node.id} escalated in this run, so its first answers are not all in the results",
             hint=f"run it without: `--set 'PATH.escalate=null'` with the path of {node.id}",
         )
-    sure = expression("--confidence", wanted.confidence, ("source", "output"))
-    says = expression("--prediction", wanted.prediction, ("source", "output"))
+    sure = expression("--confidence", wanted.confidence, (*GIVEN, "output"))
+    says = expression("--prediction", wanted.prediction, (*GIVEN, "output"))
     rows = labelled(job.results, job.nodes, wanted.target, wanted.where, (sure, says))
     pairs = [
         (_number(sure, row, unit), says_of == row.target)

@@ -7,40 +7,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.data import read_table, table_columns
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.evaluate.reread import recorded
+from verdict_cli.evaluate.saved_rows import saved_rows
 from verdict_cli.expressions import Expression, ExpressionError, compile_expression
 from verdict_cli.extractors.token_probability import TokenProbability
 from verdict_cli.plan import Asked, Node
 
+GIVEN = ("source", "human")
+"""What is known of a row without a judge: its columns, and what people said of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One row: its number, its columns as far as expressions name them, the outputs of the units (None: there is
-    none), and what is true of it (None: not known)."""
+    """One row: its number, `source` and `human` as far as expressions name them, the outputs of the units (None: there
+    is none), and what is true of it (None: not known)."""
 
     row: int
-    source: dict[str, Any]
+    given: dict[str, Any]
     outputs: tuple[dict[str, Any] | None, ...]
     target: Any
-
-    def source_says(self, expression: Expression) -> Any:
-        """What an expression over the columns alone says of this row."""
-        try:
-            return expression({"source": self.source})
-        except RowError as error:
-            raise UsageError(f"row {self.row}: {error.message}") from None
 
     def of(self, expression: Expression, unit: int = 0) -> Any:
         """What the expression says of this row, where `output` is the output of that unit; None where there is none."""
         output = self.outputs[unit]
-        if output is None:
-            return None
-        try:
-            return expression({"source": self.source, "output": output})
-        except RowError as error:
-            raise UsageError(f"row {self.row}: {error.message}") from None
+        return None if output is None else _said(expression, self.row, self.given | {"output": output})
+
+
+def _said(expression: Expression, row: int, values: dict[str, Any]) -> Any:
+    try:
+        return expression(values)
+    except RowError as error:
+        raise UsageError(f"row {row}: {error.message}") from None
 
 
 def labelled(
@@ -54,28 +52,20 @@ def labelled(
 
     ``named`` are expressions whose columns the rows are to hold as well.
     """
-    says = None if target is None else expression("--target", target, ("source",))
-    chosen = None if where is None else expression("--where", where, ("source",))
-    every = [one for one in (says, chosen, *named) if one is not None]
-    known = table_columns(results)
-    wanted = {path[1] for one in every for path in one.paths if path[0] == "source" and len(path) > 1}
-    whole = any(path == ("source",) for one in every for path in one.paths)
-    sources = [name for name in known if name.startswith("source.") and (whole or name[7:] in wanted)]
-    fields = [[name for name in known if name.startswith(f"{node.id}.")] for node in nodes]
+    says = None if target is None else expression("--target", target, GIVEN)
+    chosen = None if where is None else expression("--where", where, GIVEN)
+    paths = [path for one in (says, chosen, *named) if one is not None for path in one.paths]
+    paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
     found = []
-    for batch in read_table(results, ["row", *sources, *(name for names in fields for name in names)]):
-        for place, row in enumerate(batch["row"]):
-            source = {name[7:]: batch[name][place] for name in sources}
-            outputs = []
-            for node, names in zip(nodes, fields, strict=True):
-                output = {name[len(node.id) + 1 :]: batch[name][place] for name in names}
-                outputs.append(None if all(value is None for value in output.values()) else output)
-            one = Labelled(row, source, tuple(outputs), None)
-            if chosen is not None and one.source_says(chosen) is not True:
-                continue
-            found.append(
-                Labelled(row, source, tuple(outputs), None if says is None else one.source_says(says))
-            )
+    for row, _, _, values in saved_rows(results, paths):
+        given = {root: values[root] for root in GIVEN if root in values}
+        if chosen is not None and _said(chosen, row, given) is not True:
+            continue
+        outputs = (values["nodes"].get(node.id, {}) for node in nodes)
+        said = tuple(
+            None if all(value is None for value in output.values()) else output for output in outputs
+        )
+        found.append(Labelled(row, given, said, None if says is None else _said(says, row, given)))
     return found
 
 
