@@ -1,6 +1,6 @@
 """How often the 95% intervals cover the truth, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS [FAMILY]]`.
 
-Prints, for each figure, the percentage of simulated samples whose interval holds the true value: 20, 100 and 1,000
+Prints, for each figure, the percentage of simulated samples with an interval whose interval holds the true value: 20, 100 and 1,000
 independent rows, then the same in 10, 25 and 100 clusters of unequal size. Every row is drawn from normal variables
 that its cluster shares by 0.3, so clustered rows are distributed as independent ones are.
 
@@ -285,11 +285,11 @@ def fixed(name: str) -> dict[str, float] | None:
 
 def covered(
     job: tuple[str, int, bool, int, int, dict[str, float] | None],
-) -> tuple[str, int, bool, dict[str, int]]:
-    """How many of the simulations `first`, `first + 2`, … have an interval that holds the truth."""
+) -> tuple[str, int, bool, dict[str, tuple[int, int]]]:
+    """How many of the simulations `first`, `first + 2`, … have an interval, and one that holds the truth."""
     name, n, clustered, first, simulations, known = job
     family = FAMILIES[name]
-    held = dict.fromkeys(family.figures, 0)
+    given, held = dict.fromkeys(family.figures, 0), dict.fromkeys(family.figures, 0)
     for seed in range(first, simulations, 2):
         rng = np.random.default_rng([seed, n, clustered])
         population = [between(rng.random(), *ends) for ends in family.ranges]
@@ -301,15 +301,16 @@ def covered(
         sample = Sample.of(columns, cluster)
         true = known or true_figures(name, *family.table(*population))
         for figure, one in figures_of(name, columns, sample, Draw(rng)).items():
-            inside = one.low is not None and one.high is not None
-            held[figure] += inside and one.low - 1e-9 <= true[figure] <= one.high + 1e-9
-    return name, n, clustered, held
+            if one.low is not None and one.high is not None:
+                given[figure] += 1
+                held[figure] += one.low - 1e-9 <= true[figure] <= one.high + 1e-9
+    return name, n, clustered, {figure: (given[figure], held[figure]) for figure in family.figures}
 
 
 def main(simulations: int, names: list[str]) -> None:
     """Prints the table."""
     cells = [(n, clustered) for clustered in (False, True) for n in CLUSTERS]
-    total: dict[tuple[str, str, int, bool], int] = {}
+    total: dict[tuple[str, str, int, bool], tuple[int, int]] = {}
     with Pool(2) as pool:
         true = dict(zip(names, pool.map(fixed, names, chunksize=1), strict=True))
         jobs = [
@@ -318,20 +319,33 @@ def main(simulations: int, names: list[str]) -> None:
             for name in names
             for first in (0, 1)
         ]
-        for name, n, clustered, held in pool.imap_unordered(covered, jobs):
-            for figure, count in held.items():
+        for name, n, clustered, counts in pool.imap_unordered(covered, jobs):
+            for figure, (given, held) in counts.items():
                 key = (name, figure, n, clustered)
-                total[key] = total.get(key, 0) + count
+                before = total.get(key, (0, 0))
+                total[key] = before[0] + given, before[1] + held
     heads = [f"{n} in {CLUSTERS[n][2]} clusters" if clustered else str(n) for n, clustered in cells]
     print(f"| data | figure | {' | '.join(heads)} |\n| --- | --- |{' ---: |' * len(cells)}")
-    outside = 0
+    count = dict.fromkeys(("within", "above", "below", "none"), 0)
     for name in names:
         for figure in FAMILIES[name].figures:
-            shares = [100 * total[name, figure, n, clustered] / simulations for n, clustered in cells]
-            outside += sum(not 93 <= share <= 97 for share in shares)
-            spelled = [f"{share:.1f}" if 93 <= share <= 97 else f"**{share:.1f}**" for share in shares]
-            print(f"| {name} | `{figure}` | {' | '.join(spelled)} |")
-    print(f"\n{len(total) - outside} of {len(total)} within 93 to 97; {simulations} simulations each.")
+            cells_of = [spelled(*total[name, figure, n, clustered], simulations) for n, clustered in cells]
+            for kind, _ in cells_of:
+                count[kind] += 1
+            print(f"| {name} | `{figure}` | {' | '.join(shown for _, shown in cells_of)} |")
+    print(
+        f"\n{count['within']} of {len(total) - count['none']} within 93 to 97, {count['above']} above, "
+        f"{count['below']} below; {count['none']} without intervals. {simulations} simulations each."
+    )
+
+
+def spelled(given: int, held: int, simulations: int) -> tuple[str, str]:
+    """Where the coverage lies, and its cell: none where fewer than one sample of twenty has an interval."""
+    if given < simulations / 20:
+        return "none", "–"
+    share = 100 * held / given
+    kind = "below" if share < 93 else "above" if share > 97 else "within"
+    return kind, f"{share:.1f}" if kind == "within" else f"**{share:.1f}**"
 
 
 if __name__ == "__main__":

@@ -221,3 +221,27 @@ def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_whe
     x[0] = 50
     found = figures({"it": numbers.values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw())["it"]
     assert "too narrow" in found.reason
+
+
+def test_the_variance_of_fewer_than_twenty_rows_or_clusters_has_no_interval_and_says_why():
+    x = np.random.default_rng(3).exponential(size=19)
+    found = figures({"it": numbers.values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw())["it"]
+    assert found.value == pytest.approx(x.var(ddof=1))
+    assert (found.low, found.high) == (None, None)
+    assert "fewer than 20 rows" in found.reason
+    x = np.random.default_rng(3).exponential(size=60)
+    sample = Sample.of((x,), np.arange(60) // 4)
+    found = figures({"it": numbers.values(x[sample.first], False)["variance"]}, sample, draw())["it"]
+    assert (found.low, found.high) == (None, None)
+    assert "fewer than 20 clusters" in found.reason
+
+
+def test_kendalls_interval_is_symmetric_in_the_angle():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=40)
+    y = x + rng.normal(size=40)
+    sample = Sample.of((x, y))
+    given = ranks.pairs(x[sample.first], y[sample.first])["kendall"]
+    found = figures({"it": given}, sample, draw())["it"]
+    low, middle, high = np.arcsin([found.low, found.value, found.high])
+    assert high - middle == pytest.approx(middle - low)

@@ -13,6 +13,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from verdict_cli.data import ParquetTable
 from verdict_cli.evaluate import compare, measure
@@ -166,6 +167,28 @@ def test_judges_that_repeat_each_other_are_worth_one_and_independent_ones_all(ta
     apart = panel(table(rows), target="source.label").figures["effective_judges"]
     assert apart.value == pytest.approx(3, rel=0.1)
     assert apart.low < 3 < apart.high
+
+
+def test_the_worth_of_few_judgements_is_the_worth_at_the_ends_of_the_correlation_of_errors(table):
+    """The jackknife of the mean correlation on Fisher's scale, wider by what a twelfth of a row squared changes."""
+    rng = np.random.default_rng(4)
+    rows = [(*(rng.random(2) < 0.8).tolist(), True) for _ in range(40)]
+    found = panel(table(rows), 2, target="source.label").figures["effective_judges"]
+    wrong = np.array([[not said for said in row[:2]] for row in rows], float)
+    left = [np.corrcoef(np.delete(wrong, row, 0).T)[0, 1] for row in range(40)]
+    r, p = np.corrcoef(wrong.T)[0, 1], wrong.mean(axis=0)
+    away = np.array(left) - np.mean(left)
+    worth = 2 * 40 / (40 * (away**4).sum() / (away**2).sum() ** 2 - 1)
+    variance = 39 / 40 * (away**2).sum() + 1 / 12 / (40 * np.mean(p * (1 - p))) ** 2
+    reach = t.ppf(0.975, min(39, max(worth, 4))) * np.sqrt(variance) / (1 - r * r)
+    ends = [2 / (1 + np.tanh(np.arctanh(r) + side * reach)) for side in (1, -1)]
+    assert (found.low, found.high) == pytest.approx(ends, rel=1e-9)
+
+
+def test_errors_that_cancel_out_are_worth_many_judges_and_never_an_endless_number(table):
+    rows = [(True, False, True), (False, True, True)] * 20 + [(True, True, True), (False, False, True)]
+    found = panel(table(rows), 2, target="source.label").figures["effective_judges"]
+    assert 2 < found.low < found.value < found.high <= 2000
 
 
 def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):

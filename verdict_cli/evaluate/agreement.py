@@ -33,7 +33,7 @@ def agreement_interval(
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
-    variance = _variance(error, sample) * disagreement**2
+    variance = _variance(error, sample, whole=statistic.whole) * disagreement**2
     if not variance:
         return None
     low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
@@ -57,8 +57,11 @@ def paired_interval(
     return Figure(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
 
 
-def _variance(error: Error, sample: Sample) -> float:
-    """The jackknife's variance without what it adds for the unit that is left out."""
+def _variance(error: Error, sample: Sample, *, whole: bool = False) -> float:
+    """The jackknife's variance, without what it adds for the unit that is left out unless that is a cluster whose
+    rows may be all that a label has."""
+    if whole and sample.cluster is not None:
+        return error.error**2
     return error.error**2 * (sample.units - 1) / sample.units
 
 

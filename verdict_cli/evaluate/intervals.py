@@ -18,6 +18,7 @@ resampled through the counts of their distinct values, which is the same and fas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -28,7 +29,7 @@ from verdict_cli.evaluate.column import Floats
 from verdict_cli.evaluate.figures import Figure
 from verdict_cli.evaluate.folded import folded_interval
 from verdict_cli.evaluate.jackknife import LEAST_FREEDOM, Error, around, errors, without_exception
-from verdict_cli.evaluate.metrics.statistic import Statistic
+from verdict_cli.evaluate.metrics.statistic import Statistic, Through
 from verdict_cli.evaluate.quantiles import student
 from verdict_cli.evaluate.sample import Sample
 from verdict_cli.evaluate.shares import share_interval
@@ -42,6 +43,7 @@ BLOCK_ROWS = 2500
 
 NO_VARIATION = "no resample differs from the value: the sample is too uniform to say how sure it is"
 FEW_DECIDE = "a few {unit}s decide this figure: its interval may be too narrow"
+TOO_FEW = "fewer than {needs} {unit}s: too few for an interval of this figure"
 ONE_UNIT = "one {unit} has no interval"
 TOO_OFTEN_UNDEFINED = "most resamples leave the figure undefined, so there is no interval"
 
@@ -66,6 +68,11 @@ def figures(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> 
             done[name] = Figure(None, None, None, sample.n, statistic.why if sample.n else "no rows")
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             done[name] = Figure(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
+        elif sample.units < statistic.needs:
+            why = TOO_FEW.format(needs=statistic.needs, unit=_unit(sample))
+            done[name] = Figure(value, None, None, sample.n, why)
+        elif statistic.through is not None:
+            done[name] = _through(value, statistic.through, sample, draw)
         elif statistic.share is not None:
             done[name] = Figure(value, *share_interval(statistic.share, sample, draw.level), sample.n)
         elif statistic.ordered is not None:
@@ -140,9 +147,20 @@ def _figure(
         return _within(value, *ends, statistic, sample)
     if statistic.tilted:
         ends = tilted_interval(value, error, level)
+    if statistic.rounding is not None:
+        error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
     made = _within(value, *(ends or around(middle, error, statistic.scale, level)), statistic, sample)
-    few = error.worth < LEAST_FREEDOM or sample.units < statistic.needs
+    few = error.worth < LEAST_FREEDOM
     return replace(made, reason=FEW_DECIDE.format(unit=_unit(sample))) if few else made
+
+
+def _through(value: float, through: Through, sample: Sample, draw: Draw) -> Figure:
+    """The figure with the interval of the one that it is a function of."""
+    inner = figures({"inner": through.inner}, sample, draw)["inner"]
+    if inner.low is None or inner.high is None:
+        return replace(inner, value=value)
+    ends = sorted(through.bent(end) for end in (inner.low, inner.high))
+    return replace(inner, value=value, low=min(ends[0], value), high=max(ends[1], value))
 
 
 def _unit(sample: Sample) -> str:

@@ -33,7 +33,7 @@ FLAT = 1e-24
 class Error:
     """A figure's standard error with its degrees of freedom.
 
-    `tilt` is its own skewness and `worth` how many rows' worth of degrees of freedom the variance has, where known.
+    `tilt` is its own skewness, by the adjusted coefficient (Joanes and Gill, 1998), and `worth` how many rows' worth of degrees of freedom the variance has, where known.
     """
 
     error: float
@@ -70,7 +70,7 @@ def _error(values: Floats, counts: Floats) -> Error | None:
         return None
     kurtosis = n * float(counts @ away**4) / squares**2
     worth = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
-    tilt = -float(counts @ away**3) / squares**1.5
+    tilt = -float(counts @ away**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
     return Error(float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(worth, LEAST_FREEDOM)), tilt, worth)
 
 

@@ -112,13 +112,16 @@ def statistics(
     constant = "both sides give one label only, so chance agreement is certain"
     apart = (targets != predictions).astype(float)
 
-    def of(formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0) -> Statistic:
+    def of(
+        formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0, *, whole: bool = False
+    ) -> Statistic:
         return Statistic(
             lambda weights: formula(table(weights)),
             why,
             apart=apart,
             scale=FISHER,
             beside=lambda weights, rows: float(formula(_beside(table(weights[None, :]), rows))[0]),
+            whole=whole,
             least=least,
             most=1.0,
         )
@@ -144,7 +147,7 @@ def statistics(
         def value(counts: Counts) -> Floats:
             return _macro(*formula(_diagonal(counts), *_sides(counts)), counts, scored)
 
-        return of(value)
+        return of(value, whole=True)
 
     given["precision"] = macro(lambda right, targets, predictions: (right, predictions))
     given["recall"] = macro(lambda right, targets, predictions: (right, targets))

@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from verdict_cli.evaluate.column import MISSING, Floats, Ints
 from verdict_cli.evaluate.metrics import labels, numbers
-from verdict_cli.evaluate.metrics.scale import FISHER, LOG
-from verdict_cli.evaluate.metrics.statistic import At, Statistic, ratio
+from verdict_cli.evaluate.metrics.scale import FISHER
+from verdict_cli.evaluate.metrics.statistic import At, Statistic, Through, ratio
 
 Mask = npt.NDArray[np.bool_]
-ENOUGH = 50
-"""Fewer rows than this say little of how errors go together: measured by benchmarks/interval_coverage.py."""
+ROUNDED = 1 / 12
+"""The variance of a whole number around the number that was rounded (Sheppard, 1898)."""
+MOST_WORTH = 1000.0
+"""Judges whose errors cancel out are worth at most so many times their number."""
 ALIKE = "all votes are the same, so chance agreement is certain"
 NO_PAIR = "no two judges have rows in common on which they give more than one label"
 CONSTANT = "no two judges have errors that vary, or their errors cancel out"
@@ -117,7 +119,32 @@ def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
         worth = 1 + (judges - 1) * _mean(correlations, weights)
         return np.where(worth > 0, ratio(np.full(len(weights), float(judges)), worth), np.nan)
 
-    return Statistic(effective, CONSTANT, scale=LOG, needs=ENOUGH, least=1.0)
+    def worth_of(correlation: float) -> float:
+        return judges / max(1 + (judges - 1) * correlation, 1 / MOST_WORTH)
+
+    def rounding(counts: Floats) -> float:
+        spread = np.mean([_variance(error, counts) for error in errors])
+        return ROUNDED / float(counts.sum() * spread) ** 2 if spread > 0 else np.inf
+
+    binary = all(bool(np.isin(error[np.isfinite(error)], (0.0, 1.0)).all()) for error in errors)
+    together = Statistic(
+        lambda weights: _mean(correlations, weights),
+        CONSTANT,
+        scale=FISHER,
+        rounding=rounding if binary else None,
+        least=-1.0,
+        most=1.0,
+    )
+    return Statistic(effective, CONSTANT, through=Through(together, worth_of), least=1.0)
+
+
+def _variance(values: Floats, counts: Floats) -> float:
+    known = np.isfinite(values)
+    weights = counts[known]
+    if not weights.sum():
+        return 0.0
+    away = values[known] - float(weights @ values[known]) / float(weights.sum())
+    return float(weights @ away**2) / float(weights.sum())
 
 
 def _correlation(first: Floats, second: Floats) -> At:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.evaluate.column import Floats, Ints
-from verdict_cli.evaluate.metrics.scale import FISHER
+from verdict_cli.evaluate.metrics.scale import ANGLE, FISHER
 from verdict_cli.evaluate.metrics.statistic import Statistic, Sums, ratio
 
 MOST_ATOMS = 5000
@@ -62,7 +62,7 @@ def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
     return {
         "spearman": Statistic(spearman, CONSTANT, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
-        "kendall": Statistic(kendall, CONSTANT, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
+        "kendall": Statistic(kendall, CONSTANT, scale=ANGLE, blockwise=many, least=-1.0, most=1.0),
     }
 
 

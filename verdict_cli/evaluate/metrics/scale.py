@@ -1,7 +1,8 @@
 """Scales on which a figure's chance variation is nearly symmetric and nearly the same everywhere.
 
-Fisher's z for figures from -1 to 1 (Fisher, 1915), the logit and the arcsine for those from 0 to 1 (Agresti, 2013,
-section 3.1), the logarithm for those above 0.
+Fisher's z for figures from -1 to 1 (Fisher, 1915), the angle for Kendall's tau, which is itself nearly one (of normal
+columns it is 2 / pi times the arcsine of their correlation), the logit and the arcsine for figures from 0 to 1 (Agresti,
+2013, section 3.1), the logarithm for those above 0.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ FISHER = Scale(
     lambda value: float(np.arctanh(np.clip(value, NEAR - 1, 1 - NEAR))),
     math.tanh,
     lambda value: 1 / max(1 - value * value, NEAR),
+)
+ANGLE = Scale(
+    lambda value: math.asin(min(max(value, -1.0), 1.0)),
+    lambda value: math.sin(min(max(value, -math.pi / 2), math.pi / 2)),
+    lambda value: 1 / math.sqrt(max(1 - value * value, NEAR)),
 )
 LOGIT = Scale(
     lambda value: math.log(_inside(value) / (1 - _inside(value))),

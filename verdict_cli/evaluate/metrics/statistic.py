@@ -60,7 +60,9 @@ class Statistic:
     that it is on none. `beside` gives, where all rows agree, the figure's value if besides them this many rows did
     not: counts, rows -> value. `smooth` is False where leaving a row out says nothing of the standard error.
     `blockwise` is True where a resample of many distinct rows is too slow. `needs` is the rows or clusters below which
-    its interval holds the truth too rarely. `least` and `most` are the ends of its range.
+    it has no interval. `whole` is True where a cluster that is left out may take all rows of a label with it.
+    `rounding` is what counts being whole adds to the variance: counts -> variance. `through` is set where the figure
+    is a monotone function of another one. `least` and `most` are the ends of its range.
     """
 
     at: At
@@ -75,8 +77,19 @@ class Statistic:
     smooth: bool = True
     blockwise: bool = False
     needs: int = 0
+    whole: bool = False
+    rounding: Callable[[Floats], float] | None = None
+    through: Through | None = None
     least: float = -math.inf
     most: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The figure is `bent` of another one, and so are the ends of its interval."""
+
+    inner: Statistic
+    bent: Callable[[float], float]
 
 
 def ratio(over: Floats, under: Floats) -> Floats:
