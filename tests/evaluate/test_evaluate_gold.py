@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import linregress, t
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
+from verdict_cli.data import ParquetTable
+from verdict_cli.evaluate import measure
 from verdict_cli.evaluate.gold import Pairs, corrected, labels_needed, ppi, rogan_gladen, tuned
 from verdict_cli.evaluate.intervals import Draw
 from verdict_cli.spec import evaluate as section
 from verdict_cli.spec import gate as gates
-from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.evaluate import Evaluation, Of
 from verdict_cli.spec.gate import Gate
 
 RNG = np.random.default_rng(11)
@@ -56,7 +59,7 @@ def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
     one = ppi(found, 0.0, 0.95)
     labels = found.truth[found.labelled]
     assert one.value == pytest.approx(labels.mean())
-    assert one.high - one.low == pytest.approx(2 * 1.959964 * labels.std(ddof=1) / 10, rel=1e-5)
+    assert one.high - one.low == pytest.approx(2 * t.ppf(0.975, 99) * labels.std(ddof=1) / 10)
 
 
 def test_a_perfect_judge_makes_few_labels_as_good_as_all() -> None:
@@ -131,6 +134,90 @@ def test_clusters_make_the_interval_wider() -> None:
     together = ppi(Pairs(judge, seen, True, np.repeat(np.arange(60), 20)), 0.5, 0.95)
     assert together.value == alone.value
     assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> None:
+    """Cochran (1977, section 7.4), where the best weight is the slope of the labels on what the judge says."""
+    judge = RNG.normal(0, 1, 500)
+    truth = np.full(500, np.nan)
+    truth[:120] = 0.6 * judge[:120] + RNG.normal(0, 0.5, 120)
+    weight = np.cov(judge[:120], truth[:120])[0, 1] / np.var(judge[:120], ddof=1) * 380 / 500
+    one = ppi(Pairs(judge, truth, False), weight, 0.95, "rows")
+    line = linregress(judge[:120], truth[:120])
+    assert one.value == pytest.approx(line.intercept + line.slope * judge.mean())
+    left = truth[:120] - line.slope * judge[:120]
+    reach = t.ppf(0.975, 119) * np.sqrt((1 - 120 / 500) * left.var(ddof=1) / 120)
+    assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
+
+
+def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
+    found, share = judged(400, 0.8, 400)
+    figures, _ = corrected(found, Draw(RNG), None, "rows")
+    for name in ("labelled", "ppi", "rogan_gladen"):
+        one = figures[name]
+        assert (one.value, one.low, one.high) == pytest.approx((share,) * 3, abs=1e-3), name
+    assert figures["judged"].low == figures["judged"].high == figures["judged"].value
+
+
+@pytest.mark.parametrize("of", ["rows", "population"])
+def test_intervals_hold_the_figure_of_what_they_are_of(of: Of) -> None:
+    """Half of the rows have a label, so that rows and population are told apart."""
+    names = ("labelled", "ppi", "rogan_gladen")
+    held, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
+    people = (rng.random(600) < 0.6).astype(float)
+    said = np.where(rng.random(600) < 0.8, people, 1 - people)
+    for _ in range(400):
+        rows = np.arange(600) if of == "rows" else rng.choice(600, 600)
+        truth = np.where(np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan)
+        figures, _ = corrected(Pairs(said[rows], truth, True), Draw(rng), None, of)
+        for name in names:
+            held[name] += figures[name].low <= people.mean() <= figures[name].high
+    assert all(0.92 <= count / 400 <= 0.98 for count in held.values()), held
+
+
+def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
+    judge = np.concatenate([np.ones(10), np.repeat([1.0, 0.0], 100)])
+    truth = np.concatenate([np.ones(10), np.full(200, np.nan)])
+    one = ppi(Pairs(judge, truth, True), 1.0, 0.95)
+    assert one.high - one.value >= min(t.ppf(0.975, 9) / 10, 1 - one.value)
+
+
+@given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
+def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(
+    right: float, half_width: float
+) -> None:
+    found, _ = judged(2_000, right, 800)
+    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95, "rows")
+    assert needed is not None and needed <= alone <= 2_000
+    again, _ = judged(2_000, right, needed)
+    figures, _ = corrected(again, Draw(RNG), None, "rows")
+    assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
+
+
+def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    results, truths = tmp_path / "results.parquet", {"a": [], "b": []}
+    with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
+        for row in range(2_000):
+            kind = "ab"[row % 2]
+            true = rng.random() < (0.7 if kind == "a" else 0.3)
+            said = true if rng.random() < 0.9 else kind == "a"
+            truths[kind].append(true)
+            human = true if rng.random() < 0.3 else None
+            table.write(
+                {"row": row, "status": "ok", "output.score": said, "source.kind": kind, "source.human": human}
+            )
+        table.write({"row": 2_000, "status": "ok", "output.score": True, "source.kind": "c"})
+    evaluation = Evaluation.model_validate(
+        {"value": "output.score", "gold": {"target": "source.human"}, "by": ["source.kind"]}
+    )
+    groups = measure({"e": evaluation}, results)["e"].groups["source.kind"]
+    for kind, true in truths.items():
+        one = groups[kind]["ppi"]
+        assert one.n == 1_000
+        assert one.low < np.mean(true) < one.high < one.low + 0.12
+        assert abs(one.value - np.mean(true)) < abs(groups[kind]["judged"].value - np.mean(true))
+    assert groups["c"]["ppi"].value is None and "fewer than two" in groups["c"]["ppi"].reason
 
 
 CONFIG = """

@@ -5,13 +5,18 @@
 | `judged` | the mean of what the judge says: the raw figure |
 | `labelled` | the mean of the labels alone |
 | `ppi` | prediction-powered, PPI++ (Angelopoulos, Duchi and Zrnic, 2023). Oracle: ppi-python |
-| `rogan_gladen` | the share corrected by the judge's sensitivity and specificity (Rogan and Gladen, 1978), with the interval of Lang and Reiczigel (2014) |
+| `rogan_gladen` | the share corrected by the judge's sensitivity and specificity (Rogan and Gladen, 1978), with the interval of Lang and Reiczigel (2014), whose labels are another sample; here they are among the rows, and the variance is that of the rows' true share plus that of finding it out |
+
+Values are the same whatever they are `of`; intervals are not. Of the population that the rows come from, both the rows and
+the labels among them are drawn; of the rows themselves the labels alone, from a finite population (Cochran, 1977, sections
+2.6 and 7.4): what the judge says of all rows is then known, `ppi` is the regression estimator, and its variance that of what
+the judge leaves unsaid times the share of rows without a label.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +26,12 @@ from verdict_cli.evaluate.figures import Figure, GoldFacts
 from verdict_cli.evaluate.intervals import Draw, figures
 from verdict_cli.evaluate.labels import Labels
 from verdict_cli.evaluate.metrics import numbers
-from verdict_cli.evaluate.quantiles import normal
+from verdict_cli.evaluate.quantiles import normal, student
 from verdict_cli.evaluate.sample import Sample
-from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.evaluate import Evaluation, Of
+
+ROUNDING = 1e-12
+"""What the judge leaves unsaid differs by no more than this where it differs in nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +68,28 @@ def pairs(evaluation: Evaluation, said: Column, gold: Column, cluster: Ints | No
     return Pairs(judge[kept], truth[kept], binary, None if cluster is None else cluster[kept])
 
 
-def corrected(found: Pairs, draw: Draw, half_width: float | None) -> tuple[dict[str, Figure], GoldFacts]:
+def corrected(
+    found: Pairs, draw: Draw, half_width: float | None = None, of: Of = "population"
+) -> tuple[dict[str, Figure], GoldFacts]:
     """The four figures, and how many labels a half-width needs."""
     labelled = found.labelled
     count, rows = int(labelled.sum()), len(labelled)
     made = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
+    if of == "rows":
+        made["judged"] = _narrowed(made["judged"], 0.0)
     if count < 2:
         none = Figure(None, None, None, count, "fewer than two rows have a label")
         empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
         return made | empty, GoldFacts(count, rows, half_width=half_width)
     made["labelled"] = _mean(found, labelled, found.truth, draw)
+    if of == "rows":
+        made["labelled"] = _narrowed(made["labelled"], math.sqrt(1 - count / rows))
     weight = tuned(found.judge, found.truth)
-    made["ppi"] = ppi(found, weight, draw.level)
-    made["rogan_gladen"] = rogan_gladen(found, draw.level)
+    made["ppi"] = ppi(found, weight, draw.level, of)
+    made["rogan_gladen"] = rogan_gladen(found, draw.level, of)
     needed = alone = None
     if half_width is not None:
-        needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level)
+        needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level, of)
     return made, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
@@ -91,6 +105,14 @@ def _mean(found: Pairs, kept: Mask, column: Floats, draw: Draw) -> Figure:
     return figures({"mean": mean}, sample, draw)["mean"]
 
 
+def _narrowed(figure: Figure, by: float) -> Figure:
+    """The figure with its interval drawn in to this share of its reach."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return figure
+    low, high = (figure.value + by * (end - figure.value) for end in (figure.low, figure.high))
+    return replace(figure, low=low, high=high)
+
+
 def tuned(judge: Floats, truth: Floats) -> float:
     """The weight of the judge's answers that makes the variance least (PPI++, section 6), from 0 to 1."""
     labelled = ~np.isnan(truth)
@@ -102,30 +124,40 @@ def tuned(judge: Floats, truth: Floats) -> float:
     return min(max(together / ((1 + count / others) * spread), 0.0), 1.0)
 
 
-def ppi(found: Pairs, weight: float, level: float) -> Figure:
+def ppi(found: Pairs, weight: float, level: float, of: Of = "population") -> Figure:
     """The labels' mean of what the judge leaves unsaid, plus the judge's mean on the rows without a label."""
     judge, truth, labelled = found.judge, found.truth, found.labelled
     count, others = int(labelled.sum()), int((~labelled).sum())
     left = truth[labelled] - weight * judge[labelled]
     rest = weight * judge[~labelled]
     value = float(left.mean()) + (float(rest.mean()) if others else 0.0)
-    pull = np.zeros(len(judge))
-    pull[labelled] = (left - left.mean()) / count
-    if others:
-        pull[~labelled] = (rest - rest.mean()) / others
-    if found.cluster is None:
-        variance = float(left.var(ddof=1)) / count + (float(rest.var(ddof=1)) / others if others > 1 else 0.0)
-    else:
-        sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], pull)
-        variance = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
-    reach = normal(level) * math.sqrt(variance)
+    if of == "rows":
+        left = truth[labelled] - (weight * len(judge) / others if others else 0.0) * judge[labelled]
+        rest = np.zeros(others)
+    variance = _variance(found, left, rest) * (others / len(judge) if of == "rows" else 1.0)
+    reach = student(level, count - 1) * math.sqrt(variance)
     low, high = value - reach, value + reach
     if found.binary:
         value, low, high = (min(max(end, 0.0), 1.0) for end in (value, low, high))
     return Figure(value, low, high, len(judge))
 
 
-def rogan_gladen(found: Pairs, level: float) -> Figure:
+def _variance(found: Pairs, left: Floats, rest: Floats) -> float:
+    """Of the sum of the two means; where labels show no error at all, as if one row did, half of it each way."""
+    count, others = len(left), len(rest)
+    unseen = 1 / count**2 if found.binary and np.ptp(left) <= ROUNDING else 0.0
+    if found.cluster is None:
+        spread = float(rest.var(ddof=1)) / others if others > 1 else 0.0
+        return float(left.var(ddof=1)) / count + spread + unseen
+    pull = np.zeros(len(found.judge))
+    pull[found.labelled] = (left - left.mean()) / count
+    if others:
+        pull[~found.labelled] = (rest - rest.mean()) / others
+    sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], pull)
+    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) + unseen
+
+
+def rogan_gladen(found: Pairs, level: float, of: Of = "population") -> Figure:
     """The judge's share, corrected by how often it is right about rows that are and that are not positive."""
     rows = len(found.judge)
     if not found.binary:
@@ -141,28 +173,26 @@ def rogan_gladen(found: Pairs, level: float) -> Figure:
     share = float(judge.mean())
     value = (share + specificity - 1) / (sensitivity + specificity - 1)
     z = normal(level)
-    seen, p = rows + z * z, (rows * share + z * z / 2) / (rows + z * z)
     right, true = (ups * sensitivity + 1) / (ups + 2), (downs * specificity + 1) / (downs + 2)
     gain = right + true - 1
+    p = share if of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
     middle = (p + true - 1) / gain
-    bend = (
-        2
-        * z
-        * z
-        * (middle * right * (1 - right) / (ups + 2) - (1 - middle) * true * (1 - true) / (downs + 2))
-    )
-    variance = (
-        p * (1 - p) / seen
-        + (1 - middle) ** 2 * true * (1 - true) / (downs + 2)
-        + middle**2 * right * (1 - right) / (ups + 2)
-    )
+    found_out = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
+    bend = 2 * z * z * (found_out[0] - found_out[1])
+    unlabelled = 1 - (ups + downs) / rows
+    variance = unlabelled * (middle * found_out[0] + (1 - middle) * found_out[1])
+    if of == "population":
+        inside = min(max(middle, 0.0), 1.0)
+        variance += inside * (1 - inside) / rows * gain**2
     reach = z * math.sqrt(variance) / gain
     ends = (value, middle + bend - reach, middle + bend + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
     return Figure(value, min(low, value), max(high, value), rows)
 
 
-def labels_needed(judge: Floats, truth: Floats, half_width: float, level: float) -> tuple[int | None, int]:
+def labels_needed(
+    judge: Floats, truth: Floats, half_width: float, level: float, of: Of = "population"
+) -> tuple[int | None, int]:
     """How many labels make the interval of `ppi` this wide on as many rows, None where all of them would not; and how
     many without the judge."""
     labelled = ~np.isnan(truth)
@@ -175,6 +205,9 @@ def labels_needed(judge: Floats, truth: Floats, half_width: float, level: float)
     )
     shared = min(shared, 1.0)
     wanted = half_width**2 / (normal(level) ** 2 * spread)
+    if of == "rows":
+        alone = math.ceil(1 / (wanted + 1 / len(judge)))
+        return max(math.ceil((1 - shared) / (wanted + (1 - shared) / len(judge))), 2), alone
     alone = math.ceil(1 / wanted)
     room = wanted - shared / len(judge)
     needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)

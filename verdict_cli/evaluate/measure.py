@@ -92,8 +92,13 @@ def _measures(
         shown = [keys.labels[place] for place in order[:MOST_GROUPS]]
         spelled = dict(zip(order.tolist(), told_apart(shown), strict=False))
         groups[text] = {
-            spelled[place]: measured(
-                metrics, data, np.flatnonzero(codes == place), _draw(seed, level, name, text, str(place))
+            spelled[place]: _group(
+                evaluation,
+                metrics,
+                collected,
+                data,
+                np.flatnonzero(codes == place),
+                _draw(seed, level, name, text, str(place)),
             )
             for place in spelled
         }
@@ -102,7 +107,7 @@ def _measures(
         labelled = data.targets.present
     missing = labelled & ~_present(collected, data)
     counted = int(labelled.sum())
-    own, gold = _gold(name, evaluation, collected, data, _draw(seed, level, name, "gold"))
+    own, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
         figures=measured(metrics, data, everything, _draw(seed, level, name)) | own,
         groups=groups,
@@ -119,17 +124,25 @@ def _measures(
     )
 
 
+def _group(
+    evaluation: Evaluation, metrics: tuple[str, ...], collected: Collected, data: Data, rows: Ints, draw: Draw
+) -> dict[str, Figure]:
+    """The figures of some of the rows, with the ones that labels correct."""
+    return measured(metrics, data, rows, draw) | _gold(evaluation, collected, data, draw, rows)[0]
+
+
 def _gold(
-    name: str, evaluation: Evaluation, collected: Collected, data: Data, draw: Draw
+    evaluation: Evaluation, collected: Collected, data: Data, draw: Draw, rows: Ints
 ) -> tuple[dict[str, Figure], GoldFacts | None]:
-    """The figures that people's labels of some rows correct; none without `gold`."""
+    """The figures of these rows that people's labels of some correct; none without `gold`."""
     if evaluation.gold is None:
         return {}, None
-    said = collected.columns["value" if evaluation.value is not None else "prediction"]
-    found = pairs(evaluation, said, collected.columns["gold"], data.cluster)
+    said = collected.columns["value" if evaluation.value is not None else "prediction"].take(rows)
+    cluster = None if data.cluster is None else data.cluster[rows]
+    found = pairs(evaluation, said, collected.columns["gold"].take(rows), cluster)
     if isinstance(found, str):
-        return dict.fromkeys(OF_GOLD, Figure(None, None, None, collected.rows, found)), None
-    return corrected(found, draw, evaluation.gold.half_width)
+        return dict.fromkeys(OF_GOLD, Figure(None, None, None, len(rows), found)), None
+    return corrected(found, draw, evaluation.gold.half_width, evaluation.gold.of)
 
 
 def _present(collected: Collected, data: Data) -> Mask:

@@ -24,6 +24,9 @@ Kind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 """How the rows of one group become one value."""
 
+Of = Literal["population", "rows"]
+"""What a corrected figure is of."""
+
 Expression = Annotated[str, Field(min_length=1)]
 
 
@@ -47,6 +50,8 @@ class Gold(Keys):
     """Expression over `source` and `human` for what people say of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null where nobody did."""
     where: Expression | None = None
     """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random."""
+    of: Of = "population"
+    """What the intervals are about: the `population` that the run's rows were drawn from, or these `rows` alone, of which the labelled ones are a random sample."""
     half_width: Annotated[float, Field(gt=0)] | None = None
     """How near the truth the figure is to be; the report says how many labels that needs."""
 
