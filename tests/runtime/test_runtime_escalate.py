@@ -107,6 +107,45 @@ def test_a_pool_abstains_where_its_units_disagree(plan_of: Any, model: Any) -> N
     assert not model(rule=by_model(a=0.1, b=0.1, c=0.1)).run(plan).abstained
 
 
+AGREED = ", agreement: true, escalate: {when: output.agreement < 0.8, to: abstain}"
+
+
+@pytest.mark.parametrize(
+    ("said", "agreement"),
+    [({"a": 0.1, "b": 0.1, "c": 0.1}, 1.0), ({"a": 0.9, "b": 0.1, "c": 0.1}, 2 / 3), ({"a": 0.6, "b": 0.1, "c": 0.1}, 1.0)],
+)  # fmt: skip
+def test_a_vote_says_how_large_a_share_agrees_and_escalates_by_it(
+    plan_of: Any, model: Any, said: Any, agreement: float
+) -> None:
+    result = model(rule=by_model(**said)).run(plan_of(LAYER % ", agreement: true", HEAD))
+    assert result.outputs[-1] == {"score": False, "agreement": agreement}
+    assert model(rule=by_model(**said)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (agreement < 0.8)
+
+
+def test_agreement_is_of_the_votes_weights_and_of_several_fields_the_least(plan_of: Any, model: Any) -> None:
+    steps = """
+  - layer:
+      - {unit: MapUnit, name: a, map: {x: "1", y: "1"}}
+      - {unit: MapUnit, name: b, map: {x: "1", y: "2"}}
+      - {unit: MapUnit, name: c, map: {x: "2", y: "1"}}
+  - {unit: ModePoolUnit, fields: [x, y], agreement: true, weights: [1, 2, 1]}
+"""
+    result = model(rule=by_model()).run(plan_of(steps, HEAD))
+    assert result.outputs[-1] == {"x": 1, "y": 1, "agreement": 0.5}
+
+
+def test_a_pooled_field_cannot_bear_the_name_of_the_agreement(plan_of: Any) -> None:
+    steps = """
+  - layer:
+      - {unit: MapUnit, map: {x: "1", agreement: "1"}}
+    repeat: 2
+  - {unit: ModePoolUnit, agreement: true%s}
+"""
+    with pytest.raises(SpecError, match="gives itself"):
+        plan_of(steps % "", HEAD)
+    plan_of(steps % ", field: x", HEAD)
+
+
 def test_both_orders_are_asked_of_the_next_model(plan_of: Any, model: Any) -> None:
     steps = """
   - {unit: PairwiseJudgeUnit, name: judge, positions: both, prompt: x, options: ["'p'", "'q'"],

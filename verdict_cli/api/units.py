@@ -190,6 +190,23 @@ class MinPoolUnit(_Pool, built_in=True):
 class ModePoolUnit(_WeightedPool, built_in=True):
     """The most frequent value; the earliest unit's of several."""
 
+    def __init__(
+        self,
+        *names: str,
+        weights: Sequence[float] | None = None,
+        quorum: int | None = None,
+        agreement: bool | None = None,
+        **keys: Unpack[PoolKeys],
+    ) -> None:
+        CommonUnit.__init__(
+            self,
+            **_pooled(type(self).__name__, names),
+            weights=None if weights is None else list(weights),
+            quorum=quorum,
+            agreement=agreement,
+            **keys,
+        )
+
 
 class MeanVariancePoolUnit(_Pool, built_in=True):
     """The mean and the sample variance."""

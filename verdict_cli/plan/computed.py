@@ -56,6 +56,11 @@ def pooled(bench: Bench, unit: Pool) -> Made | None:
     names = _fields(bench, unit, parents)
     if names is None:
         return None
+    further = unit.further()
+    if further in names:
+        message = f"the units before it give a field {further!r}, which it gives itself"
+        bench.problem("field-used-twice", message, "name the field to pool: `field:`", further)
+        return None
     kinds = {name: [parent.output.fields[name] for parent in parents] for name in names}
     read = Record({name: _type(unit, found) for name, found in kinds.items()})
     fields = tuple((name, tuple(_number(unit, kind) for kind in found)) for name, found in kinds.items())

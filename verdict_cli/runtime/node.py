@@ -234,15 +234,16 @@ def _pool(work: Pooled, before: Sequence[Output | None]) -> dict[str, Any]:
             f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum"
         )
     weights = None if work.weights is None else [work.weights[place] for place in left]
-    pooled = {}
+    pooled: dict[str, Any] = {}
+    said: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = []
+        values = said[name] = []
         for place in left:
             output = before[place]
             assert output is not None
             values.append(numbers[place](output[name]))
         pooled[name] = work.unit.pool(values, weights)
-    return work.unit.settle(pooled)
+    return work.unit.settle(pooled) | work.unit.beside(pooled, said, weights)
 
 
 def pooled_values(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -40,6 +40,10 @@ class Pool(Common):
         """A weight for each dependency, as it is spelled; None where all weigh the same."""
         return None
 
+    def further(self) -> str:
+        """The name of an output field that is of no single value pooled, "" where there is none."""
+        return ""
+
     def gives(self, pooled: Record) -> Record:
         """The output's fields, from those that are pooled."""
         return Record(dict.fromkeys(pooled.fields, NUMBER))
@@ -51,3 +55,9 @@ class Pool(Common):
     def settle(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """The output, from each field's pooled value."""
         return pooled
+
+    def beside(
+        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+    ) -> dict[str, Any]:
+        """What the output holds besides: the field that `further` names, from the values that were pooled."""
+        return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from verdict_cli.calibrations import PoolWeightsKey
@@ -10,6 +10,9 @@ from verdict_cli.expressions import statistics
 from verdict_cli.fields import NUMBER, FieldType, Record
 from verdict_cli.units.keys import Trouble
 from verdict_cli.units.pool import Pool
+
+AGREEMENT = "agreement"
+"""The output field that says how large a share of the votes is for the pooled value."""
 
 
 class MedianPoolUnit(Pool):
@@ -63,6 +66,9 @@ class ModePoolUnit(Pool):
     weights: PoolWeightsKey | None = None
     """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
+    agreement: bool = False
+    """Whether the output has a further field `agreement`: the share of the votes that are for the pooled value, of several fields the least."""
+
     def problem(self) -> Trouble | None:
         """No vote weighs less than nothing."""
         if isinstance(self.weights, tuple) and min(self.weights) < 0:
@@ -73,13 +79,31 @@ class ModePoolUnit(Pool):
         """The weights."""
         return self.weights
 
+    def further(self) -> str:
+        """`agreement`, where it is wanted."""
+        return AGREEMENT if self.agreement else ""
+
     def gives(self, pooled: Record) -> Record:
-        """The fields as they are."""
-        return pooled
+        """The fields as they are, and `agreement` where it is wanted."""
+        return Record({**pooled.fields, AGREEMENT: NUMBER}) if self.agreement else pooled
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
         """The value with most votes."""
         return statistics.mode(values) if weights is None else statistics.weighted_mode(values, weights)
+
+    def beside(
+        self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
+    ) -> dict[str, Any]:
+        """The least share of the votes for a field's pooled value."""
+        if not self.agreement:
+            return {}
+        shares = [
+            statistics.weighted_mean(
+                [float(one == pooled[name]) for one in votes], weights or [1.0] * len(votes)
+            )
+            for name, votes in said.items()
+        ]
+        return {AGREEMENT: min(shares)}
 
 
 class MeanVariancePoolUnit(Pool):
