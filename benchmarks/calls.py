@@ -1,4 +1,5 @@
-"""How near a run comes to what an endpoint allows: whole seconds of `verdict run` against rows × latency ÷ concurrency.
+"""How near a run comes to what an endpoint allows: seconds of `verdict run` against rows × latency ÷ concurrency, as the
+endpoint sees them from the first request to the last reply, and those of the whole process.
 
     python benchmarks/calls.py [REPETITIONS]
 
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from rows import make, measure
 
@@ -81,20 +82,37 @@ def floor(url: str, client: str, concurrency: int, calls: int) -> float:
     return float(json.loads(done.stdout)["cpu_ms_per_call"]) / 1000
 
 
-def walls(folder: Path, repetitions: int) -> None:
-    """Prints how near the whole process comes to the bound."""
-    print("| pipeline | rows | at once | bound s | whole process s | times the bound | peak MB |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+def served_s(url: str, rest: str = "stats") -> float:
+    """Seconds from the first request to the last reply since the server's counters were last set to zero."""
+    there = Request(f"{url.removesuffix('/v1')}/{rest}", method="POST" if rest.endswith("reset") else "GET")
+    with urlopen(there) as answer:
+        return float(json.load(answer)["seconds"])
+
+
+def walls(folder: Path, repetitions: int, url: str) -> None:
+    """Prints how near the calls, and the whole process, come to the bound."""
+    print(
+        "| pipeline | rows | at once | bound s | first request to last reply s | times the bound | whole process s "
+        "| times the bound | peak MB |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for label, text, calls, rows, concurrency in CASES:
         config = folder / "pipeline.yaml"
         config.write_text(text, encoding="utf-8")
         more = ("--no-cache", "--concurrency", str(concurrency))
-        runs = [measure(folder, config, make(folder, rows), *more) for _ in range(repetitions)]
+        runs, calling = [], []
+        for _ in range(repetitions):
+            served_s(url, "stats/reset")
+            runs.append(measure(folder, config, make(folder, rows), *more))
+            calling.append(served_s(url))
+        inside = statistics.median(calling)
         seconds = statistics.median(run.seconds for run in runs)
         peak = statistics.median(run.peak_mb for run in runs)
         bound = rows * calls * LATENCY_S / concurrency
         print(
-            f"| {label} | {rows:,} | {concurrency} | {bound:.2f} | {seconds:.2f} | {seconds / bound:.2f} | {peak:.0f} |"
+            f"| {label} | {rows:,} | {concurrency} | {bound:.2f} | {inside:.2f} | {inside / bound:.2f} | {seconds:.2f} "
+            f"| {seconds / bound:.2f} | {peak:.0f} |",
+            flush=True,
         )
 
 
@@ -124,7 +142,7 @@ def main(repetitions: int) -> None:
             os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
             (folder / "pipeline.yaml").write_text(ONE, encoding="utf-8")
             measure(folder, folder / "pipeline.yaml", make(folder, 10), "--no-cache")
-            walls(folder, repetitions)
+            walls(folder, repetitions, url)
             cpu(folder, repetitions, url)
     finally:
         server.terminate()
