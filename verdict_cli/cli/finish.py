@@ -33,17 +33,20 @@ FILES = (
     "run.json",
     "spec.yaml",
 )
+_LATER = ("rich.console", "rich.table", "pyarrow.compute", "numpy.ma")
+"""Modules that a report imports where it first needs them."""
 FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
 
 def prepare(plan: Plan) -> None:
-    """Imports what `reported` and `show` need, which takes as long as a second."""
-    import_module("pyarrow.parquet")
-    import_module("verdict_cli.evaluate")
-    import_module("verdict_cli.report")
-    import_module("rich.console")
+    """Imports and compiles what `reported` and `show` need, which takes as long as a second."""
+    for name in ("pyarrow.parquet", "verdict_cli.evaluate", "verdict_cli.report", *_LATER):
+        import_module(name)
     if plan.evaluations:
         import_module("scipy.special")
+    from verdict_cli.report.page import template
+
+    template()
 
 
 def reported(

@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import cache
 from time import perf_counter
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError, RequestError
@@ -215,9 +214,11 @@ def _proxy(url: str) -> str | None:
     """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if host in LOOPBACK or proxy_bypass(host):
+    if host in LOOPBACK:
         return None
-    return getproxies().get(parts.scheme)
+    from urllib.request import getproxies, proxy_bypass
+
+    return None if proxy_bypass(host) else getproxies().get(parts.scheme)
 
 
 def _cause(problem: Exception) -> str:

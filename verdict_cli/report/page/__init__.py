@@ -1,6 +1,6 @@
 """Pages: sections of notes, tables, charts and rows, laid out as one self-contained HTML file by `page`."""
 
-from verdict_cli.report.page.assemble import page
+from verdict_cli.report.page.assemble import page, template
 from verdict_cli.report.page.charts import Bars, Dots, Place, Scatter, Series, Spot
 from verdict_cli.report.page.parts import (
     Browser,
@@ -39,4 +39,5 @@ __all__ = [
     "Tile",
     "Tiles",
     "page",
+    "template",
 ]
