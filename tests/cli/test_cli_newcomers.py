@@ -52,8 +52,8 @@ def test_no_api_key(shell: Any, data: Path) -> None:
 
 def test_an_unknown_model(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(shell("run", config, data, "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
-    told(shell("run", config, data, "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
+    told(shell("run", config, data, "-q", "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
+    told(shell("run", config, data, "-q", "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
 
 
 def test_no_data(shell: Any, data: Path) -> None:
