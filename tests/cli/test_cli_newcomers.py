@@ -52,7 +52,12 @@ def test_no_api_key(shell: Any, data: Path) -> None:
 
 def test_an_unknown_model(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(shell("run", config, data, "-q", "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
+    told(
+        shell("run", config, data, "-q", "--model", "gpt4o-mini"),
+        4,
+        "did you mean gpt-4o-mini?",
+        "PROVIDER/NAME",
+    )
     told(shell("run", config, data, "-q", "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
 
 
