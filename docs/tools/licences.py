@@ -120,7 +120,15 @@ def licence(of: Distribution) -> str:
         first = text.partition("\n")[0].strip()
         short = first if first in _SPELLED or (first == text and len(text) < 60) else ""
         said = short if short and (not classified or short in _SPELLED) else " AND ".join(classified) or short
-    return " AND ".join(_SPELLED.get(one, one) for one in said.split(" AND ")) or "unknown"
+    return " AND ".join(_SPELLED.get(one, one) for one in said.split(" AND ")) or _titled(of) or "unknown"
+
+
+def _titled(of: Distribution) -> str:
+    """The licence that the package's one licence file has as its title, "" where there is none or another."""
+    texts = [file.read_text() for file in of.files or () if re.match(r"LICEN[CS]E", file.name)]
+    begins = " ".join(texts[0].split()[:6]) if len(texts) == 1 else ""
+    titles = {"Apache License Version 2.0,": "Apache-2.0", "MIT License": "MIT"}
+    return next((name for title, name in titles.items() if begins.startswith(title)), "")
 
 
 def known(expression: str) -> bool:

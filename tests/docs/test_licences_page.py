@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import tomllib
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from types import ModuleType
 
@@ -58,3 +59,22 @@ def test_every_version_is_the_pinned_one() -> None:
 )
 def test_a_licence_that_is_not_known_is_told(made: ModuleType, expression: str, known: bool) -> None:
     assert made.known(expression) is known
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("     Apache License\n   Version 2.0, January 2004\n", "Apache-2.0"),
+        ("MIT License\n\nCopyright", "MIT"),
+        ("Do what you want.", "unknown"),
+    ],
+)
+def test_a_package_that_says_nothing_is_asked_for_its_licence_file(
+    made: ModuleType, tmp_path: Path, text: str, said: str
+) -> None:
+    info = tmp_path / "quiet-1.0.dist-info"
+    (info / "licenses").mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet\nVersion: 1.0\n", encoding="utf-8")
+    (info / "licenses" / "LICENSE").write_text(text, encoding="utf-8")
+    (info / "RECORD").write_text("quiet-1.0.dist-info/licenses/LICENSE,,\n", encoding="utf-8")
+    assert made.licence(PathDistribution(info)) == said
