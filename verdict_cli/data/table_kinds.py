@@ -78,15 +78,20 @@ def array(values: Sequence[Any], kind: Kind) -> Any:
     count = len(values)
     if kind == "null":
         return pa.nulls(count)
-    there = np.fromiter((value is not None for value in values), np.bool_, count)
-    known = None if there.all() else pa.py_buffer(_bits(there))
+    known = None
+    if type(None) in set(map(type, values)):
+        known = pa.py_buffer(_bits(np.fromiter((value is not None for value in values), np.bool_, count)))
     if kind == "bool":
         data = [pa.py_buffer(_bits(np.fromiter(map(bool, values), np.bool_, count)))]
     elif kind in ("int", "float"):
-        numbers = (0 if value is None else value for value in values)
+        numbers = values if known is None else (0 if value is None else value for value in values)
         data = [pa.py_buffer(np.fromiter(numbers, np.int64 if kind == "int" else np.float64, count))]
     else:
-        texts = [_text(value, kind) for value in values]
+        texts = (
+            [*map(str.encode, values)]
+            if kind == "str" and known is None
+            else [_text(value, kind) for value in values]
+        )
         ends = np.zeros(count + 1, np.int64)
         np.cumsum(np.fromiter(map(len, texts), np.int64, count), out=ends[1:])
         if ends[-1] >= 1 << 31:
