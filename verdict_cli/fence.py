@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class OutsideError(ValueError):
-    """A path that leaves the folder by `..`, as an absolute path, or by a link."""
+    """A path that leaves the folder by `..`, as an absolute path, or by a link, or to a pipe or a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,13 @@ class Fence:
         if self.root is not None and file not in self.given:
             try:
                 inside = path.resolve().is_relative_to(self.root.resolve())
+                special = path.exists() and not (path.is_file() or path.is_dir())
             except (OSError, RuntimeError, ValueError):  # no path at all: whoever opens it says so
                 return path
             if not inside:
                 raise OutsideError(f"{file!r:.200} stands outside {str(self.root)!r}")
+            if special:
+                raise OutsideError(f"{file!r:.200} is a pipe or a device, not a file")
         return path
 
     def of(self, root: Path) -> Fence:

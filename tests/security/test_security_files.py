@@ -56,6 +56,18 @@ def test_a_file_outside_is_refused(folder: Path, kind: str, way: str) -> None:
     assert "outside" in codes(folder, NAMING[kind] % file)
 
 
+@pytest.mark.parametrize("kind", NAMING)
+@pytest.mark.parametrize(
+    "way", ["~/secret.md", "file://%s", "$HOME/secret.md", "${HOME}/secret.md", "%%2e%%2e/secret.md"]
+)
+def test_no_other_spelling_leads_out(
+    folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    file = way % (folder.parent / "secret.md") if "%s" in way else way.replace("%%", "%")
+    assert codes(folder, NAMING[kind] % f'"{file}"'.replace('"', "" if kind == "use" else '"'))
+
+
 def test_a_used_file_cannot_reach_out_either(folder: Path) -> None:
     (folder / "deep").mkdir()
     inner = "blocks: {b: [{unit: CoTUnit, prompt: {file: %s}}]}\npipeline: [{use: b}]\n"
@@ -143,3 +155,28 @@ def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
     with pytest.raises(ReplyError, match="names no files"):
         kind.read(str(folder / "inside.png"))
     assert kind.read("https://example.org/a.png")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "device"])
+def test_what_is_no_file_is_told_and_not_waited_for(folder: Path, kind: str) -> None:
+    import os
+    import sys
+
+    if sys.platform == "win32":
+        pytest.skip("Windows has none of them")
+    odd = folder / "odd.md"
+    if kind == "fifo":
+        os.mkfifo(odd)
+    elif kind == "directory":
+        odd.mkdir()
+    else:
+        odd.symlink_to("/dev/zero")
+    for named in NAMING:
+        assert codes(folder, NAMING[named] % "odd.md")
+
+
+def test_a_prompt_without_end_is_not_read_whole(folder: Path) -> None:
+    with (folder / "long.md").open("wb") as file:
+        file.truncate(10**12)  # a hole: the disk holds nothing of it
+    assert codes(folder, NAMING["prompt"] % "long.md") == ["too-large"]
+    assert codes(folder, NAMING["use"] % "long.md")

@@ -18,7 +18,7 @@ from verdict_cli.models import Model
 from verdict_cli.scales import NAMED, OFFERED, Scale
 from verdict_cli.spec.annotations import known_keys
 from verdict_cli.spec.custom import UnknownTypeError, merged
-from verdict_cli.spec.document import read_document, spell
+from verdict_cli.spec.document import MAX_BYTES, read_document, spell
 from verdict_cli.spec.load import Spec, load
 from verdict_cli.spec.presets import ModelError, Presets
 from verdict_cli.spec.problems import explain, nearest
@@ -194,7 +194,12 @@ class Namespace:
         if place is None:
             return None
         try:
-            return place.read_text(encoding="utf-8-sig")
+            with place.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+            if len(content) <= MAX_BYTES:
+                return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+            message = f"the prompt file {file!r} is larger than {MAX_BYTES // 1024**2} MiB"
+            self.problem("too-large", message, "data belongs into a dataset", path)
         except UnicodeDecodeError:
             self.problem("bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path)
         except (OSError, ValueError) as fault:
