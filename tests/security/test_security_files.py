@@ -171,8 +171,8 @@ def test_what_is_no_file_is_told_and_not_waited_for(folder: Path, kind: str) -> 
         odd.mkdir()
     else:
         odd.symlink_to("/dev/zero")
-    for named in NAMING:
-        assert codes(folder, NAMING[named] % "odd.md")
+    for naming in NAMING.values():
+        assert codes(folder, naming % "odd.md")
 
 
 def test_a_prompt_without_end_is_not_read_whole(folder: Path) -> None:

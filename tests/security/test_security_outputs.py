@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from verdict_cli.cli.app import app, main
+from verdict_cli.data import ParquetTable
 
 HOSTILE = [
     "=cmd|' /C calc'!A0",
@@ -202,3 +204,34 @@ def test_a_diagram_of_hostile_values_has_no_statement_and_no_markup_of_theirs(
     drawn = ran(capsys, "graph", "p.yaml", "--format", "mermaid")
     assert len(drawn.splitlines()) == 2 and "<script" not in drawn
     ElementTree.fromstring(ran(capsys, "graph", "p.yaml", "--format", "svg"))
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from verdict_cli.data import ParquetTable, export
+from verdict_cli.engines.directory import RunDirectory
+folder = Path(sys.argv[1])
+end = lambda *_: os._exit(9)
+Path.replace = os.replace = os.rename = end
+if sys.argv[2] == "report.json":
+    RunDirectory(folder).write("report.json", "new")
+elif sys.argv[2] == "results.parquet":
+    with ParquetTable(folder / "results.parquet", {"row": "int"}) as table:
+        table.write({"row": 1})
+else:
+    export(folder / "source.parquet", folder / "results.csv")
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("name", ["report.json", "results.parquet", "results.csv"])
+def test_who_is_killed_before_the_name_is_given_leaves_the_old_file_whole(name: str, tmp_path: Path) -> None:
+    with ParquetTable(tmp_path / "source.parquet", {"row": "int"}) as table:
+        table.write({"row": 1})
+    (tmp_path / name).write_bytes(b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path, name], check=False, timeout=60, capture_output=True
+    )
+    assert done.returncode == 9, done.stderr
+    assert (tmp_path / name).read_bytes() == b"old"
