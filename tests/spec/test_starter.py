@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from verdict_cli.plan import build
@@ -19,6 +19,7 @@ SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes"])
 
 
 @given(COLUMNS, QUESTIONS, SCALES, st.sampled_from([None, "label", "it's so", "on"]))
+@example(["0"], " 0", "boolean", None)
 def test_the_file_is_a_valid_pipeline(
     columns: list[str], question: str, scale: str, target: str | None
 ) -> None:
