@@ -124,3 +124,13 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
     trouble = check(Model(**keys))
     assert trouble is not None
     assert "cannot stand in params" in trouble or "VERDICT_ALLOW_HOSTS" in trouble
+
+
+@pytest.mark.parametrize("place", ["extra_headers", "headers"])
+@pytest.mark.parametrize("name", ["Authorization", "api-key", "X-API-Key", "cookie"])
+def test_a_key_does_not_stand_in_the_file_as_a_header(place: str, name: str) -> None:
+    model = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}})
+    trouble = check(model)
+    assert trouble is not None and "api_key_env" in trouble and "sk-own" not in trouble
+    fine = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={"extra_headers": {"X-Team": "a"}})
+    assert check(fine) is None

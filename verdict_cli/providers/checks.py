@@ -39,6 +39,7 @@ _OURS = {
     "vertex_credentials": "set GOOGLE_APPLICATION_CREDENTIALS in the environment",
 }
 """Arguments that the program gives itself, and what to do instead of giving them in `params`."""
+_KEY_HEADERS = {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
 
 
 def is_local(model_name: str) -> bool:
@@ -63,6 +64,9 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
     for key, cure in _OURS.items():
         if key in model.params:
             return f"model {model.name}: {key} cannot stand in params; {cure}"
+    header = _header_of_a_key(model.params)
+    if header is not None:
+        return f"model {model.name}: the header {header!r:.80} cannot stand in params; keys are named with api_key_env"
     secret = _from_environment(model.params)
     if secret is not None:
         return f"model {model.name}: {secret!r:.80} cannot stand in params; keys are named with api_key_env"
@@ -95,6 +99,13 @@ def _address_in(name: str) -> str | None:
     """The address that stands in a model's name, as litellm allows for some providers."""
     found = re.search(r"https?://.*", name)
     return found and found[0]
+
+
+def _header_of_a_key(params: Mapping[str, Any]) -> str | None:
+    """The name of a header in `params` that would carry a key, None where there is none."""
+    given = (params.get(place) for place in ("extra_headers", "headers"))
+    names = [str(name) for headers in given if isinstance(headers, Mapping) for name in headers]
+    return next((name for name in names if name.lower() in _KEY_HEADERS), None)
 
 
 def _from_environment(value: Any) -> str | None:
