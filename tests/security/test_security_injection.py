@@ -103,3 +103,9 @@ def test_the_first_of_two_calls_cannot_speak_to_the_second() -> None:
     tag = asked[asked.index("<data-") :].partition("\n")[0]
     assert f"<answer>\n{tag}\n{said}\n{tag.replace('<', '</')}\n</answer>" in asked
     assert "<data-" not in then.messages(said)[1].content
+
+
+def test_nobody_can_know_what_stands_for_a_marker_in_a_template() -> None:
+    made = [compile_jinja("{{ x }}", ("x",), unresolved, lambda *_: None) for _ in "ab"]
+    signs = {one.sign for one in made if one is not None}
+    assert len(signs) == 2 and all(len(sign) == 39 for sign in signs)
