@@ -290,6 +290,20 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(monkeypatch: py
     assert f" {KEY}" not in "".join(heard)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    paths: list[str] = []
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        paths.append(request.path)
+        if request.path == "/elsewhere":
+            return web.json_response(chat())
+        return web.Response(status=status, headers={"Location": "/elsewhere"})
+
+    assert isinstance(asked(handler), ProviderError)
+    assert paths == ["/v1/chat/completions"]
+
+
 @pytest.mark.parametrize("value", ["nan", "1e999", "-1", "Mon, 99 Foo 99999 99:99:99", "\u0661", "9" * 400])
 def test_a_wait_that_is_none_is_not_waited_for(value: str) -> None:
     error = asked(body(b"{}", 429, Retry_After=value, x_ratelimit_remaining_requests=value))
