@@ -19,6 +19,7 @@ from verdict_cli.errors import ProviderError, ReplyError, Retryable
 from verdict_cli.models import Model
 from verdict_cli.providers import native
 from verdict_cli.providers.chat import read
+from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.native import NativeProvider
 from verdict_cli.providers.statuses import detail_of
 from verdict_cli.values import Message, Reply, Request, Row
@@ -288,6 +289,17 @@ def test_a_key_in_the_pieces_of_a_stream_is_put_together_nowhere(monkeypatch: py
     assert isinstance(found, Reply)
     assert (found.text, found.model) == ("(key) (key)", "(key)")
     assert f" {KEY}" not in "".join(heard)
+
+
+@pytest.mark.parametrize("said", [f"no {KEY}", "x" * 490 + KEY + "y" * 99, f"litellm.X: Exception - {KEY}"])
+@pytest.mark.parametrize("kind", [OSError, ValueError])
+def test_a_key_in_litellm_s_words_is_not_told_and_not_begun(kind: type[Exception], said: str) -> None:
+    problem = kind(said)
+    if kind is ValueError:
+        problem.message = said  # type: ignore[attr-defined]
+        assert KEY[:8] not in translate("m", problem, (KEY,)).message
+    else:
+        assert KEY not in translate("m", problem, (KEY,)).message
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
