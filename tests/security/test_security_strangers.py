@@ -22,7 +22,7 @@ dataset: {id: id}
 pipeline: [{unit: JudgeUnit, name: judge, prompt: '{source.q}'}]
 evaluate: {e: {prediction: output.score, target: source.label, metrics: [accuracy]}}
 """
-ODD: tuple[Any, ...] = (None, -1.5, "x", [1], {"a": 1}, {"a": {"b": []}}, 10**400, 1e300, True)
+ODD: tuple[Any, ...] = (None, -1.5, "x", [1], {"a": 1}, {"a": {"b": []}}, 10**400, 2**64 - 1, 1e300, True)
 
 
 def ran(*arguments: str) -> int:
@@ -60,7 +60,8 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
             except JournalError as error:
                 assert "is not that of a run" in str(error) or "cannot be read" in str(error)
             else:
-                assert type(getattr(found, name)) is type(value) or isinstance(value, dict)
+                assert type(getattr(found, name)) is type(value) or isinstance(value, dict | int)
+                assert not isinstance(getattr(found, name), int) or abs(getattr(found, name)) < 2**63, name
 
 
 @pytest.mark.parametrize("name", ["rows", "models", "cost_usd", "floors", "stages", "started"])
