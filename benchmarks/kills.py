@@ -3,25 +3,29 @@
     python benchmarks/kills.py [KILLS]
 
 `verdict run` against a counting server on this machine, ended by SIGKILL at seeded random moments and started again by the
-same command. The server is `bench/mock_openai.py` in the folder that the environment variable VERDICT_SHARED names. Prints
-a Markdown table; leaves with 1 where the table differs from that of an undisturbed run or too many calls were repeated.
+same command. The server is `bench/mock_openai.py` in the folder that the environment variable VERDICT_SHARED names. The last
+line is of a run whose directory is in an S3, moto's server in this process, where that is installed. Prints a Markdown table; leaves with 1 where the table differs from that of an undisturbed run or too many calls were repeated.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import sleep
 from typing import Any
 from urllib.request import urlopen
+
+from verdict_cli.places import Place
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
@@ -59,11 +63,19 @@ class Counts:
 
 
 def killed(
-    folder: Path, urls: tuple[str, str], *, kills: int, rows: int, concurrency: int, flags: Sequence[str] = ()
+    folder: Path,
+    urls: tuple[str, str],
+    *,
+    kills: int,
+    rows: int,
+    concurrency: int,
+    flags: Sequence[str] = (),
+    store: str = "",
 ) -> Counts:
     """Runs undisturbed against the first server, and killed so many times against the second, which it reads out.
 
     A reply is in the journal before its place is given to another call: a kill loses at most ``concurrency`` replies.
+    With ``store``, the URL of a folder, the killed run's directory is there.
     """
     draw = random.Random(kills)
     data = folder / "data.jsonl"
@@ -71,11 +83,11 @@ def killed(
     settings = ["--concurrency", str(concurrency), "--quiet", *flags]
     for name, url in zip(("whole", "killed"), urls, strict=True):
         (folder / f"{name}.yaml").write_text(PIPELINE.format(url=url))
-    whole = _started(folder, "whole", data, settings)
+    whole = _started(folder, "whole", data, settings, "whole")
     done = 0
     while True:
         before = stats(urls[1])["requests"]
-        process = _started(folder, "killed", data, settings)
+        process = _started(folder, "killed", data, settings, f"{store}/killed" if store else "killed")
         if done < kills:
             _wait(process, urls[1], before + draw.randrange(2 * rows // kills))
             sleep(draw.random() * 2 * LATENCY_S)
@@ -87,6 +99,9 @@ def killed(
     counted = stats(urls[1])
     if whole.wait():
         raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
+    if store:
+        (folder / "killed").mkdir()
+        Place.at(f"{store}/killed").fetch("results.parquet", folder / "killed" / "results.parquet")
     return Counts(
         kills=done,
         calls=counted["distinct_bodies"],
@@ -103,7 +118,9 @@ def stats(url: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-def _started(folder: Path, name: str, data: Path, settings: Sequence[str]) -> subprocess.Popen[bytes]:
+def _started(
+    folder: Path, name: str, data: Path, settings: Sequence[str], out: str
+) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -112,7 +129,7 @@ def _started(folder: Path, name: str, data: Path, settings: Sequence[str]) -> su
         f"{name}.yaml",
         str(data),
         "--out",
-        name,
+        out,
         *settings,
     ]
     cache = {"VERDICT_CACHE_DIR": str(folder / f"cache-{name}"), "PYTHONPATH": str(ROOT)}
@@ -146,20 +163,50 @@ def _servers(count: int) -> Iterator[list[str]]:
             process.communicate()
 
 
+@contextmanager
+def _store() -> Iterator[str]:
+    """The URL of a bucket, and the environment that leads there."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback"}
+    os.environ |= keys | {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
+    try:
+        fsspec.filesystem("s3").mkdir("kills")
+        yield "s3://kills"
+    finally:
+        server.stop()
+
+
 def main(kills: int) -> int:
     """Prints the table."""
     print("| run | kills | calls | repeated | of them in flight at the server | at most | same table |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     held = True
-    for flags in (("--no-cache",), ()):
-        with tempfile.TemporaryDirectory() as name, _servers(2) as (whole, broken):
+    cases: list[tuple[str, tuple[str, ...], AbstractContextManager[str]]]
+    cases = [("--no-cache", ("--no-cache",), nullcontext("")), ("with the cache", (), nullcontext(""))]
+    if all(find_spec(name) for name in ("s3fs", "moto", "flask", "flask_cors")):
+        cases.append(("--no-cache --out s3://…", ("--no-cache",), _store()))
+    for label, flags, stored in cases:
+        with tempfile.TemporaryDirectory() as name, _servers(2) as (whole, broken), stored as store:
             found = killed(
-                Path(name), (whole, broken), kills=kills, rows=50 * kills, concurrency=16, flags=flags
+                Path(name),
+                (whole, broken),
+                kills=kills,
+                rows=50 * kills,
+                concurrency=16,
+                flags=flags,
+                store=store,
             )
         held &= found.held
         print(
-            f"| {' '.join(flags) or 'with the cache'} | {found.kills} | {found.calls:,} | {found.repeated} | "
-            f"{found.abandoned} | {found.bound} | {'yes' if found.same_table else 'NO'} |"
+            f"| {label} | {found.kills} | {found.calls:,} | {found.repeated} | "
+            f"{found.abandoned} | {found.bound} | {'yes' if found.same_table else 'NO'} |",
+            flush=True,
         )
     return 0 if held else 1
 

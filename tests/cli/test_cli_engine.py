@@ -32,6 +32,8 @@ def test_a_url_is_refused_where_only_paths_are_written_to(shell: Any) -> None:
     done = shell("audit", config, shell.rows(2), "--out", "s3://bucket/run")
     assert (done.code, "only `verdict run` writes to one" in done.err) == (2, True)
     assert not (shell.folder / "s3:").exists()
+    read = shell("report", "s3://bucket/run")
+    assert (read.code, "copy the run from its store" in read.err) == (2, True)
 
 
 def test_the_run_without_a_journal_that_others_are_compared_with_runs(shell: Any, root: Path) -> None:

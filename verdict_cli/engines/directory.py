@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -15,7 +14,7 @@ from verdict_cli.engines.changed import Changed, changed
 from verdict_cli.engines.sound import check_links, facts_of
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.journal import Journal
-from verdict_cli.places import Place
+from verdict_cli.places import Place, was_url
 from verdict_cli.plan import Plan
 from verdict_cli.plan.written import as_yaml
 from verdict_cli.values import RunFacts
@@ -28,8 +27,6 @@ _OUTCOME = (
     "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
 """What a run leaves when it ends."""
-_CUT_URL = re.compile(r"[a-z][a-z0-9+]+:/")
-"""A URL that was taken for a path."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class RunDirectory:
     def prepare(self) -> None:
         """Makes the directory, for its owner alone. OutputError when that cannot be done, JournalError for one with links."""
         check_links(self.path)
-        if _CUT_URL.match(str(self.path)):
+        if was_url(self.path):
             raise UsageError(
                 f"{self.path} was a URL, and only `verdict run` writes to one", hint="name a path"
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.engines.sound import check_links, check_tables
 from verdict_cli.errors import UsageError
+from verdict_cli.places import was_url
 from verdict_cli.plan import Plan, build
 from verdict_cli.spec import load
 from verdict_cli.values import RunFacts
@@ -23,7 +24,9 @@ def saved(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
     if facts is None or not (path / "spec.yaml").exists():
         raise UsageError(
             f"{path} is not the directory of a run",
-            hint="give the --out of a `verdict run`; it holds run.json",
+            hint="copy the run from its store, and give that path"
+            if was_url(path)
+            else "give the --out of a `verdict run`; it holds run.json",
         )
     if not directory.results.exists():
         raise UsageError(

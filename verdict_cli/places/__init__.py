@@ -2,6 +2,6 @@
 
 from verdict_cli.places.lease import Lease
 from verdict_cli.places.place import Place
-from verdict_cli.places.url import is_url, path_of
+from verdict_cli.places.url import is_url, path_of, was_url
 
-__all__ = ["Lease", "Place", "is_url", "path_of"]
+__all__ = ["Lease", "Place", "is_url", "path_of", "was_url"]
