@@ -82,7 +82,8 @@ class RunDirectory:
         check_links(self.path)
         if was_url(self.path):
             raise UsageError(
-                f"{self.path} was a URL, and only `verdict run` writes to one", hint="name a path"
+                f"{self.path} was a URL, and only `verdict run` writes to one",
+                hint="name a path; `verdict run` takes a URL, with two slashes",
             )
         with refusing(self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
