@@ -2,8 +2,8 @@
 
 By `verdict run --replay` and `verdict calibrate`: GPT-4's token probabilities (AlpacaEval 2), once against the tokens
 that it drew and once, on the answers of the attack NullModel, against what is true of a constant text; the weights of
-the eleven judges of TriviaQA answers. Then the promise of a chosen bound, by random halves of the latter's rows. Prints
-Markdown tables. The recordings are read from the folder `shared` beside the project, or from $VERDICT_SHARED.
+the eleven judges of TriviaQA answers. Then, by the same functions, maps of shares of votes and of scores that judges gave
+to what people say. Then the promise of a chosen bound, by random halves of TriviaQA's rows. Prints Markdown tables. The recordings are read from the folder `shared` beside the project, or from $VERDICT_SHARED.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,10 @@ import numpy as np
 from verdict_cli.benchmarks.recorded.case import lines
 from verdict_cli.data import read_table
 from verdict_cli.evaluate.calibrate.bound import bound
+from verdict_cli.evaluate.calibrate.fit_probability import crossed
+from verdict_cli.evaluate.calibrate.held_out import folds, held_out
+from verdict_cli.evaluate.calibrate.probability import FITS
+from verdict_cli.evaluate.metrics import probability
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -119,6 +123,89 @@ def fitted(folder: Path) -> Iterator[tuple[str, ...]]:
         yield from figures("TriviaQA, eleven judges", verdict("calibrate", jury, *words), ("accuracy",))
 
 
+Verdicts = tuple[Sequence[float], Any, Any]
+"""The votes for something (1, 0, or between), what people say (None: nothing), and what rows that belong together share."""
+
+
+def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
+    """What is judged by whom, and the verdicts of each row."""
+    rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+    for what, judges in (
+        ("eleven judges", JUDGES),
+        ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B")),
+    ):
+        given = [
+            ([row["judges"][name] for name in judges if row["judges"][name] is not None], row["human"], row["index"])
+            for row in rows
+        ]  # fmt: skip
+        yield f"TriviaQA, {what}: the answer is right", given
+    items: dict[str, Verdicts] = {}
+    for row in lines(DATA / "realmistake" / "simple__answerability_classification.jsonl.gz"):
+        votes = items.setdefault(row["id"], ([], row["label"] == "error", row["id"]))[0]
+        assert isinstance(votes, list)
+        votes += [row["prediction"] == "error"] * (row["prediction"] is not None)
+    yield "ReaLMistake, twelve judges with four prompts: an error", items.values()
+    for judge in ("GPT-4", "ChatGPT", "PaLM2"):
+        yield f"LLMBar, {judge}, all prompts, both orders: the first is better", _pairs(judge)
+    games = lines(DATA / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
+    labels = {row["pair_id"]: row["label"] for row in lines(DATA / "judgebench" / "pairs_gpt-4o.jsonl")}
+    says = {"A>B": 1.0, "B>A": 0.0}
+    both = [
+        (
+            [says.get(one["games"][0]["decision"], 0.5), 1 - says.get(one["games"][1]["decision"], 0.5)],
+            labels[one["pair_id"]] == "A>B",
+            one["pair_id"],
+        )
+        for one in games
+    ]
+    yield "JudgeBench, o1-mini, both orders: A is better", both
+    talks = lines(DATA / "unieval" / "topical_chat.jsonl.gz")
+    for name in ("naturalness", "coherence", "groundedness"):
+        middle = np.median([row["scores"][name] for row in talks])
+        scores = [
+            ([row["predict_scores"][name]], row["scores"][name] > middle, row["context"]) for row in talks
+        ]
+        yield f"UniEval, {name}: people's score is above their median", scores
+
+
+def _pairs(judge: str) -> Iterator[Verdicts]:
+    """The verdicts of one evaluator on each pair, and whether the first output is the better one."""
+    said: dict[tuple[str, int], list[float]] = {}
+    for row in lines(DATA / "llmbar" / f"outputs_{judge}.jsonl.gz"):
+        stage = row["stages"][-1]
+        winners = [stage[order]["winner"] for order in ("orig", "swap")]
+        said.setdefault((row["subset"], row["index"]), []).extend(
+            float(one == "1") for one in winners if one is not None
+        )
+    for subset in ("Natural", "GPTOut", "Manual"):
+        for row in lines(DATA / "llmbar" / f"dataset_{subset}.jsonl.gz"):
+            yield said[subset, row["index"]], row["label"] == 1, (subset, row["index"])
+
+
+def mapped_votes() -> Iterator[tuple[str, ...]]:
+    """A table line for each judge and method."""
+    for what, given in voted():
+        known = [one for one in given if one[0] and one[1] is not None]
+        share = np.array([np.mean(said) for said, _, _ in known], float)
+        truth = np.array([human for _, human, _ in known], float)
+        places = np.unique([str(together) for _, _, together in known], return_inverse=True)[1]
+        for method in FITS:
+            rng = np.random.default_rng(0)
+            p = np.stack([1 - share, share], axis=1)
+            after = crossed(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
+            found = held_out(
+                ("ece", "brier"), probability.statistics, (share, truth), (after, truth), places, rng
+            )
+            cells = []
+            for one in found.values():
+                change = f"{one.change.value:+.4f} [{one.change.low:.4f}, {one.change.high:.4f}]"
+                cells += [
+                    f"{one.before.value:.4f} → {one.after.value:.4f}",
+                    f"**{change}**" if one.change.high < 0 else change,
+                ]
+            yield what, f"{len(share):,}", method, *cells
+
+
 def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
     """How often the rows left out keep the agreement that a bound was chosen for."""
     names = [f"judge[{place}].score" for place in range(len(JUDGES))]
@@ -177,3 +264,5 @@ if __name__ == "__main__":
             "agreement",
         )
         table(head, promised(Path(temporary), splits))
+        changes = ("`ece`", "its difference", "`brier`", "its difference")
+        table(("judge", "rows", "method", *changes), mapped_votes())
