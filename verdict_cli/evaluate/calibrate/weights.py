@@ -63,6 +63,7 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     places = np.nonzero(at)
     said[places[0], places[1], votes[at]] = 1.0
     truth = said.sum(axis=1)
+    truth[~at.any(axis=1)] = 1.0
     truth /= truth.sum(axis=1, keepdims=True)
     last = -np.inf
     for _ in range(STEPS):
