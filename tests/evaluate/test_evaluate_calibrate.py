@@ -12,9 +12,9 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
+from verdict_cli.calibrations.kinds import ProbabilityMap
 from verdict_cli.calibrations.mapped import mapped, stairs
 from verdict_cli.evaluate.calibrate.bound import bound, upper
-from verdict_cli.calibrations.kinds import ProbabilityMap
 from verdict_cli.evaluate.calibrate.held_out import folds
 from verdict_cli.evaluate.calibrate.probability import isotonic, log_odds, platt, temperature
 from verdict_cli.evaluate.calibrate.weights import (
