@@ -284,3 +284,45 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
 def test_what_cannot_be_fitted_says_why(votes: Path, words: list[str], said: str) -> None:
     run(votes, VOTE % "")
     assert said in verdict("calibrate", votes / "run", *words, code=2)
+
+
+JURY = """
+  - layer:
+      - {unit: JudgeUnit, name: juror, scale: boolean, prompt: "{source.key}", extract: {type: regex, fields: {score: "true|false"}}}
+    repeat: 5
+  - {unit: ModePoolUnit, name: vote, field: score, agreement: true}
+"""
+
+
+def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) -> None:
+    draw = Random(5)
+    rows, replies = [], []
+    for key in range(400):
+        truth, clear = draw.random() < 0.5, draw.random() < 0.6
+        rows.append({"key": key, "label": truth})
+        for juror in range(5):
+            right = draw.random() < (0.97 if clear else 0.55)
+            said = "true" if right == truth else "false"
+            replies.append({"id": key, "unit": f"juror[{juror}]", "reply": said})
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(tmp_path, JURY)
+    words = [
+        "--unit",
+        "vote",
+        "--target",
+        "source.label",
+        "--agreement",
+        "0.85",
+        "--out",
+        tmp_path / "t.yaml",
+    ]
+    verdict("calibrate", tmp_path / "run", *words, "--confidence", "output.agreement")
+    bounded = JURY.rstrip().removesuffix("}") + ", escalate: {when: {file: t.yaml}, to: abstain}}\n"
+    document = run(tmp_path, bounded, "again")
+    (batch,) = read_table(
+        tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"]
+    )
+    kept = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
+    assert 0 < document["abstained"] == 400 - len(kept)
+    assert sum(score == label for score, _, label in kept) / len(kept) >= 0.85
