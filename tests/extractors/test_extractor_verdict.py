@@ -46,7 +46,7 @@ def test_any_text_gives_what_the_lessons_expressions_give(
     lesson: tuple[re.Pattern[str], re.Pattern[str]], text: str
 ) -> None:
     verdicts, scores = lesson[0].findall(text), lesson[1].findall(text)
-    if (scores and len(scores[-1]) > 18) or re.search(r"score\s*(?:[:=]\s*)?\d*\.\d", text, re.IGNORECASE):
+    if (scores and len(scores[-1]) > 18) or re.search(r"score\s*(?:[:=]\s*)?\d*[.,]\d", text, re.IGNORECASE):
         return
     assert parse_verdict(text) == {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
@@ -97,7 +97,16 @@ def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
 
 @pytest.mark.parametrize(
     ("written", "score"),
-    [("0.62", 0.62), (".5", 0.5), ("8.0", 8), ("8.", 8), ("7.5/10", 7.5), ("3 of 10", 3)],
+    [
+        ("0.62", 0.62),
+        ("0,62", 0.62),
+        ("8, because", 8),
+        (".5", 0.5),
+        ("8.0", 8),
+        ("8.", 8),
+        ("7.5/10", 7.5),
+        ("3 of 10", 3),
+    ],
 )
 def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
     found = parse_verdict(f"VERDICT: PASS\nSCORE: {written}")["score"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from verdict_cli.values import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
-_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d*\.\d+|\d+)", re.IGNORECASE)
+_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d*[.,]\d+|\d+)", re.IGNORECASE)
 _MOST_DIGITS = 18  # a 64-bit integer holds them
 
 OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
@@ -30,7 +30,7 @@ def parse_verdict(judge_text: str) -> dict[str, Any]:
     """`{"verdict": "PASS" | "FAIL", "score": number}`: the last of each that the text mentions, in any case.
 
     A text that mentions none is FAIL and 0: an unreadable reply never passes. The score is whole, a float only where
-    it is written with a fraction (0.62; 8.0 is 8). It is not clamped; a number of more than 18 digits is no score.
+    it is written with a fraction (0.62 or 0,62; 8.0 is 8). It is not clamped; a number of more than 18 digits is no score.
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
@@ -41,8 +41,9 @@ def parse_verdict(judge_text: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | float:
-    value = float(text)
-    return int(text.partition(".")[0] or 0) if value.is_integer() else value
+    point = text.replace(",", ".")
+    value = float(point)
+    return int(point.partition(".")[0] or 0) if value.is_integer() else value
 
 
 def build_rubric(criteria: Sequence[str]) -> str:
