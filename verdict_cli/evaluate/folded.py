@@ -27,7 +27,7 @@ def folded_interval(
     """The ends of the interval of the sum over bins of the absolute mean gap."""
     mean = np.bincount(gaps.bin, sample.counts * gaps.off, minlength=gaps.bins) / sample.n
     found = float(np.abs(mean).sum())
-    noise = _noise(_covariance(gaps, sample, mean), sample.units - 1, rng)
+    noise = _noise(_covariance(gaps, sample, mean), sample.units, rng)
     rows = np.bincount(gaps.bin, sample.counts, minlength=gaps.bins) / sample.n
     shares = np.where(mean < 0, -rows, rows)
 
@@ -58,9 +58,14 @@ def _covariance(gaps: Gaps, sample: Sample, mean: Floats) -> Floats:
     return covariance
 
 
-def _noise(covariance: Floats, freedom: int, rng: np.random.Generator) -> Floats:
+def _noise(covariance: Floats, units: int, rng: np.random.Generator) -> Floats:
+    """Student-t noise of the covariance, with as many degrees of freedom as its sum has (Satterthwaite, 1946): those of
+    one bin, times how many bins the noise is spread over."""
     values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))
+    values = np.maximum(values, 0)
+    root = vectors * np.sqrt(values)
+    squares = float((values**2).sum())
+    freedom = (units - 1) * (float(values.sum()) ** 2 / squares if squares > 0 else 1.0)
     normal = rng.normal(size=(DRAWS, len(values))) @ root.T
     drawn: Floats = normal / np.sqrt(rng.chisquare(freedom, size=(DRAWS, 1)) / freedom)
     return drawn
