@@ -114,6 +114,8 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
 def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
     server = processes.start(ONE_JUDGE, "--state", "kept", VERDICT_TOKEN="")
     host, port = server.url.removeprefix("http://").split(":")
+    with server.client() as client:
+        client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS})
 
     def raw(*parts: bytes) -> bytes:
         with socket.create_connection((host, int(port)), timeout=20) as connection:
