@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,12 @@ def test_files_go_there_and_come_back(place: Place, tmp_path: Path) -> None:
 def test_what_is_no_place_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         Place.at(url)
+
+
+def test_what_a_broken_connection_leaves_behind_is_no_message(
+    s3: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = Place.at("s3://bucket")._files.loop
+    loop.call_soon_threadsafe(loop.call_exception_handler, {"message": "Task exception was never retrieved"})
+    assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "after it"), loop).result(10) == "after it"
+    assert not [record for record in caplog.records if record.name == "asyncio"]

@@ -49,6 +49,10 @@ class Place:
                 f"{url} is no place that fsspec knows: {error}",
                 hint="give a path, or a URL such as s3://bucket/folder",
             ) from None
+        if (
+            getattr(files, "loop", None) is not None
+        ):  # what a broken connection leaves behind is told by who waits for it
+            files.loop.call_soon_threadsafe(files.loop.set_exception_handler, lambda *_: None)
         return cls(url.rstrip("/"), files, root.rstrip("/"))
 
     def below(self, name: str) -> Place:
