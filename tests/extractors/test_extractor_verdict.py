@@ -100,18 +100,22 @@ def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
     [
         ("0.62", 0.62),
         ("0,62", 0.62),
-        ("8, because", 8),
+        ("8, because", 8.0),
         (".5", 0.5),
-        ("8.0", 8),
-        ("8.", 8),
+        ("8.0", 8.0),
+        ("8.", 8.0),
         ("7.5/10", 7.5),
-        ("3 of 10", 3),
+        ("3 of 10", 3.0),
+        ("9" * 400 + ".5", 0.0),
     ],
 )
 def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
-    found = parse_verdict(f"VERDICT: PASS\nSCORE: {written}")["score"]
-    assert found == score
-    assert isinstance(found, type(score))
+    reading = Verdict().bind(Record({"score": NUMBER}))
+    assert reading.read(Reply(f"VERDICT: PASS\nSCORE: {written}"), REQUEST)["score"] == score
+
+
+def test_parse_verdict_gives_whole_numbers() -> None:
+    assert parse_verdict("SCORE: 7.5, PASS") == {"verdict": "PASS", "score": 7}
 
 
 @pytest.mark.parametrize("kind", [NUMBER, OnScale(Continuous()), OnScale(Discrete(range=(0.0, 1.0, 0.25)))])

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from verdict_cli.values import Reply, Request
 
 _VERDICT = re.compile(r"\b(pass|fail)\b", re.IGNORECASE)
-_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d*[.,]\d+|\d+)", re.IGNORECASE)
+_SCORE = re.compile(r"score\s*(?:[:=]\s*)?(\d+)", re.IGNORECASE)
+_WRITTEN = re.compile(r"score\s*(?:[:=]\s*)?(\d*[.,]\d+|\d+)", re.IGNORECASE)
+_ZERO_TO_TEN = tuple(map(str, range(11)))
+"""The scores that `build_rubric` asks for."""
 _MOST_DIGITS = 18  # a 64-bit integer holds them
 
 OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score": INTEGER})
@@ -27,23 +30,17 @@ OUTPUT = Record({"verdict": OnScale(Categories(values=("FAIL", "PASS"))), "score
 
 
 def parse_verdict(judge_text: str) -> dict[str, Any]:
-    """`{"verdict": "PASS" | "FAIL", "score": number}`: the last of each that the text mentions, in any case.
+    """`{"verdict": "PASS" | "FAIL", "score": int}`: the last of each that the text mentions, in any case.
 
-    A text that mentions none is FAIL and 0: an unreadable reply never passes. The score is whole, a float only where
-    it is written with a fraction (0.62 or 0,62; 8.0 is 8). It is not clamped; a number of more than 18 digits is no score.
+    A text that mentions none is FAIL and 0: an unreadable reply never passes. Of a score with decimals this takes what
+    stands before them; the extractor does not. The score is not clamped; a number of more than 18 digits is no score.
     """
     verdicts = _VERDICT.findall(judge_text)
     scores = _SCORE.findall(judge_text)
     return {
         "verdict": verdicts[-1].upper() if verdicts else "FAIL",
-        "score": _number(scores[-1]) if scores and len(scores[-1]) <= _MOST_DIGITS else 0,
+        "score": int(scores[-1]) if scores and len(scores[-1]) <= _MOST_DIGITS else 0,
     }
-
-
-def _number(text: str) -> int | float:
-    point = text.replace(",", ".")
-    value = float(point)
-    return int(point.partition(".")[0] or 0) if value.is_integer() else value
 
 
 def build_rubric(criteria: Sequence[str]) -> str:
@@ -83,17 +80,26 @@ class Verdict(Extractor):
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             found = parse_verdict(reply.text)
-            if decimals:
-                found["score"] = float(found["score"])
-            elif isinstance(found["score"], float):
+            written = _decimal(reply.text)
+            if written is not None and not decimals:
                 raise ReplyError(
-                    f"the score {found['score']!r} is no whole number",
+                    f"the score {written!r} is no whole number",
                     hint="declare `score: float`, or a scale with decimals, to read it",
                     kind="unreadable",
                 )
+            if decimals:
+                found["score"] = float(found["score"]) if written is None else written
             return dict.fromkeys(explained, reply.text) | found
 
-        return Reading(Record(explained | output), read, whole=True)
+        support = () if decimals else _ZERO_TO_TEN
+        return Reading(Record(explained | output), read, support=support, whole=True)
+
+
+def _decimal(text: str) -> float | None:
+    """The last score, where it is written with a fraction (0.62 or 0,62); None for a whole one, such as 8.0, or none."""
+    scores = _WRITTEN.findall(text)
+    value = float(scores[-1].replace(",", ".")) if scores and len(scores[-1]) <= _MOST_DIGITS else 0.0
+    return None if value.is_integer() else value
 
 
 def _has_decimals(kind: FieldType) -> bool:
