@@ -77,8 +77,12 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             reader = _connected(path)
-            reader.execute("PRAGMA journal_mode=WAL")
-            reader.execute(_TABLE)
+            try:
+                reader.execute("PRAGMA journal_mode=WAL")
+                reader.execute(_TABLE)
+            except sqlite3.Error:
+                reader.close()
+                raise
         except (OSError, sqlite3.Error) as fault:
             raise OutputError(
                 f"{path}: the cache cannot be used: {getattr(fault, 'strerror', None) or fault}",
