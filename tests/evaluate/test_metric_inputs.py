@@ -15,7 +15,8 @@ from verdict_cli.evaluate.intervals import Draw
 from verdict_cli.evaluate.keyed import Keys
 from verdict_cli.evaluate.measured import measured
 from verdict_cli.evaluate.rows import Data
-from verdict_cli.spec.evaluate import METRICS, Evaluation
+from verdict_cli.spec.evaluate import Evaluation
+from verdict_cli.spec.metrics import METRICS
 
 SPELLED = {
     "numbers": [0, 1, 2],
