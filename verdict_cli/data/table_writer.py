@@ -17,7 +17,7 @@ from verdict_cli.errors import OutputError
 _GROUP_BYTES = 32 << 20
 _PIECE = 500
 """Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
-_SCALAR = frozenset({int, float, bool, type(None)})
+_SCALAR = frozenset({str, int, float, bool, type(None)})
 
 
 class ParquetTable:
@@ -57,16 +57,13 @@ class ParquetTable:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
             self._flushing = self._thread.submit(_load)
-        held: dict[str, Any] | None = None
-        for name, value in row.items():
-            kind = type(value)
-            if kind is str:
-                self._pending_bytes += len(value)
-            elif kind not in _SCALAR and isinstance(value, dict | list | tuple):
-                held = held or dict(row)
-                held[name] = text = Json(encode(value))
-                self._pending_bytes += len(text)
-        self._pending.append(held or dict(row))
+        held = dict(row)
+        if not _SCALAR.issuperset(map(type, held.values())):
+            for name, value in row.items():
+                if isinstance(value, dict | list | tuple):
+                    held[name] = Json(encode(value))
+        self._pending_bytes += sum([len(value) for value in held.values() if isinstance(value, str)])
+        self._pending.append(held)
         if len(self._pending) >= min(_PIECE, self._row_group) or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
