@@ -120,7 +120,10 @@ class LitellmProvider:
         return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
 
     def _price(self, response: Any) -> float | None:
-        """litellm's own figure; None for a model whose price it does not know."""
+        """litellm's own figure, mostly made with the response; None for a model whose price it does not know."""
+        made = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
+        if isinstance(made, int | float):
+            return float(made)
         try:
             return float(self._litellm.completion_cost(response))
         except self._raised:
