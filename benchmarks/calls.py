@@ -48,7 +48,7 @@ CASES = (
 )
 COSTS = (
     ("native", ONE, "aiohttp", 3_000, 12_000, 256),
-    ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 50, 550, 64),
+    ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 300, 1_300, 64),
 )
 """Label, pipeline, the client of floor.py, two numbers of rows whose difference counts, calls at once."""
 

@@ -29,7 +29,7 @@ from verdict_cli.values import Ask, Call, Output, Request, Result, Row, RunFacts
 
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop."""
-GATHER_S = 0.02
+GATHER_S = 0.05
 """How long what is done is gathered before it is brought to the disk together. The operating system has it before."""
 BREATH_S = 0.005
 """How long rows whose calls never wait (built-in models) may keep the event loop."""
