@@ -62,7 +62,7 @@ class ParquetTable:
             for name, value in row.items():
                 if isinstance(value, dict | list | tuple):
                     held[name] = Json(encode(value))
-        self._pending_bytes += sum([len(value) for value in held.values() if isinstance(value, str)])
+        self._pending_bytes += sum(len(value) for value in held.values() if isinstance(value, str))
         self._pending.append(held)
         if len(self._pending) >= min(_PIECE, self._row_group) or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
