@@ -39,10 +39,6 @@ MOST_WORKERS = 10_000
 
 def check(job: Job) -> None:
     """UsageError where the run cannot be given to Ray."""
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise UsageError("--engine ray needs Ray", hint="pip install 'verdict-cli[ray]'") from None
     if any(node.code for node in job.plan.nodes):
         raise UsageError(
             "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",
@@ -53,6 +49,10 @@ def check(job: Job) -> None:
             f"{job.directory.shown} is this process's memory, which Ray's workers cannot reach",
             hint="give --out a path, or the URL of a store",
         )
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise UsageError("--engine ray needs Ray", hint="pip install 'verdict-cli[ray]'") from None
 
 
 def run(job: Job, stop: Stop, watch: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
