@@ -26,7 +26,7 @@ def place() -> Iterator[Place]:
     [
         ("s3://bucket/run", True),
         ("memory://a", True),
-        ("file:///tmp/a", False),
+        ("file:///a/b", False),
         ("runs/a", False),
         ("s3:/bucket", False),
         ("-", False),

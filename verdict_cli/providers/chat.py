@@ -215,9 +215,9 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
 
 def _text(message: Mapping[str, Any], name: str) -> str:
     """The arguments of a call of our own tool; else the content, its parts joined; without any, the first call's."""
-    said = message.get("content")
-    if isinstance(said, str) and not message.keys() & _CALLS and said and not said.isspace():
-        return said
+    content = message.get("content")
+    if isinstance(content, str) and content and not content.isspace() and not message.keys() & _CALLS:
+        return content
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
     functions = (
         [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
@@ -226,7 +226,6 @@ def _text(message: Mapping[str, Any], name: str) -> str:
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
         return _given(ours)
-    content = message.get("content")
     if isinstance(content, list):
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
