@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -70,6 +72,21 @@ def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
         except OSError:
             time.sleep(0.05)
     return process, f"http://127.0.0.1:{port}/v1"
+
+
+@contextmanager
+def against(latency_s: float | None) -> Iterator[None]:
+    """The server, to which this process's runs then go, as long as the block lasts; none for no latency."""
+    if latency_s is None:
+        yield
+        return
+    server, url = serve(latency_s)
+    os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def floor(url: str, client: str, concurrency: int, calls: int) -> float:

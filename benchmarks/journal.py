@@ -10,7 +10,6 @@ medians, and the share of the throughput that the journal takes.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from calls import ONE, serve
+from calls import ONE, against
 from rows import PIPELINE, Measured, make, measure
 
 CASES = (
@@ -74,23 +73,14 @@ def main(repetitions: int) -> None:
     print("| calls | rows | s with | s without | share | CPU s with | CPU s without | share |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for label, text, latency_s, rows, more in CASES:
-        server, url = (None, "") if latency_s is None else serve(latency_s)
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"} if server else {}
-        try:
-            with tempfile.TemporaryDirectory() as name:
-                config, data = Path(name, "pipeline.yaml"), make(Path(name), rows)
-                config.write_text(text, encoding="utf-8")
-                programs = (["-m", "verdict_cli"], [__file__, "without"])
-                runs: list[list[Measured]] = [[], []]
-                for turn in range(2 * repetitions):
-                    way = (
-                        turn + turn // 2
-                    ) % 2  # with, without, without, with: what else runs favours neither
-                    runs[way].append(measure(Path(name), config, data, *more, program=programs[way]))
-        finally:
-            if server:
-                server.terminate()
-                server.wait()
+        with against(latency_s), tempfile.TemporaryDirectory() as name:
+            config, data = Path(name, "pipeline.yaml"), make(Path(name), rows)
+            config.write_text(text, encoding="utf-8")
+            programs = (["-m", "verdict_cli"], [__file__, "without"])
+            runs: list[list[Measured]] = [[], []]
+            for turn in range(2 * repetitions):
+                way = (turn + turn // 2) % 2  # with, without, without, with: what else runs favours neither
+                runs[way].append(measure(Path(name), config, data, *more, program=programs[way]))
         cells = [label, f"{rows:,}"]
         for what in ("seconds", "cpu_s"):
             kept, bare = (statistics.median(getattr(run, what) for run in way) for way in runs)

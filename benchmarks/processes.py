@@ -10,14 +10,13 @@ report of its own.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from calls import ONE, serve
+from calls import ONE, against
 from rows import PIPELINE, make, measure
 
 CASES = (
@@ -42,26 +41,19 @@ def main(repetitions: int) -> None:
     print("| calls | rows | s, one | s, two | CPU s, one | CPU s, two |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for label, text, latency_s, rows, concurrency in CASES:
-        server, url = (None, "") if latency_s is None else serve(latency_s)
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"} if server else {}
-        try:
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                config = folder / "pipeline.yaml"
-                config.write_text(text, encoding="utf-8")
-                whole = make(folder, rows)
-                lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
-                halves = [folder / "first.jsonl", folder / "second.jsonl"]
-                for half, some in zip(halves, (lines[: rows // 2], lines[rows // 2 :]), strict=True):
-                    half.write_text("".join(some), encoding="utf-8")
-                ways: tuple[list[tuple[float, float]], ...] = ([], [])
-                for _ in range(repetitions):
-                    for way, files in zip(ways, ([whole], halves), strict=True):
-                        way.append(at_once(folder, config, files, concurrency))
-        finally:
-            if server:
-                server.terminate()
-                server.wait()
+        with against(latency_s), tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            config = folder / "pipeline.yaml"
+            config.write_text(text, encoding="utf-8")
+            whole = make(folder, rows)
+            lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+            halves = [folder / "first.jsonl", folder / "second.jsonl"]
+            for half, some in zip(halves, (lines[: rows // 2], lines[rows // 2 :]), strict=True):
+                half.write_text("".join(some), encoding="utf-8")
+            ways: tuple[list[tuple[float, float]], ...] = ([], [])
+            for _ in range(repetitions):
+                for way, files in zip(ways, ([whole], halves), strict=True):
+                    way.append(at_once(folder, config, files, concurrency))
         cells = [statistics.median(run[what] for run in way) for what in (0, 1) for way in ways]
         print("|", " | ".join([label, f"{rows:,}", *(f"{cell:.1f}" for cell in cells)]), "|", flush=True)
 
