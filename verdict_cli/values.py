@@ -1,4 +1,7 @@
-"""The values that flow through the program: plain, frozen, knowing nothing but each other."""
+"""The values that flow through the program: plain, frozen, knowing nothing but each other.
+
+Those that are made for each call are msgspec's structs: making a frozen dataclass takes ten times as long.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+from msgspec import field as made
+
 from verdict_cli.models import Model
 
 Output = Mapping[str, Any]
 """What one unit gives on: field -> value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index.
 
     ``key`` names the row by its content, wherever it stands: 32 hex digits, with ``.n`` behind for its n-th copy.
@@ -32,8 +37,7 @@ class Row:
         return self.key if self.placed and self.key else self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``.
 
     ``images`` are pictures within the text: (place in ``content`` at which it stands, URL or path) in order.
@@ -44,8 +48,7 @@ class Message:
     images: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """One token that could have stood at a position of the reply, with its natural-log probability."""
 
     token: str
@@ -56,16 +59,14 @@ MOST_TOKENS = 10**12
 """A call with more than that is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens that one call was charged for."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One model call, complete: nothing else decides the reply.
 
     ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
@@ -89,8 +90,7 @@ class Request:
     stream: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """What a provider's rate-limit headers say: how much it allows in its window, what is left of that, and in how
     many seconds the window is full again. None: not said."""
 
@@ -102,8 +102,7 @@ class Allowance:
     tokens_reset_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a model said. ``cost_usd`` is None where the price is unknown, never 0 for that.
 
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
@@ -126,8 +125,7 @@ class Reply:
     allowance: Allowance | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One model call as it is recorded: the request, and its reply or why there is none.
 
     Both are there for a reply that was paid for and could not be used. ``repaired``: the reply was read although it
@@ -170,8 +168,7 @@ class Stage:
         return Stage(self.model, self.answered + other.answered, self.calls + other.calls, cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the words, the node."""
 
     kind: str
@@ -179,8 +176,7 @@ class Failure:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
 
     ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` are the
@@ -191,9 +187,9 @@ class Result:
     row: Row
     outputs: tuple[Output | None, ...]
     failure: Failure | None = None
-    calls: tuple[Call, ...] = field(default=())
-    saved: Mapping[str, int] = field(default_factory=dict)
-    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+    saved: Mapping[str, int] = made(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = made(default_factory=dict)
     abstained: bool = False
 
     @property

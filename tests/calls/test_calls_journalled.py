@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from verdict_cli.calls import UnrecordedError, journalled, recorded
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable

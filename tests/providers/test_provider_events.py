@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from verdict_cli.errors import Retryable
 from verdict_cli.models import Model

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from verdict_cli.audit.attacks import attacks
 from verdict_cli.audit.places import Placed, both_orders, placed, renamed_labels, reversed_scales, setting

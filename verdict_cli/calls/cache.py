@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from verdict_cli.calls.cache_key import Keys
 from verdict_cli.calls.store import Store

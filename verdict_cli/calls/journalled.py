@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.journal import Entry

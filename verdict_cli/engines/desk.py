@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
+from msgspec import structs
+
 from verdict_cli.calls import Flow, Gates, limited
 from verdict_cli.engines.guard import Spending
 from verdict_cli.engines.tally import Progress
@@ -246,4 +248,4 @@ def _add(units: dict[str, Flow], others: Mapping[str, Flow]) -> None:
 
 
 def _slim(reply: Reply) -> Reply:
-    return replace(reply, text="", logprobs=None, sent="")
+    return structs.replace(reply, text="", logprobs=None, sent="")

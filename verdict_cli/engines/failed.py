@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from verdict_cli.calls import Spans, UnrecordedError, journalled, recorded
 from verdict_cli.errors import PinnedError
 from verdict_cli.journal import Journal
@@ -39,7 +41,7 @@ class Failed:
     def _again(self, request: Request) -> bool:
         """Whether that attempt was made by an earlier run, or the last one before it was: then the call failed there."""
         return went_on(self._journal, request) or went_on(
-            self._journal, replace(request, attempt=request.attempt - 1)
+            self._journal, structs.replace(request, attempt=request.attempt - 1)
         )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from verdict_cli.values import Alternative, Call, Reply, Usage
 
@@ -15,8 +15,7 @@ Key = tuple[str, str, str, int, int]
 """The row's key, the node, its fingerprint, call, attempt: content alone, wherever the row and the line stand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A call's reply, or the kind (``failure``) and the words (``error``) of why there is none.
 
     Both are there for a reply that was paid for although it is none: empty, refused or cut off. ``row`` is the row's

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import orjson
+from msgspec.structs import replace
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.providers.content import content

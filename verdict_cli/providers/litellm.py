@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import warnings
-from dataclasses import replace
 from functools import lru_cache
 from inspect import unwrap
 from time import perf_counter
 from typing import Any
+
+from msgspec.structs import replace
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
 from verdict_cli.models import Model

@@ -6,12 +6,13 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from time import perf_counter
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError, RequestError
 from pyreqwest.http import Url

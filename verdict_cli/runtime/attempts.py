@@ -7,8 +7,10 @@ ring around the provider; failed calls share the same count of attempts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.calls.backoff import delay_s
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
@@ -21,8 +23,7 @@ MOST_ROOM = 4
 """How many times its own `max_tokens` a model is given at most, once its replies were cut off."""
 
 
-@dataclass(frozen=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """One call of a unit: what it asks, which models in turn, and how the reply is read."""
 
     request: Request

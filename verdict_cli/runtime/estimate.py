@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from verdict_cli.calls.limit import CHARACTERS_A_TOKEN
 from verdict_cli.errors import PinnedError
@@ -203,5 +204,5 @@ def _made_up(request: Request) -> Reply:
     """A reply that every extractor can read."""
     reply = lexical(request)
     if request.json_schema is not None:
-        return replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
-    return reply if reply.logprobs else replace(reply, text=f"{_TEXT}\n{reply.text}")
+        return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
+    return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")

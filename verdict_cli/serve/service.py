@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from msgspec import structs
+
 from verdict_cli.calls import Spans
 from verdict_cli.data.columns import renamed
 from verdict_cli.engines.access import Access
@@ -177,7 +179,7 @@ class Service:
             try:
                 accepted = loaded.accepted(result)
             except RowError as error:
-                result = replace(result, failure=Failure(error.failure, error.message, ""))
+                result = structs.replace(result, failure=Failure(error.failure, error.message, ""))
         if result.status == "ok" and not isinstance(loaded.reward, UsageError):
             try:
                 reward = loaded.reward(result)
