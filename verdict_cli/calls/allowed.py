@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from verdict_cli.values import Allowance
 
 LONGEST_S = 120.0
 """A window that is full again only later, such as a day's quota, is not waited for: the provider's refusal says more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """How many calls and tokens had been sent when a call was, it included."""
 
     calls: int
@@ -72,8 +73,9 @@ class Allowed:
         """Counts a call that is sent now."""
         self._calls += 1
         self._tokens += tokens
-        self._requests_left.enter(1)
-        self._tokens_left.enter(tokens)
+        if self.known:
+            self._requests_left.enter(1)
+            self._tokens_left.enter(tokens)
         return Passed(self._calls, self._tokens)
 
     def learn(self, said: Allowance, passed: Passed, now: float) -> None:

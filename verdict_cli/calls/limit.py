@@ -6,10 +6,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
+from typing import TypeVar
 
 from verdict_cli.calls.adaptive import Adaptive
 from verdict_cli.calls.allowed import Allowed, Passed
+from verdict_cli.calls.line import Places
 from verdict_cli.calls.window import Sent, Window
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.models import Model, RateLimit
@@ -22,6 +25,8 @@ CHARACTERS_A_TOKEN = 4
 LOOK_AGAIN_S = 1.0
 UNBOUND = 4096
 """Calls at once that an endpoint is given at most where the run sets no limit, once it has refused some."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -50,7 +55,7 @@ class Gates:
     ) -> None:
         self.flows: defaultdict[str, Flow] = defaultdict(Flow)
         self.most = concurrent or UNBOUND
-        self.places = None if concurrent is None else asyncio.Semaphore(concurrent)
+        self.places = None if concurrent is None else Places(concurrent)
         self.clock = clock
         self.sleep = sleep
         self._models: dict[tuple[str, str | None, str | None, RateLimit | None], ModelGate | None] = {}
@@ -92,7 +97,7 @@ class ModelGate:
 
     def __init__(self, limit: RateLimit | None, endpoint: Adaptive) -> None:
         limit = limit or RateLimit()
-        self.places = None if limit.concurrent is None else asyncio.Semaphore(limit.concurrent)
+        self.places = None if limit.concurrent is None else Places(limit.concurrent)
         self.window = Window(limit.requests_per_minute, limit.tokens_per_minute)
         self.allowed = Allowed()
         self.endpoint = endpoint
@@ -113,7 +118,9 @@ class ModelGate:
 
 def estimate(request: Request) -> int:
     """The tokens that a call is taken to need, prompt and reply together, before it is made."""
-    characters = sum(len(message.content) for message in request.messages)
+    characters = 0
+    for message in request.messages:
+        characters += len(message.content)
     return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
@@ -123,51 +130,39 @@ def limited(ask: Ask, gates: Gates, needs: Callable[[Request], int] = estimate) 
     Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait for ever.
     """
 
-    async def ask_within(request: Request) -> Reply:
+    def ask_within(request: Request) -> Awaitable[Reply]:
         gate = gates.of(request.model)
-        flow = gates.flows[request.node]
         if gate is None:
-            return await _in_place(ask, request, gates, flow)
-        tokens = needs(request)
-        if gate.window.tokens is not None and tokens > gate.window.tokens:
-            raise Rejected(
-                f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute "
-                f"({gate.window.tokens}) allows",
-                hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
-            )
-        if gate.places is not None:
-            await _taken(gate.places, flow)
-        try:
-            return await _in_turn(ask, request, gates, gate, tokens)
-        finally:
-            if gate.places is not None:
-                gate.places.release()
+            places, asking = gates.places, partial(_counted, ask, request, gates.flows[request.node])
+        else:
+            places, asking = gate.places, partial(_in_turn, ask, request, gates, gate, needs(request))
+        return asking() if places is None else _in_place(places, gates.flows[request.node], asking)
 
     return ask_within
 
 
-async def _in_place(ask: Ask, request: Request, gates: Gates, flow: Flow) -> Reply:
-    """Asks with one of the run's places."""
-    if gates.places is None:
-        return await _counted(ask, request, flow)
-    await _taken(gates.places, flow)
+async def _in_place(places: Places, flow: Flow, asking: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Asks with one of the places."""
+    await _waited(places.enter(), flow)
     try:
-        return await _counted(ask, request, flow)
+        return await asking()
     finally:
-        gates.places.release()
+        places.leave()
 
 
 async def _in_turn(ask: Ask, request: Request, gates: Gates, gate: ModelGate, tokens: int) -> Reply:
     """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
     flow, sent = gates.flows[request.node], None
-    if gate.open:
-        flow.waiting += 1
-        try:
-            await _placed(gates, gate)
-        finally:
-            flow.waiting -= 1
-    else:
-        sent = await _entered(gates, gate, tokens, flow)
+    if gate.window.tokens is not None and tokens > gate.window.tokens:
+        raise Rejected(
+            f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute "
+            f"({gate.window.tokens}) allows",
+            hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
+        )
+    if not gate.open:
+        sent = await _waited(_entered(gates, gate, tokens), flow)
+    elif not _taken(gates, gate):
+        await _waited(_placed(gates, gate), flow)
     passed = gate.allowed.enter(tokens)
     gate.endpoint.flying += 1
     try:
@@ -198,37 +193,44 @@ def _learn(gates: Gates, gate: ModelGate, sent: Sent | None, passed: Passed, rep
         gate.allowed.learn(reply.allowance, passed, gates.clock())
 
 
-async def _entered(gates: Gates, gate: ModelGate, tokens: int, flow: Flow) -> Sent:
+async def _entered(gates: Gates, gate: ModelGate, tokens: int) -> Sent:
     """Returns with one of the run's places and one of the endpoint's taken."""
-    flow.waiting += 1
-    try:
-        async with gate.turn:
-            while True:
+    async with gate.turn:
+        while True:
+            if not _taken(gates, gate):
                 await _placed(gates, gate)
-                now = gates.clock()
-                wait_s = gate.wait_s(tokens, now)
-                if wait_s <= 0:
-                    return gate.window.enter(tokens, now)
-                _given_back(gates, gate)
-                await gates.sleep(wait_s)
-    finally:
-        flow.waiting -= 1
+            now = gates.clock()
+            wait_s = gate.wait_s(tokens, now)
+            if wait_s <= 0:
+                return gate.window.enter(tokens, now)
+            _given_back(gates, gate)
+            await gates.sleep(wait_s)
+
+
+def _taken(gates: Gates, gate: ModelGate) -> bool:
+    """Whether one of the run's places and one of the endpoint's were free; then they are taken."""
+    if gate.endpoint.full or (gates.places is not None and gates.places.full):
+        return False
+    gate.endpoint.take()
+    if gates.places is not None:
+        gates.places.take()
+    return True
 
 
 async def _placed(gates: Gates, gate: ModelGate) -> None:
-    """Takes one of the run's places and one of the endpoint's. Who waits for the endpoint holds none of the run's."""
+    """Waits for one of the run's places and one of the endpoint's. Who waits for the endpoint holds none of the run's."""
     endpoint = gate.endpoint
     if gates.places is None:
         await endpoint.enter()
         return
-    await gates.places.acquire()
+    await gates.places.enter()
     if not endpoint.full:
         endpoint.take()
         return
-    gates.places.release()
+    gates.places.leave()
     await endpoint.enter()
     try:
-        await gates.places.acquire()
+        await gates.places.enter()
     except asyncio.CancelledError:
         endpoint.leave()
         raise
@@ -237,13 +239,13 @@ async def _placed(gates: Gates, gate: ModelGate) -> None:
 def _given_back(gates: Gates, gate: ModelGate) -> None:
     gate.endpoint.leave()
     if gates.places is not None:
-        gates.places.release()
+        gates.places.leave()
 
 
-async def _taken(places: asyncio.Semaphore, flow: Flow) -> None:
+async def _waited(entering: Awaitable[T], flow: Flow) -> T:
     flow.waiting += 1
     try:
-        await places.acquire()
+        return await entering
     finally:
         flow.waiting -= 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from verdict_cli.errors import Refused
 from verdict_cli.providers import is_local
@@ -19,9 +20,12 @@ def proven(ask: Ask) -> Ask:
     without: set[tuple[str, str | None, str | None]] = set()
     turns: dict[tuple[str, str | None, str | None], asyncio.Lock] = {}
 
-    async def ask_checked(request: Request) -> Reply:
+    def ask_checked(request: Request) -> Awaitable[Reply]:
         if not request.top_logprobs or is_local(request.model.name):
-            return await ask(request)
+            return ask(request)
+        return ask_in_turn(request)
+
+    async def ask_in_turn(request: Request) -> Reply:
         where = (request.model.name, request.model.api_base, request.model.api_key_env)
         if where in known:
             return await ask(request)
