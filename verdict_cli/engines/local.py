@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from verdict_cli.calls import Gates, capped, journalled
 from verdict_cli.data import ParquetTable, rows
@@ -142,7 +143,9 @@ class _Run:
         self.failed: Failed | None = None
         self.forget: Callable[[Request], None] = lambda _: None
         self.reader: Iterator[tuple[int, Row]] = enumerate(part.rows)
-        self.window = asyncio.Semaphore(max(4 * job.concurrency, 1000))
+        self.ahead = max(4 * job.concurrency, 1000)  # rows begun before an earlier one is done, at most
+        self.begun = 0
+        self.room = asyncio.Event()
         self.finished: list[tuple[int, Result]] = []
         self.news = asyncio.Event()
         self.waiting_rows: dict[int, Result] = {}
@@ -275,13 +278,14 @@ class _Run:
         """Takes row after row until there is none, or the run is to stop."""
         try:
             while not (self.halt.is_set() or self.stop.asked):
-                await self.window.acquire()
-                if self.halt.is_set():
-                    return
+                if self.begun - self.next_row >= self.ahead:
+                    self.room.clear()
+                    await self.room.wait()
+                    continue
                 place, row = next(self.reader, (None, None))
                 if place is None or row is None:
-                    self.window.release()
                     return
+                self.begun += 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
                 with self.job.spans.row(row) as ended:
                     result = await run_row(self.job.plan, row, chosen)
@@ -330,7 +334,7 @@ class _Run:
         while self.next_row in self.waiting_rows:
             self._write(self.waiting_rows.pop(self.next_row))
             self.next_row += 1
-            self.window.release()
+        self.room.set()
 
     def _write_rest(self) -> None:
         """Rows that are done although an earlier one is not: a stopped run's partial table has them too."""

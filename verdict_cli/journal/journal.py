@@ -23,7 +23,7 @@ _SEGMENT = 8 << 20
 
 
 class Journal:
-    """Entries appended to a file, one JSON line each, and found again by their key.
+    """Entries appended to a file, one JSON line each, and found again by their key when another run opens it.
 
     ``nodes`` is node -> fingerprint: an entry is kept under its node's fingerprint, and found under that alone, so that
     a node that asks otherwise than it did finds none of its former calls, and finds them again when it asks as before.
@@ -39,7 +39,7 @@ class Journal:
         self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
         self._reader = path.open("rb")
         self._index = Index()
-        self._end = self._on_disk = self._earlier = 0
+        self._end = self._on_disk = 0
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
         self._broken: OutputError | None = None
@@ -89,14 +89,16 @@ class Journal:
         return journal
 
     def __len__(self) -> int:
-        """The number of calls that are kept."""
+        """The number of calls that earlier runs left."""
         return len(self._index)
 
     def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> Entry | None:
-        """The last entry of that key that is on disk, None where there is none. ``row`` is the row's key."""
+        """The last entry of that key that earlier runs left, None where there is none. ``row`` is the row's key."""
+        if not self._index:
+            return None
         key = self._key(row, node, call, attempt)
         offset = self._index.get(digest(key))
-        if offset is None or offset >= self._on_disk:
+        if offset is None:
             return None
         self._reader.seek(offset)
         try:
@@ -106,9 +108,8 @@ class Journal:
         return entry if entry.key == key else None
 
     def earlier(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
-        """Whether the last entry of that key was there when the journal was opened."""
-        offset = self._index.get(digest(self._key(row, node, call, attempt)))
-        return offset is not None and offset < self._earlier
+        """Whether earlier runs left an entry of that key."""
+        return self._index.get(digest(self._key(row, node, call, attempt))) is not None
 
     def append(self, entry: Entry) -> None:
         """Hands an entry to the operating system, which keeps it whatever becomes of this process.
@@ -118,14 +119,12 @@ class Journal:
         """
         if self._broken:
             raise self._broken
-        fingerprint = self._nodes.get(entry.node, "")
-        key = entry.row, entry.node, fingerprint, entry.call, entry.attempt
-        self._write(key, encode(entry, fingerprint))
+        self._write(encode(entry, self._nodes.get(entry.node, "")))
 
     def include(self, lines: Iterable[bytes]) -> None:
         """Appends lines of other journals as they stand; what is no whole line of a journal is left out.
 
-        They count as calls that were there when this one was opened.
+        They count as calls that an earlier run left.
         """
         for line in lines:
             try:
@@ -133,10 +132,11 @@ class Journal:
             except ValueError:
                 continue
             if line.endswith(b"\n"):
-                self._write(key, line)
-        self._earlier = self._end
+                start = self._end
+                self._write(line)
+                self._index.put(digest(key), start)
 
-    def _write(self, key: Key, line: bytes) -> None:
+    def _write(self, line: bytes) -> None:
         try:
             written = os.write(self._descriptor, line)
             while written < len(line):
@@ -144,7 +144,6 @@ class Journal:
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
-        self._index.put(digest(key), self._end)
         self._end += len(line)
 
     async def settle(self) -> None:
@@ -247,7 +246,7 @@ class Journal:
             end = offset
         os.ftruncate(self._descriptor, end)
         os.lseek(self._descriptor, end, os.SEEK_SET)
-        self._end = self._on_disk = self._earlier = end
+        self._end = self._on_disk = end
 
 
 def _keep_name(path: Path) -> None:
