@@ -132,7 +132,7 @@ class Node:
     calibrations: tuple[tuple[Path, Fitted], ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
         """The models that are asked, and those that are asked where their answer is not sure enough; none of a unit
         that asks no model."""
@@ -195,6 +195,14 @@ class Used:
 
 
 @dataclass(frozen=True)
+class Start:
+    """For each unit that is run, the number of parents it waits for; those that wait for none, in order."""
+
+    waiting: Mapping[int, int]
+    ready: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """A pipeline ready to run."""
 
@@ -223,18 +231,19 @@ class Plan:
         return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
     @cached_property
-    def start(self) -> Mapping[int, int]:
-        """For each unit that every row runs, the number of parents it waits for once the pinned units are done."""
+    def start(self) -> Start:
+        """Where every row begins, once the pinned units are done."""
         return self._start(pinned=False)
 
     @cached_property
-    def pinned_start(self) -> Mapping[int, int]:
-        """The same for the pinned units."""
+    def pinned_start(self) -> Start:
+        """Where the pinned units begin."""
         return self._start(pinned=True)
 
-    def _start(self, *, pinned: bool) -> Mapping[int, int]:
-        todo = {node.index for node in self.nodes if node.pinned == pinned}
-        return {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
+    def _start(self, *, pinned: bool) -> Start:
+        todo = [node.index for node in self.nodes if node.pinned == pinned]
+        waiting = {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
+        return Start(waiting, tuple(index for index, count in waiting.items() if not count))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.expressions import follow
@@ -90,38 +91,26 @@ async def _answered(
     """The values that expressions see, the (first) response of these models, and the output that is passed on."""
     work = node.work
     assert isinstance(work, Asked)
-    values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings}
     given = _input(node, row, previous)
-    values["input"] = given
+    values: dict[str, Any] = {
+        "source": row.source,
+        "previous": previous,
+        "unit": node.settings,
+        "input": given,
+    }
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
     follow_up = (
         models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     )
-    first = stage * calls_of(node)
-
-    settled: dict[int, dict[str, Any]] = {}
-
-    async def response(place: int, made: list[Call]) -> dict[str, Any]:
-        arrangement = arrangements[place]
-        seen = values | {"input": shown(given, work.letters, arrangement)} if arrangement else values
-
-        def accept(response: dict[str, Any]) -> None:
-            output = response
-            if len(arrangements) == 1:
-                output = settled[0] = work.unit.settle([response], [arrangement], given)
-            broken = node.rules and _broken_rule(node, values | {"response": response, "output": output})
-            if broken:
-                raise ReplyError(broken, kind="invalid")
-
-        errand = _Errand(node, work, row, context, made, first, models, follow_up)
-        return await errand.response(seen, place, accept)
-
-    responses = (
-        [await response(0, calls)] if len(arrangements) == 1 else await _each(response, arrangements, calls)
-    )
-    output = settled[0] if settled else work.unit.settle(responses, arrangements, given)
+    first = stage * calls_of(node) if stage else 0
+    errand = _Errand(node, work, row, context, values, given, arrangements, first, models, follow_up)
+    if len(arrangements) == 1:
+        responses = [await errand.response(0, calls)]
+    else:
+        responses = await _each(errand.response, arrangements, calls)
+    output = errand.settled[0] if errand.settled else work.unit.settle(responses, arrangements, given)
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
@@ -154,24 +143,30 @@ def is_of_the_row(error: BaseException) -> bool:
     return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(error, Refused)
 
 
-@dataclass(frozen=True)
-class _Errand:
-    """What the calls of one node at one row to the same models share; their numbers begin at ``first``."""
+class _Errand(Struct, frozen=True):
+    """What the calls of one node at one row to the same models share; their numbers begin at ``first``.
+
+    ``settled`` gets the output as soon as there is one: where all options are shown in one arrangement only.
+    """
 
     node: Node
     work: Asked
     row: Row
     context: Context
-    calls: list[Call]
+    values: Mapping[str, Any]
+    given: dict[str, Any]
+    arrangements: tuple[tuple[int, ...], ...]
     first: int
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
+    settled: list[dict[str, Any]] = []
 
-    async def response(
-        self, values: Mapping[str, Any], place: int, accept: Callable[[dict[str, Any]], None]
-    ) -> dict[str, Any]:
+    async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
         """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
-        work, reading = self.work, self.work.reading
+        work, reading, arrangement = self.work, self.work.reading, self.arrangements[place]
+        values = self.values
+        if arrangement:
+            values = {**values, "input": shown(self.given, work.letters, arrangement)}
         rendered = work.prompt.render(values)
         request = Request(
             row=self.row,
@@ -188,10 +183,10 @@ class _Errand:
         )
         if reading.then is None:
             response, _ = await answer(
-                Asking(request, self.models, reading, accept), self.context, self.calls
+                Asking(request, self.models, reading, self._accept), self.context, calls
             )
             return response
-        _, reply = await answer(Asking(request, self.models, reading, _anything), self.context, self.calls)
+        _, reply = await answer(Asking(request, self.models, reading, _anything), self.context, calls)
         then = reading.then
         second = Request(
             row=self.row,
@@ -204,9 +199,20 @@ class _Errand:
             seed=self.context.seed,
         )
         response, _ = await answer(
-            Asking(second, self.follow_up, then.reading, accept), self.context, self.calls
+            Asking(second, self.follow_up, then.reading, self._accept), self.context, calls
         )
         return response
+
+    def _accept(self, response: dict[str, Any]) -> None:
+        """ReplyError for a response that breaks one of the unit's rules."""
+        output = response
+        if len(self.arrangements) == 1:
+            output = self.work.unit.settle([response], self.arrangements, self.given)
+            self.settled[:] = [output]
+        if self.node.rules:
+            broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
+            if broken:
+                raise ReplyError(broken, kind="invalid")
 
 
 def _anything(response: dict[str, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.plan import Asked, Early, Plan, Pooled
+from verdict_cli.plan import Asked, Early, Plan, Pooled, Start
 from verdict_cli.runtime.context import Context
 from verdict_cli.runtime.node import ask, calls_of, compute, is_of_the_row, pooled_values
 from verdict_cli.runtime.stopping import at_first, settled
@@ -18,20 +20,20 @@ PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
 
 
-async def run_row(plan: Plan, row: Row, context: Context) -> Result:
+def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Result]:
     """The row's outcome. A failure is a value of it; what is raised (Refused, a spent budget) stops the run.
 
     Every unit that does not depend on a failed one is still run, so that the outcome does not depend on which
     call came back first; the failure reported is that of the first failed unit in order of definition.
     """
-    return await _Walk(plan, row, context, dict(context.pinned)).run()
+    return _Walk(plan, row, context, context.pinned, plan.start).run()
 
 
 async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
-    walk = _Walk(plan, PINNED_ROW, context, {}, pinned=True)
+    walk = _Walk(plan, PINNED_ROW, context, {}, plan.pinned_start)
     result = await walk.run()
     if result.failure is not None:
         failure = result.failure
@@ -46,28 +48,34 @@ class _Walk:
     """The state of one row: what is finished, what waits for how many parents, what failed."""
 
     def __init__(
-        self, plan: Plan, row: Row, context: Context, known: dict[int, Output | None], *, pinned: bool = False
+        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], start: Start
     ) -> None:
         self.plan = plan
         self.row = row
         self.context = context
-        self.outputs: list[Output | None] = [known.get(node.index) for node in plan.nodes]
-        self.previous: dict[str, Any] = {plan.nodes[index].id: output for index, output in known.items()}
+        self.outputs: list[Output | None] = [None] * len(plan.nodes)
+        self.previous: dict[str, Any] = {}
+        for index, output in known.items():
+            self.outputs[index] = self.previous[plan.nodes[index].id] = output
         self.calls: list[list[Call]] = [[] for _ in plan.nodes]
         self.failures: dict[int, Failure] = {}
-        self.waiting = dict(plan.pinned_start if pinned else plan.start)
-        self.todo = set(self.waiting)
+        self.waiting = dict(start.waiting)
+        self.ready = deque(start.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
         self.layers: dict[int, _Layer] = {}
         for early in plan.early:
-            layer = _Layer(early)
-            self.layers.update(dict.fromkeys(early.leaves, layer))
-            for index in layer.held():
-                if index in self.todo:
-                    self.waiting[index] += 1
-        self.ready = deque(sorted(index for index, count in self.waiting.items() if not count))
+            self._hold(_Layer(early))
+
+    def _hold(self, layer: _Layer) -> None:
+        """Lets all but the first items of a layer wait for the answers of these."""
+        self.layers.update(dict.fromkeys(layer.early.leaves, layer))
+        for index in layer.held():
+            if index in self.waiting:
+                self.waiting[index] += 1
+                with suppress(ValueError):
+                    self.ready.remove(index)
 
     async def run(self) -> Result:
         """Runs what is ready: a single call is awaited in place, several side by side are tasks.
@@ -79,7 +87,7 @@ class _Walk:
             while self.ready or running:
                 while self.ready:
                     index = self.ready.popleft()
-                    if self._goes_without(index):
+                    if self.abstained and self._goes_without(index):
                         self._abstained(index)
                     elif not isinstance(self.plan.nodes[index].work, Asked):
                         self._compute(index)
@@ -153,10 +161,10 @@ class _Walk:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
         for child in self.plan.nodes[index].children:
-            if child in self.todo:
+            if child in self.waiting:
                 self._waits_less(child)
         layer = self.layers.get(index)
-        if layer is not None and index in self.todo:
+        if layer is not None and index in self.waiting:
             self._look(layer)
 
     def _waits_less(self, index: int) -> None:
@@ -180,7 +188,7 @@ class _Walk:
         layer.asked = len(early.items)
         self.saved[pool.id] = sum(calls_of(self.plan.nodes[index]) for index in rest)
         for index in rest:
-            self.todo.discard(index)
+            self.waiting.pop(index, None)
         for index in rest:
             self._finished(index, None)
 
@@ -193,16 +201,17 @@ class _Walk:
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
-        calls = tuple(call for made in self.calls for call in made)
+        calls = tuple([call for made in self.calls for call in made])
         abstained = (
-            failure is None
+            bool(self.abstained)
+            and failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
             and all(self.outputs[index] is None for index in self.plan.outputs)
         )
         stages = {
             self.plan.nodes[index].id: self._stages(index)
             for index in self.plan.escalating
-            if index in self.todo
+            if index in self.waiting
         }
         return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
 
