@@ -57,7 +57,7 @@ class _Walk:
         self.previous: dict[str, Any] = {}
         for index, output in known.items():
             self.outputs[index] = self.previous[plan.nodes[index].id] = output
-        self.calls: list[list[Call]] = [[] for _ in plan.nodes]
+        self.calls: dict[int, list[Call]] = {}
         self.failures: dict[int, Failure] = {}
         self.waiting = dict(start.waiting)
         self.ready = deque(start.ready)
@@ -65,8 +65,9 @@ class _Walk:
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
         self.layers: dict[int, _Layer] = {}
-        for early in plan.early:
-            self._hold(_Layer(early))
+        if plan.early:
+            for early in plan.early:
+                self._hold(_Layer(early))
 
     def _hold(self, layer: _Layer) -> None:
         """Lets all but the first items of a layer wait for the answers of these."""
@@ -125,9 +126,8 @@ class _Walk:
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
-                output, self.stages[index] = await ask(
-                    node, self.row, self.previous, self.context, self.calls[index]
-                )
+                calls = self.calls[index] = []
+                output, self.stages[index] = await ask(node, self.row, self.previous, self.context, calls)
                 ended(output)
         except (ReplyError, ProviderError, RowError) as error:
             if not is_of_the_row(error):
@@ -201,10 +201,11 @@ class _Walk:
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
-        calls = tuple([call for made in self.calls for call in made])
+        calls = tuple([call for index in sorted(self.calls) for call in self.calls[index]])
+        if not (self.abstained or self.plan.escalating):
+            return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
         abstained = (
-            bool(self.abstained)
-            and failure is None
+            failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
             and all(self.outputs[index] is None for index in self.plan.outputs)
         )
@@ -219,7 +220,7 @@ class _Walk:
         """What each stage of an escalating unit did at this row; the last of one that may abstain is that."""
         node = self.plan.nodes[index]
         answered = self.stages.get(index) if self.outputs[index] is not None else None
-        each, numbered = calls_of(node), self.calls[index]
+        each, numbered = calls_of(node), self.calls.get(index, [])
         found = [] if node.stages else [Stage(ITSELF, int(self.outputs[index] is not None), 0, 0.0)]
         for place in range(len(node.stages)):
             made = [call for call in numbered if call.request.call // each == place]
