@@ -16,11 +16,15 @@ def renamed(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, 
     return own | {name: values[column] for name, column in columns.items() if column in values}
 
 
+def used(dataset: Dataset) -> dict[str, str]:
+    """The columns that every row needs: name in the pipeline -> name in the file."""
+    names = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
+    return {name: dataset.columns.get(name, name) for name in names}
+
+
 def lacking(dataset: Dataset, columns: Collection[str]) -> Problem | None:
     """The problem of the first used column that is not among ``columns`` (the file's names), None if all are."""
-    used = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
-    for name in used:
-        column = dataset.columns.get(name, name)
+    for name, column in used(dataset).items():
         if column not in columns:
             return missing(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
     return None

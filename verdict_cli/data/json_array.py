@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from verdict_cli.data.jsonl import Record, an_object, broken, parse
+from verdict_cli.data.jsonl import Record, broken, no_object, parse
 from verdict_cli.data.opened import opened
 from verdict_cli.errors import DataError, Problem
 
@@ -36,7 +36,7 @@ def records(path: Path) -> Iterator[Record]:
     if not isinstance(items, list):
         raise DataError(Problem("not-an-array", "expected an array of objects", "", str(path)))
     for place, item in enumerate(items):
-        yield place, an_object(item)
+        yield place, item if isinstance(item, dict) else no_object(item)
 
 
 def line_of(path: Path, place: int) -> int:

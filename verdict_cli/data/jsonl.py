@@ -26,15 +26,14 @@ def records(path: Path) -> Iterator[Record]:
 def parse(text: bytes) -> dict[str, Any] | Problem:
     """The object that one line spells, or what is wrong with the line."""
     try:
-        return an_object(orjson.loads(text))
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         return broken(text, error)
+    return value if isinstance(value, dict) else no_object(value)
 
 
-def an_object(value: Any) -> dict[str, Any] | Problem:
-    """The value itself, where it is an object."""
-    if isinstance(value, dict):
-        return value
+def no_object(value: Any) -> Problem:
+    """The problem of a row that is something else."""
     name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
         type(value), "a number"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.data import json_array, jsonl, parquet, separated
-from verdict_cli.data.columns import lacking, renamed
+from verdict_cli.data.columns import lacking, renamed, used
 from verdict_cli.data.content import content_key
 from verdict_cli.data.dataset import Dataset, Facts, Selection
 from verdict_cli.data.files import format_of
@@ -34,6 +34,7 @@ _FORMATS: Mapping[str | None, _Format] = {
 }
 
 EVERYTHING = Selection()
+_IDS = (str, int)
 
 
 def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0) -> Facts:
@@ -44,12 +45,12 @@ def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = Non
     """
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
-    for item in _each(dataset):
+    for _, source in _each(dataset):
         total += 1
-        if isinstance(item, Problem):
+        if isinstance(source, Problem):
             skipped += 1
-        elif item is not None:
-            columns = columns or tuple(item.source)
+        elif source is not None:
+            columns = columns or tuple(source)
             kept += 1
             if kept == limit:
                 break
@@ -68,24 +69,24 @@ def rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
     """
     taken = 0
     wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for row in _each(dataset, keyed=True):
-        if row is None or isinstance(row, Problem):
+    for index, (record, source) in enumerate(_each(dataset)):
+        if source is None or isinstance(source, Problem):
             continue
         if wanted is None:
-            yield row
+            yield _row(dataset, index, record, source)
         else:
             if draw() * left < wanted:
                 wanted -= 1
-                yield row
+                yield _row(dataset, index, record, source)
             left -= 1
         taken += 1
         if taken == selection.limit or wanted == 0:
             return
 
 
-def _each(dataset: Dataset, *, keyed: bool = False) -> Iterator[Row | Problem | None]:
-    """One item for each data row: the row, None where ``where`` drops it, or the problem of a bad row to skip."""
-    index = 0
+def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+    """Each data row's record, and its source: None where ``where`` drops it, or the problem of a bad row to skip."""
+    needed = frozenset(used(dataset).values())
     for path in dataset.files:
         source = _FORMATS[format_of(path)]
         if source.header and (names := source.header(path)):
@@ -93,20 +94,20 @@ def _each(dataset: Dataset, *, keyed: bool = False) -> Iterator[Row | Problem | 
             if absent:
                 raise DataError(absent.at(str(path), 1, 0, ""))
         for place, record in source.records(path):
-            item = record if isinstance(record, Problem) else _row(dataset, index, record, keyed=keyed)
-            index += 1
+            item = record if isinstance(record, Problem) else _source(dataset, needed, record)
             if isinstance(item, Problem):
                 line = source.line_of(path, place) if source.line_of else place
                 item = item.at(str(path), line, item.column, item.path)
                 if not dataset.skip_bad_rows:
                     raise DataError(item)
-            yield item
+            yield record, item
 
 
-def _row(dataset: Dataset, index: int, values: dict[str, Any], *, keyed: bool) -> Row | Problem | None:
-    absent = lacking(dataset, values)
-    if absent:
-        return absent
+def _source(
+    dataset: Dataset, needed: frozenset[str], values: dict[str, Any]
+) -> Mapping[str, Any] | Problem | None:
+    if not values.keys() >= needed:
+        return lacking(dataset, values)
     source: Mapping[str, Any] = renamed(dataset.columns, values) if dataset.columns else values
     try:
         if dataset.cast:
@@ -118,15 +119,22 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any], *, keyed: bool) -
             return None
     except VerdictError as error:
         return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
-    key = content_key(values) if keyed else ""
+    if dataset.id is not None:
+        identity = source[dataset.id]
+        if isinstance(identity, bool) or not isinstance(identity, _IDS):
+            return Problem(
+                "bad-id",
+                f"the id column {dataset.id!r} holds {identity!r}",
+                "an id is a string or an integer",
+            )
+    return source
+
+
+def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[str, Any]) -> Row:
+    key = content_key(values)
     if dataset.id is None:
         return Row(index, index, source, key, placed=True)
-    identity = source[dataset.id]
-    if isinstance(identity, bool) or not isinstance(identity, str | int):
-        return Problem(
-            "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
-        )
-    return Row(index, identity, source, key)
+    return Row(index, source[dataset.id], source, key)
 
 
 def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:

@@ -19,6 +19,5 @@ def told_apart(rows: Iterable[Row]) -> Iterator[Row]:
     seen = Index("I")
     for row in rows:
         short = int(row.key[:16], 16)
-        copies = seen.get(short)
-        seen.put(short, 0 if copies is None else copies + 1)
-        yield row if copies is None else replace(row, key=f"{row.key}.{copies + 1}")
+        copies = seen.count(short)
+        yield replace(row, key=f"{row.key}.{copies}") if copies else row

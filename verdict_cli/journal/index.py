@@ -41,13 +41,14 @@ class Index:
 
     def put(self, digest: int, number: int) -> None:
         """Remembers the number."""
-        if 3 * self._count >= 2 * len(self._numbers):
-            self._double()
+        self._store(self._slot(digest), digest, number + 1)
+
+    def count(self, digest: int) -> int:
+        """Counts the digest, in an index without other numbers: how often it was counted before."""
         slot = self._slot(digest)
-        if not self._numbers[slot]:
-            self._count += 1
-        self._digests[slot] = digest
-        self._numbers[slot] = number + 1
+        before = self._numbers[slot]
+        self._store(slot, digest, before + 1)
+        return before
 
     def get(self, digest: int) -> int | None:
         """The number, None for a digest that was never put."""
@@ -60,6 +61,14 @@ class Index:
         while self._numbers[slot] and self._digests[slot] != digest:
             slot = (slot + 1) & mask
         return slot
+
+    def _store(self, slot: int, digest: int, above: int) -> None:
+        new = not self._numbers[slot]
+        self._digests[slot], self._numbers[slot] = digest, above
+        if new:
+            self._count += 1
+            if 3 * self._count >= 2 * len(self._numbers):
+                self._double()
 
     def _double(self) -> None:
         digests, numbers = self._digests, self._numbers
