@@ -21,19 +21,26 @@ class Json(str):
     __slots__ = ()
 
 
-def kind_of(values: Sequence[Any]) -> Kind:
-    """The narrowest kind that holds every one of the values exactly."""
-    kinds: set[Kind] = {_SCALARS.get(kind, "json") for kind in set(map(type, values))} - {"null"}
+def kind_of(values: Sequence[Any]) -> tuple[Kind, bool]:
+    """The narrowest kind that holds every one of the values exactly; and whether each of their integers is exactly a float."""
+    types = set(map(type, values))
+    low = high = 0
+    if int in types:
+        integers = values if len(types) == 1 else [value for value in values if type(value) is int]
+        low, high = min(integers), max(integers)
+    exact = low >= -_EXACT and high <= _EXACT
+    kinds: set[Kind] = {_SCALARS.get(kind, "json") for kind in types} - {"null"}
     if not kinds:
-        return "null"
+        return "null", exact
     if kinds == {"int", "float"}:
-        return "float" if all_exact(values) else "json"
-    if len(kinds) > 1:
-        return "json"
+        return "float" if exact else "json", exact
     kind = kinds.pop()
-    if kind == "int" and not _within(values, -_INT64, _INT64 - 1):
-        return "json"
-    return "json" if kind == "str" and not _encodes(values) else kind
+    fits = not kinds
+    if kind == "int":
+        fits = fits and low >= -_INT64 and high < _INT64
+    elif kind == "str":
+        fits = fits and _encodes(values)
+    return kind if fits else "json", exact
 
 
 def wider(old: Kind, new: Kind, *, exact: bool) -> Kind:
@@ -43,13 +50,6 @@ def wider(old: Kind, new: Kind, *, exact: bool) -> Kind:
     if old == "null":
         return new
     return "float" if {old, new} == {"int", "float"} and exact else "json"
-
-
-def all_exact(values: Sequence[Any]) -> bool:
-    """Whether every integer among the values is exactly a float."""
-    if int not in set(map(type, values)):
-        return True
-    return _within([value for value in values if type(value) is int], -_EXACT, _EXACT)
 
 
 def field(name: str, kind: Kind) -> Any:
@@ -75,55 +75,43 @@ def array(values: Sequence[Any], kind: Kind) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    count = len(values)
-    if kind == "null":
-        return pa.nulls(count)
-    known = None
-    if type(None) in set(map(type, values)):
-        known = pa.py_buffer(_bits(np.fromiter((value is not None for value in values), np.bool_, count)))
+    count, nulls, known = len(values), values.count(None), None
+    if nulls == count:
+        return pa.nulls(count, field("", kind).type)
+    if nulls:
+        known = _bits([value is not None for value in values])
+        nothing = {"str": "", "json": Json()}.get(kind, 0)
+        values = [nothing if value is None else value for value in values]
     if kind == "bool":
-        data = [pa.py_buffer(_bits(np.fromiter(map(bool, values), np.bool_, count)))]
+        data = [_bits(values)]
     elif kind in ("int", "float"):
-        numbers = values if known is None else (0 if value is None else value for value in values)
-        data = [pa.py_buffer(np.fromiter(numbers, np.int64 if kind == "int" else np.float64, count))]
+        data = [pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))]
     else:
-        texts = (
-            [*map(str.encode, values)]
-            if kind == "str" and known is None
-            else [_text(value, kind) for value in values]
-        )
+        if kind == "json":
+            values = [value if isinstance(value, Json) else encode(value) for value in values]
+        text = "".join(values).encode()
         ends = np.zeros(count + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, texts), np.int64, count), out=ends[1:])
-        if ends[-1] >= 1 << 31:
+        sizes = map(len, values if text.isascii() else map(str.encode, values))
+        np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
+        if len(text) >= 1 << 31:
             raise OutputError(
                 "a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset"
             )
-        data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+        data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(text)]
     return pa.Array.from_buffers(field("", kind).type, count, [known, *data])
 
 
-def _bits(truths: Any) -> Any:
+def _bits(truths: Sequence[bool]) -> Any:
     import numpy as np
+    import pyarrow as pa
 
-    return np.packbits(truths, bitorder="little")
-
-
-def _text(value: Any, kind: Kind) -> bytes:
-    if value is None:
-        return b""
-    return (encode(value) if kind == "json" and not isinstance(value, Json) else value).encode()
-
-
-def _within(values: Sequence[Any], low: int, high: int) -> bool:
-    """Whether the numbers among the values, of which there is one, are all from `low` to `high`."""
-    there = [value for value in values if value is not None]
-    return bool(low <= min(there) and max(there) <= high)
+    return pa.py_buffer(np.packbits(np.frombuffer(bytes(truths), np.uint8), bitorder="little"))
 
 
 def _encodes(values: Sequence[Any]) -> bool:
     """Whether the texts among the values are all UTF-8: a lone surrogate is not."""
     try:
-        "".join([value for value in values if value is not None]).encode()
+        "".join(filter(None, values)).encode()
     except UnicodeEncodeError:
         return False
     return True

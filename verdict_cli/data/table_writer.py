@@ -6,18 +6,22 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from verdict_cli.data.json_text import encode
-from verdict_cli.data.table_kinds import Json, Kind, all_exact, array, field, kind_of, wider
+from verdict_cli.data.table_kinds import Json, Kind, array, field, kind_of, wider
 from verdict_cli.errors import OutputError
 
 _GROUP_BYTES = 32 << 20
 _PIECE = 500
 """Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
-_SCALAR = frozenset({str, int, float, bool, type(None)})
+_SHORT = frozenset({int, float, bool, type(None)})
+_TEXT = frozenset({str})
+_Run = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""Rows one after another that have the same columns: the names, and the values of each row."""
 
 
 class ParquetTable:
@@ -34,10 +38,11 @@ class ParquetTable:
 
     def __init__(self, path: Path, columns: Mapping[str, Kind] | None = None, row_group: int = 5000) -> None:
         self._path, self._row_group = path, row_group
+        self._piece = min(_PIECE, row_group)
         self._kinds: dict[str, Kind] = dict(columns or {})
         self._exact = dict.fromkeys(self._kinds, True)
-        self._pending: list[dict[str, Any]] = []
-        self._pending_bytes = 0
+        self._pending: list[_Run] = []
+        self._pending_rows = self._pending_bytes = 0
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
         self._writer: Any = None
@@ -57,14 +62,19 @@ class ParquetTable:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
             self._flushing = self._thread.submit(_load)
-        held = dict(row)
-        if not _SCALAR.issuperset(map(type, held.values())):
-            for name, value in row.items():
-                if isinstance(value, dict | list | tuple):
-                    held[name] = Json(encode(value))
-        self._pending_bytes += sum(len(value) for value in held.values() if isinstance(value, str))
-        self._pending.append(held)
-        if len(self._pending) >= min(_PIECE, self._row_group) or self._pending_bytes >= _GROUP_BYTES:
+        names, values = tuple(row), tuple(row.values())
+        texts = [value for value in values if type(value) not in _SHORT]
+        if not _TEXT.issuperset(map(type, texts)):
+            values = tuple(
+                Json(encode(value)) if isinstance(value, dict | list | tuple) else value for value in values
+            )
+            texts = [value for value in values if isinstance(value, str)]
+        if not self._pending or self._pending[-1][0] != names:
+            self._pending.append((names, []))
+        self._pending[-1][1].append(values)
+        self._pending_rows += 1
+        self._pending_bytes += sum(map(len, texts))
+        if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
     def end(self) -> None:
@@ -127,15 +137,15 @@ class ParquetTable:
         """Gives the held rows to the writing thread, once it is done with those before."""
         if self._flushing is not None:
             self._flushing.result()
-        rows, self._pending = self._pending, []
-        size, self._pending_bytes = self._pending_bytes, 0
-        self._flushing = self._thread.submit(self._flush, rows, size, last=last)
+        runs, self._pending = self._pending, []
+        size, self._pending_rows, self._pending_bytes = self._pending_bytes, 0, 0
+        self._flushing = self._thread.submit(self._flush, runs, size, last=last)
 
-    def _flush(self, rows: list[dict[str, Any]], size: int, *, last: bool) -> None:
-        if rows:
-            columns = self._columns(rows)
+    def _flush(self, runs: list[_Run], size: int, *, last: bool) -> None:
+        if runs:
+            columns = self._columns(runs)
             arrays = [array(columns[name], kind) for name, kind in self._kinds.items()]
-            self._pieces.append((len(rows), dict(self._kinds), arrays))
+            self._pieces.append((sum(len(rows) for _, rows in runs), dict(self._kinds), arrays))
             self._held_bytes += size
         held = sum(count for count, _, _ in self._pieces)
         if not last and held < self._row_group and self._held_bytes < _GROUP_BYTES:
@@ -166,14 +176,19 @@ class ParquetTable:
             columns.append(pa.chunked_array(chunks))
         self._write_group(columns)
 
-    def _columns(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
-        names = dict.fromkeys([*self._kinds, *(name for row in rows for name in row)])
-        columns = {name: [row.get(name) for row in rows] for name in names}
+        columns: dict[str, list[Any]] = {
+            name: [] for name in chain(self._kinds, *(names for names, _ in runs))
+        }
+        for names, rows in runs:
+            there = dict(zip(names, zip(*rows, strict=True), strict=True))
+            for name, column in columns.items():
+                column.extend(there.get(name) or repeat(None, len(rows)))
         for name, values in columns.items():
-            exact = self._exact.get(name, True) and all_exact(values)
-            self._exact[name] = exact
-            self._kinds[name] = wider(self._kinds.get(name, "null"), kind_of(values), exact=exact)
+            kind, exact = kind_of(values)
+            self._exact[name] = exact = exact and self._exact.get(name, True)
+            self._kinds[name] = wider(self._kinds.get(name, "null"), kind, exact=exact)
         return columns
 
     def _write_group(self, arrays: list[Any]) -> None:
