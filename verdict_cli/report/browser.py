@@ -14,7 +14,7 @@ from verdict_cli.evaluate.column import Ints
 from verdict_cli.report.behind import Behind
 from verdict_cli.report.chosen import Chosen, chosen
 from verdict_cli.report.page import Browser, Column
-from verdict_cli.report.page.packing import encoded, packed, packed_bytes
+from verdict_cli.report.page.packing import NESTED, encoded, packed, packed_bytes
 from verdict_cli.report.stories import stories
 
 ROWS_BYTES = 1_000_000
@@ -30,6 +30,7 @@ PER = 25
 ROWS_PER = 1000
 MOST_TEXTS = 2
 MOST_FIELDS = 3
+_LONG = frozenset({str, *NESTED})
 MANY = 6
 """So many columns leave room for one text."""
 
@@ -174,13 +175,15 @@ def _held(behind: Behind, places: Ints) -> dict[str, list[Any]]:
     order = np.argsort(places, kind="stable")
     for batch in read_rows(behind.results, places[order].tolist(), wanted):
         for name, values in batch.items():
-            found[name] += [_short(value, most) for value in values]
+            found[name] += (
+                values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
+            )
     back = np.argsort(order, kind="stable").tolist()
     return {name: [values[at] for at in back] for name, values in found.items()}
 
 
 def _short(value: Any, most: int) -> Any:
-    if isinstance(value, list | dict):
+    if isinstance(value, NESTED):
         value = encoded(value).decode()
     return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
 

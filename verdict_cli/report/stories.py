@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,15 @@ from verdict_cli.data import read_arrow, read_rows, table_columns
 from verdict_cli.data.vectors import integers
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.evaluate.column import Ints
-from verdict_cli.report.page.packing import encoded
+from verdict_cli.report.page.packing import NESTED, encoded
 
 MOST_TEXT = 20_000
 """Characters of one text; what is beyond is left out, saying so."""
 MOST_CALLS = 60
 MOST_POSITIONS = 3
 MOST_SHARES = 8
-AT_A_TIME = 500
+AT_A_TIME = 1000
+"""Stories read together: as many as a page tells, because the whole tables are unpacked each time."""
 _CALLS = (
     "row", "unit", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
     "completion_tokens", "cost_usd", "latency_s", "recalled", "cached", "repaired", "failure", "error",
@@ -32,21 +33,23 @@ _OWN = ("row", "id", "status", "failure.kind", "failure.message", "failure.node"
 def stories(
     results: Path, calls: Path, places: Ints, most: int = MOST_TEXT
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Place and story of each of these places, `AT_A_TIME` of them read at once and told in ascending order.
+    """Place and story of each of these places, in this order, `AT_A_TIME` of them read at once.
 
     Texts are cut at `most` characters.
     """
     numbers = _numbers(calls) if len(places) else np.empty(0)
     for start in range(0, len(places), AT_A_TIME):
-        some = np.sort(places[start : start + AT_A_TIME])
-        tellers = [_Teller(row, most) for batch in read_rows(results, some.tolist()) for row in _rows(batch)]
+        some = places[start : start + AT_A_TIME]
+        ascending = np.sort(some).tolist()
+        tellers = [teller for batch in read_rows(results, ascending) for teller in _tellers(batch, most)]
         of_row = {teller.row: teller for teller in tellers}
         its_calls = np.flatnonzero(np.isin(numbers, list(of_row)))
         for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
             for call in _rows(batch):
                 of_row[call["row"]].add(call)
-        for place, teller in zip(some.tolist(), tellers, strict=True):
-            yield place, teller.story()
+        at = dict(zip(ascending, tellers, strict=True))
+        for place in some.tolist():
+            yield place, at[place].story()
 
 
 def _numbers(calls: Path) -> Any:
@@ -62,20 +65,28 @@ def _rows(batch: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(batch, values, strict=True))
 
 
-class _Teller:
-    """Tells one row's story, and says how much of it is left out."""
+def _tellers(batch: Mapping[str, list[Any]], most: int) -> Iterator[_Teller]:
+    sources = {name: name[7:] for name in batch if name.startswith("source.")}
+    outputs = [name for name in batch if name not in _OWN and name not in sources]
+    for row in _rows(batch):
+        yield _Teller(row, sources, outputs, most)
 
-    def __init__(self, row: Mapping[str, Any], most: int) -> None:
+
+class _Teller:
+    """Tells one row's story, and says how much of it is left out.
+
+    `sources` are the columns of the dataset under their own names, `outputs` those of the units.
+    """
+
+    def __init__(
+        self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int
+    ) -> None:
         self.most = most
         self.row = row["row"]
         self.left_out = self.calls_left_out = 0
         self.failure = _failure(row)
-        self.source = {name[7:]: self.cut(value) for name, value in row.items() if name.startswith("source.")}
-        self.outputs = {
-            name: self.cut(value)
-            for name, value in row.items()
-            if name not in _OWN and not name.startswith("source.") and value is not None
-        }
+        self.source = {own: self.cut(row[name]) for name, own in sources.items()}
+        self.outputs = {name: self.cut(row[name]) for name in outputs if row[name] is not None}
         self.calls: list[dict[str, Any]] = []
 
     def add(self, call: Mapping[str, Any]) -> None:
@@ -136,7 +147,7 @@ class _Teller:
 
     def cut(self, value: Any) -> Any:
         """The value, shortened where it is a long text or holds much."""
-        if isinstance(value, list | dict):
+        if isinstance(value, NESTED):
             text = encoded(value).decode()
             if len(text) <= self.most:
                 return value

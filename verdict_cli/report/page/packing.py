@@ -10,6 +10,8 @@ import orjson
 
 LEVEL = 4
 """Of gzip: beyond it a page is written noticeably slower and is hardly smaller."""
+NESTED = (list, dict)
+"""What JSON text holds more than one value of."""
 _INERT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
