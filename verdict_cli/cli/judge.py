@@ -100,7 +100,7 @@ def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> di
     made["units"] = {node.id: result.outputs[node.index] for node in warm.plan.nodes}
     made["latency_s"] = took_s
     if explain:
-        made["calls"] = [call_row(call) for call in (*warm.pinned, *result.calls)]
+        made["calls"] = [dict(zip(*call_row(call), strict=True)) for call in (*warm.pinned, *result.calls)]
     return made
 
 

@@ -19,4 +19,4 @@ def joined(tables: Iterable[Path], into: Path, columns: Mapping[str, Kind]) -> N
         for path in tables:
             for batch in read_table(path):
                 for values in zip(*batch.values(), strict=True):
-                    whole.write(dict(zip(batch, values, strict=True)))
+                    whole.add(tuple(batch), values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
@@ -20,7 +20,7 @@ _PIECE = 500
 """Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
 _SHORT = frozenset({int, float, bool, type(None)})
 _TEXT = frozenset({str})
-_Run = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+_Run = tuple[tuple[str, ...], list[Sequence[Any]]]
 """Rows one after another that have the same columns: the names, and the values of each row."""
 
 
@@ -58,16 +58,19 @@ class ParquetTable:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Adds a row of at least one column. Raises OutputError when the disk refuses."""
-        if not row:
+        self.add(tuple(row), tuple(row.values()))
+
+    def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
+        """Adds a row whose columns and values are these."""
+        if not names:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
             self._flushing = self._thread.submit(_load)
-        names, values = tuple(row), tuple(row.values())
         texts = [value for value in values if type(value) not in _SHORT]
         if not _TEXT.issuperset(map(type, texts)):
-            values = tuple(
+            values = [
                 Json(encode(value)) if isinstance(value, dict | list | tuple) else value for value in values
-            )
+            ]
             texts = [value for value in values if isinstance(value, str)]
         if not self._pending or self._pending[-1][0] != names:
             self._pending.append((names, []))

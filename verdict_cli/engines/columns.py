@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -39,19 +40,29 @@ CALL_COLUMNS: dict[str, Kind] = {
     "error": "str",
 }
 
+_ASKED = ("row", "id", "unit", "call", "attempt", "model", "messages", "failure", "error", "latency_s")
+_ANSWERED = (
+    *_ASKED, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
+    "repaired", "params",
+)  # fmt: skip
+_RESULT_COLUMNS: dict[str, Kind] = {
+    "row": "int",
+    "id": "null",
+    "status": "str",
+    "failure.kind": "str",
+    "failure.message": "str",
+    "failure.node": "str",
+    "calls": "int",
+    "cost_usd": "float",
+}
+
+Cells = tuple[tuple[str, ...], list[Any]]
+"""A row of a table: the names of its columns, and its values."""
+
 
 def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, Kind]:
     """The columns of `results.parquet` in order, each with the narrowest kind that is known beforehand."""
-    columns: dict[str, Kind] = {
-        "row": "int",
-        "id": "null",
-        "status": "str",
-        "failure.kind": "str",
-        "failure.message": "str",
-        "failure.node": "str",
-        "calls": "int",
-        "cost_usd": "float",
-    }
+    columns = dict(_RESULT_COLUMNS)
     if plan.early:
         columns["saved"] = "int"
     columns |= {f"source.{column}": "null" for column in source}
@@ -62,62 +73,76 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, Kind]:
     return columns
 
 
-def result_row(plan: Plan, result: Result) -> dict[str, Any]:
-    """One row of `results.parquet`."""
-    failure = result.failure
-    row: dict[str, Any] = {
-        "row": result.row.index,
-        "id": result.row.id,
-        "status": result.status,
-        "failure.kind": None if failure is None else failure.kind,
-        "failure.message": None if failure is None else failure.message,
-        "failure.node": None if failure is None else failure.node,
-        "calls": len(result.calls),
-        "cost_usd": cost_of(result.calls),
-    }
-    if plan.early:
-        row["saved"] = sum(result.saved.values())
-    for column, value in result.row.source.items():
-        row[f"source.{column}"] = value
-    for node, output in zip(plan.nodes, result.outputs, strict=True):
-        for name, value in (output or {}).items():
-            row[f"{node.id}.{name}"] = value
-    if plan.output_node is not None:
-        for name, value in (result.outputs[plan.output_node.index] or {}).items():
-            row[f"output.{name}"] = value
-    return row
+class ResultRows:
+    """Makes rows of `results.parquet`; the names of their columns are put together once for all rows that are alike."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._early = bool(plan.early)
+        self._homes = ["source", *(node.id for node in plan.nodes)]
+        self._last = None if plan.output_node is None else plan.output_node.index
+        self._names = lru_cache(maxsize=1000)(self._made)
+
+    def row(self, result: Result) -> Cells:
+        """A row's outcome."""
+        failure, source, outputs = result.failure, result.row.source, result.outputs
+        values = [
+            result.row.index,
+            result.row.id,
+            result.status,
+            None if failure is None else failure.kind,
+            None if failure is None else failure.message,
+            None if failure is None else failure.node,
+            len(result.calls),
+            cost_of(result.calls),
+        ]
+        if self._early:
+            values.append(sum(result.saved.values()))
+        values += source.values()
+        for output in outputs:
+            values += output.values() if output else ()
+        if self._last is not None and (given := outputs[self._last]):
+            values += given.values()
+        return self._names(tuple(source), *[tuple(output or ()) for output in outputs]), values
+
+    def _made(self, *held: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of a row's columns, where these are the fields of its source and of the units' outputs."""
+        names = [*_RESULT_COLUMNS, *(["saved"] if self._early else [])]
+        names += [f"{home}.{name}" for home, fields in zip(self._homes, held, strict=True) for name in fields]
+        if self._last is not None:
+            names += [f"output.{name}" for name in held[self._last + 1]]
+        return tuple(names)
 
 
-def call_row(call: Call) -> dict[str, Any]:
+def call_row(call: Call) -> Cells:
     """One row of `calls.parquet`."""
     request, reply = call.request, call.reply
-    shared = request.row is PINNED_ROW
-    row: dict[str, Any] = {
-        "row": request.row.index,
-        "id": None if shared else request.row.id,
-        "unit": request.node,
-        "call": request.call,
-        "attempt": request.attempt,
-        "model": request.model.name,
-        "messages": orjson.dumps([_message(one) for one in request.messages]).decode(),
-        "failure": call.failure or None,
-        "error": call.error or None,
-        "latency_s": call.latency_s,
-    }
-    if reply is not None:
-        row |= {
-            "reply": reply.text,
-            "finish_reason": reply.finish_reason,
-            "logprobs": _logprobs(reply.logprobs),
-            "prompt_tokens": reply.usage.prompt_tokens,
-            "completion_tokens": reply.usage.completion_tokens,
-            "cost_usd": reply.cost_usd,
-            "recalled": reply.recalled,
-            "cached": reply.cached,
-            "repaired": call.repaired,
-            "params": reply.sent or None,
-        }
-    return row
+    values = [
+        request.row.index,
+        None if request.row is PINNED_ROW else request.row.id,
+        request.node,
+        request.call,
+        request.attempt,
+        request.model.name,
+        orjson.dumps([_message(one) for one in request.messages]).decode(),
+        call.failure or None,
+        call.error or None,
+        call.latency_s,
+    ]
+    if reply is None:
+        return _ASKED, values
+    values += (
+        reply.text,
+        reply.finish_reason,
+        _logprobs(reply.logprobs),
+        reply.usage.prompt_tokens,
+        reply.usage.completion_tokens,
+        reply.cost_usd,
+        reply.recalled,
+        reply.cached,
+        call.repaired,
+        reply.sent or None,
+    )
+    return _ANSWERED, values
 
 
 def _message(message: Message) -> dict[str, Any]:

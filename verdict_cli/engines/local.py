@@ -14,7 +14,7 @@ from verdict_cli.calls import Gates, capped, journalled
 from verdict_cli.data import ParquetTable, rows
 from verdict_cli.engines.access import Access
 from verdict_cli.engines.claim import claim, conclude
-from verdict_cli.engines.columns import CALL_COLUMNS, call_row, result_columns, result_row
+from verdict_cli.engines.columns import CALL_COLUMNS, ResultRows, call_row, result_columns
 from verdict_cli.engines.deal import taken_over
 from verdict_cli.engines.failed import Failed, went_on
 from verdict_cli.engines.guard import HaltedError, Spending, remembered
@@ -162,6 +162,7 @@ class _Run:
         try:
             await self.claim()
             with ExitStack() as stack:
+                self.rows = ResultRows(job.plan)
                 columns = result_columns(job.plan, job.data.columns)
                 self.results = stack.enter_context(ParquetTable(self.part.folder.results, columns))
                 self.calls = stack.enter_context(ParquetTable(self.part.folder.calls, CALL_COLUMNS))
@@ -272,7 +273,7 @@ class _Run:
     def _paid(self, call: Call) -> None:
         """Counts a call that belongs to no row's result."""
         self.tally.count(call)
-        self.calls.write(call_row(call))
+        self.calls.add(*call_row(call))
 
     async def _worker(self, context: Context) -> None:
         """Takes row after row until there is none, or the run is to stop."""
@@ -342,9 +343,9 @@ class _Run:
             self._write(self.waiting_rows.pop(place))
 
     def _write(self, result: Result) -> None:
-        self.results.write(result_row(self.job.plan, result))
+        self.results.add(*self.rows.row(result))
         for call in result.calls:
-            self.calls.write(call_row(call))
+            self.calls.add(*call_row(call))
 
     async def _tick(self) -> None:
         while True:

@@ -63,9 +63,11 @@ class Tally:
             self.failed += 1
             self.failures[result.failure.kind] += 1
             self._add_reasons({result.failure.kind: (result.row.index, result.failure.message)})
-        self.saved.update(result.saved)
+        if result.saved:
+            self.saved.update(result.saved)
         self.abstained += result.abstained
-        self._add_stages(result.stages)
+        if result.stages:
+            self._add_stages(result.stages)
         for call in result.calls:
             self.count(call)
 
