@@ -26,6 +26,17 @@ def test_it_grows_without_losing_anything() -> None:
     assert [index.get(key) for key in keys] == list(range(5000))
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 5) | st.integers(0, 2**64 - 1)), st.integers(0, 3000))
+def test_each_digest_is_counted_by_itself(counted: list[int], others: int) -> None:
+    index = Index("I")
+    for other in range(others):
+        assert index.count(2**62 + other) == 0
+    assert [index.count(one) for one in counted] == [
+        counted[:place].count(one) + (2**62 <= one < 2**62 + others) for place, one in enumerate(counted)
+    ]
+
+
 def test_an_entry_takes_at_most_48_bytes() -> None:
     index = Index()
     for row in range(20_000):

@@ -8,6 +8,7 @@ import json
 import random
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from verdict_cli.report import Behind, build, html
 from verdict_cli.report.browser import browser
 from verdict_cli.report.chosen import MOST_STORIES, chosen
 from verdict_cli.report.page.packing import island, packed
+from verdict_cli.report.stories import stories
 from verdict_cli.spec import load
 from verdict_cli.values import RunFacts
 
@@ -69,6 +71,13 @@ def behind(folder, rows, characters=40):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     return behind(tmp_path_factory.mktemp("large"), 10_000, 1_500)
+
+
+def test_stories_are_told_in_the_order_in_which_they_are_asked_for(large):
+    places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
+    told = list(stories(large.results, large.calls, np.array(places)))
+    assert [place for place, _ in told] == places
+    assert all(story["source"]["text"] == story["calls"][0]["messages"][0]["content"] for _, story in told)
 
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):

@@ -18,5 +18,6 @@ def joined(tables: Iterable[Path], into: Path, columns: Mapping[str, Kind]) -> N
     with ParquetTable(into, columns) as whole:
         for path in tables:
             for batch in read_table(path):
+                names = tuple(batch)
                 for values in zip(*batch.values(), strict=True):
-                    whole.add(tuple(batch), values)
+                    whole.add(names, values)
