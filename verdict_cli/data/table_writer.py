@@ -18,8 +18,6 @@ from verdict_cli.errors import OutputError
 _GROUP_BYTES = 32 << 20
 _PIECE = 500
 """Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
-_SHORT = frozenset({int, float, bool, type(None)})
-_TEXT = frozenset({str})
 _Run = tuple[tuple[str, ...], list[Sequence[Any]]]
 """Rows one after another that have the same columns: the names, and the values of each row."""
 
@@ -43,6 +41,9 @@ class ParquetTable:
         self._exact = dict.fromkeys(self._kinds, True)
         self._pending: list[_Run] = []
         self._pending_rows = self._pending_bytes = 0
+        self._types: list[type] = []  # of the last row, whose texts and nested values stand at these places
+        self._texts: list[int] = []
+        self._nested: list[int] = []
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
         self._generation = 0
         self._writer: Any = None
@@ -66,17 +67,20 @@ class ParquetTable:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
             self._flushing = self._thread.submit(_load)
-        texts = [value for value in values if type(value) not in _SHORT]
-        if not _TEXT.issuperset(map(type, texts)):
-            values = [
-                Json(encode(value)) if isinstance(value, dict | list | tuple) else value for value in values
-            ]
-            texts = [value for value in values if isinstance(value, str)]
+        types = [*map(type, values)]
+        if types != self._types:
+            self._types = types
+            self._nested = [at for at, kind in enumerate(types) if issubclass(kind, dict | list | tuple)]
+            self._texts = [at for at, kind in enumerate(types) if issubclass(kind, str)] + self._nested
+        if self._nested:
+            values = list(values)
+            for at in self._nested:
+                values[at] = Json(encode(values[at]))
         if not self._pending or self._pending[-1][0] != names:
             self._pending.append((names, []))
         self._pending[-1][1].append(values)
         self._pending_rows += 1
-        self._pending_bytes += sum(map(len, texts))
+        self._pending_bytes += sum([len(values[at]) for at in self._texts])
         if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
