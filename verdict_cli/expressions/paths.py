@@ -60,19 +60,21 @@ def spell(path: Path) -> str:
 def follow(path: Path, values: Mapping[str, Any]) -> Any:
     """The value at the path: mapping keys and list items only. RowError says which part is not there."""
     here: Any = values
-    for depth, part in enumerate(path):
-        reachable = (
-            type(here) is dict  # nearly always, and much quicker found than that it is a mapping
-            or isinstance(here, Mapping)
-            or (isinstance(here, list | tuple) and isinstance(part, int))
-        )
-        try:
-            if not reachable:
+    depth = 0
+    try:
+        for part in path:
+            if type(here) is not dict and not _holds(here, part):
                 raise KeyError(part)
             here = here[part]
-        except (KeyError, IndexError):
-            raise RowError(_absent(path, depth, here), kind="missing-value") from None
+            depth += 1
+    except (KeyError, IndexError):
+        raise RowError(_absent(path, depth, here), kind="missing-value") from None
     return here
+
+
+def _holds(here: Any, part: str | int) -> bool:
+    """Whether a key or a place can be looked up there; asked of what is no dict, which nearly everything is."""
+    return isinstance(here, Mapping) or (isinstance(here, list | tuple) and isinstance(part, int))
 
 
 def _absent(path: Path, depth: int, here: Any) -> str:

@@ -80,9 +80,12 @@ def repaired(text: str) -> bool:
 def _decoded(text: str) -> Any:
     """The text's value; ValueError where it is neither JSON nor JSON but for what is never in doubt."""
     try:
-        return _DECODER.decode(text)
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
     except ValueError:
-        return _LENIENT.decode(_TRAILING.sub(lambda found: found[1] or "", text))
+        pass
+    return _LENIENT.decode(_TRAILING.sub(lambda found: found[1] or "", text))
 
 
 def _last_object(text: str) -> dict[str, Any]:

@@ -136,19 +136,23 @@ class Record:
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
             raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {value!r:.200}")
-        missing = [name for name in self.fields if name not in value]
-        if missing:
-            raise ReplyError(f"the field {missing[0]!r} is missing")
-        unknown = [name for name in value if name not in self.fields]
-        if unknown:
-            raise ReplyError(f"the field {unknown[0]!r} was not asked for; expected {', '.join(self.fields)}")
+        if value.keys() != self.fields.keys():
+            raise ReplyError(self._misfit(value))
         read = {}
-        for name, kind in self.fields.items():
-            try:
+        try:
+            for name, kind in self.fields.items():
                 read[name] = kind.read(value[name])
-            except ReplyError as error:
-                raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
+        except ReplyError as error:
+            raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
         return read
+
+    def _misfit(self, value: Mapping[str, Any]) -> str:
+        """Which field is missing; else which one was not asked for."""
+        missing = next((name for name in self.fields if name not in value), None)
+        if missing is not None:
+            return f"the field {missing!r} is missing"
+        unknown = next(name for name in value if name not in self.fields)
+        return f"the field {unknown!r} was not asked for; expected {', '.join(self.fields)}"
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value: every field is required, no other is allowed."""

@@ -217,7 +217,7 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
 def _text(message: Mapping[str, Any], name: str) -> str:
     """The arguments of a call of our own tool; else the content, its parts joined; without any, the first call's."""
     content = message.get("content")
-    if isinstance(content, str) and content and not content.isspace() and not message.keys() & _CALLS:
+    if isinstance(content, str) and content and not content.isspace() and _CALLS.isdisjoint(message):
         return content
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
     functions = (
@@ -276,7 +276,7 @@ def _usage(usage: Any) -> tuple[Usage | None, int]:
 
 def _is_count(value: Any) -> TypeGuard[int]:
     """Whether it can be a number of tokens."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def _broken(name: str, what: str) -> Retryable:

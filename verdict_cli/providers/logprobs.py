@@ -16,7 +16,7 @@ def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
     the whole may stand under the API's ``content`` key. A missing or null ``logprob`` becomes NaN: whoever reads
     the distribution decides what that means. None for null. Raises ValueError for any other shape.
     """
-    if isinstance(positions, Mapping):
+    if positions is not None and isinstance(positions, Mapping):
         positions = positions.get("content")
     if positions is None:
         return None

@@ -14,6 +14,8 @@ from verdict_cli.models import Model
 from verdict_cli.values import Usage
 
 _FILE = "model_prices_and_context_window_backup.json"
+_Rates = tuple[float, float, float]
+"""Dollars a token that is read, written, or read from the provider's cache."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
@@ -27,8 +29,9 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     if model.cost is not None:
         per_token = model.cost.input_per_million, model.cost.output_per_million
         return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
-    limits = _limits(model.name)
-    rates = _rates(model.name, _tier(limits, usage.prompt_tokens) if limits else "")
+    for above, rates in _tariff(model.name):
+        if usage.prompt_tokens > above:
+            break
     if rates is None:
         return None
     read, write, cached = rates
@@ -63,22 +66,17 @@ def _text() -> str:
 
 
 @lru_cache(maxsize=256)
-def _rates(name: str, tier: str) -> tuple[float, float, float] | None:
-    """Dollars a token that is read, written, or read from the provider's cache; None where they are not known."""
+def _tariff(name: str) -> tuple[tuple[int, _Rates | None], ...]:
+    """The rates for prompts above so many tokens, for the longest first; those for all others stand last."""
     prices = prices_of(name) or {}
+    limits = {int(found[1]) for key in prices if (found := _TIER.fullmatch(key))}
+    long = [(1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in sorted(limits, reverse=True)]
+    return (*long, (-1, _rates(prices)))
+
+
+def _rates(prices: Mapping[str, Any], tier: str = "") -> _Rates | None:
+    """The rates under the keys with this ending; None where they are not known."""
     read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
     if read is None or write is None:
         return None
     return read, write, prices.get(f"cache_read_input_token_cost{tier}", read)
-
-
-@lru_cache(maxsize=256)
-def _limits(name: str) -> tuple[int, ...]:
-    """The lengths, in thousands of tokens, above which the model's prompts have another price."""
-    return tuple(int(found[1]) for key in prices_of(name) or () if (found := _TIER.fullmatch(key)))
-
-
-def _tier(limits: tuple[int, ...], prompt_tokens: int) -> str:
-    """The ending of the price keys for a prompt this long, such as ``_above_272k_tokens``."""
-    passed = [limit for limit in limits if prompt_tokens > 1000 * limit]
-    return f"_above_{max(passed)}k_tokens" if passed else ""

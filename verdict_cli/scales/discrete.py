@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -65,6 +66,10 @@ class Discrete(Keys):
 
     def ordered(self) -> tuple[Any, ...]:
         """The values in the order in which they are written."""
+        return self._ordered
+
+    @cached_property
+    def _ordered(self) -> tuple[Any, ...]:
         if self.values_ is not None:
             return self.values_
         assert self.range is not None
