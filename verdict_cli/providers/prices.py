@@ -29,9 +29,7 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     if model.cost is not None:
         per_token = model.cost.input_per_million, model.cost.output_per_million
         return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
-    for above, rates in _tariff(model.name):
-        if usage.prompt_tokens > above:
-            break
+    rates = next(rates for above, rates in _tariff(model.name) if usage.prompt_tokens > above)
     if rates is None:
         return None
     read, write, cached = rates
@@ -70,7 +68,9 @@ def _tariff(name: str) -> tuple[tuple[int, _Rates | None], ...]:
     """The rates for prompts above so many tokens, for the longest first; those for all others stand last."""
     prices = prices_of(name) or {}
     limits = {int(found[1]) for key in prices if (found := _TIER.fullmatch(key))}
-    long = [(1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in sorted(limits, reverse=True)]
+    long = [
+        (1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in sorted(limits, reverse=True)
+    ]
     return (*long, (-1, _rates(prices)))
 
 

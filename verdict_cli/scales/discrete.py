@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -66,14 +65,10 @@ class Discrete(Keys):
 
     def ordered(self) -> tuple[Any, ...]:
         """The values in the order in which they are written."""
-        return self._ordered
-
-    @cached_property
-    def _ordered(self) -> tuple[Any, ...]:
         if self.values_ is not None:
             return self.values_
         assert self.range is not None
-        return span(self.range)
+        return span(*self.range)
 
     def values(self) -> tuple[Any, ...]:
         """The values, worst first."""

@@ -11,20 +11,13 @@ LIMIT = 1000
 """The most values that a range may have."""
 
 
-def span(ends: Sequence[Any]) -> tuple[Any, ...]:
+@lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are equal as keys
+def span(first: Any, last: Any, step: Any = 1) -> tuple[Any, ...]:
     """The values of a range without `trouble`. Decimals are counted as they are written: 0.1, 0.2, 0.3."""
-    return _values(tuple(ends), tuple(map(type, ends)))
-
-
-@lru_cache(maxsize=256)
-def _values(ends: tuple[Any, ...], kinds: tuple[type, ...]) -> tuple[Any, ...]:
-    """The kinds tell 1 from 1.0, which are equal as keys."""
-    first, last, *rest = ends
     if isinstance(first, str):
-        step = int(rest[0]) if rest else 1
-        return tuple(chr(code) for code in range(ord(first), ord(last) + 1, step))
-    kind = int if all(issubclass(part, int) for part in kinds) else float
-    low, width = _exact(first), _exact(rest[0]) if rest else Fraction(1)
+        return tuple(chr(code) for code in range(ord(first), ord(last) + 1, int(step)))
+    kind = int if all(isinstance(part, int) for part in (first, last, step)) else float
+    low, width = _exact(first), _exact(step)
     return tuple(kind(low + width * place) for place in range(_count(first, last, width)))
 
 
@@ -48,7 +41,7 @@ def trouble(ends: Sequence[Any]) -> tuple[str, str] | None:
         return f"the range runs from {first!r} down to {last!r}", hint
     if count > LIMIT:
         return f"the range has {count} values, more than {LIMIT}", "use a larger step or `type: continuous`"
-    if len(set(span(ends))) < count:
+    if len(set(span(*ends))) < count:
         return f"the step {step!r} is too small to tell values near {last!r} apart", "use a larger step"
     return None
 

@@ -19,6 +19,8 @@ def insert(value: Any, spec: str = "") -> str:
     a conversation as its transcript, anything else as compact JSON. RowError for null and for a format
     specification that does not fit.
     """
+    if isinstance(value, str) and not spec:
+        return value
     if value is None:
         raise RowError("it is null; a prompt needs a value", kind="missing-value")
     if spec:
@@ -28,8 +30,6 @@ def insert(value: Any, spec: str = "") -> str:
             return format(value, spec)
         except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
             raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
-    if isinstance(value, str):
-        return value
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):

@@ -39,10 +39,7 @@ class Slot:
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text that stands in its place, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
-            found = [follow(path, values) for path in self.paths]
-            if self.many and any(value is None for value in found):
-                raise RowError("one of these units has no output", kind="missing-value")
-            value = found if self.many else found[0]
+            value = self._all(values) if self.many else follow(self.paths[0], values)
             text = insert(value, self.spec)
             return Delimited(text) if self.delimited and not isinstance(value, int | float) else text
         except RowError as error:
@@ -51,6 +48,12 @@ class Slot:
             raise RowError(
                 said if said.startswith(spell(self.written)) else f"{name}: {said}", kind=error.failure
             ) from None
+
+    def _all(self, values: Mapping[str, Any]) -> list[Any]:
+        found = [follow(path, values) for path in self.paths]
+        if any(value is None for value in found):
+            raise RowError("one of these units has no output", kind="missing-value")
+        return found
 
 
 def parse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from verdict_cli.expressions import Path, Resolve
 from verdict_cli.templates.delimit import boundary, fenced, noted
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from verdict_cli.values import Message
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A row's messages, and the row's values that were inserted into them, in order."""
 
     messages: tuple[Message, ...]
@@ -43,40 +42,45 @@ class Prompt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderPrompt:
-    """A prompt with placeholders; `sections` are (role, pieces), `paths` the written paths, `delimited` as compiled."""
+    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled."""
 
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
-    paths: tuple[Path, ...]
+    slots: tuple[Slot, ...]
     delimited: bool = False
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The written paths."""
+        return tuple(slot.written for slot in self.slots)
 
     @property
     def shows_images(self) -> bool:
         """Whether a picture stands in the prompt."""
-        return any(isinstance(part, Slot) and part.image for _, parts in self.sections for part in parts)
+        return any(slot.image for slot in self.slots)
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values."""
         message = _message()
+        filled = [slot.fill(values) for slot in self.slots]
+        mark = boundary(filled) if self.delimited else ""
+        texts = iter(filled)
         inserted: list[str] = []
         messages = []
-        filled = [
-            [part if isinstance(part, str) else part.fill(values) for part in parts]
-            for _, parts in self.sections
-        ]
-        mark = boundary(text for texts in filled for text in texts) if self.delimited else ""
-        for (role, parts), texts in zip(self.sections, filled, strict=True):
+        for role, parts in self.sections:
             content = ""
-            images = []
-            for part, text in zip(parts, texts, strict=True):
+            images: tuple[tuple[int, str], ...] = ()
+            for part in parts:
                 if isinstance(part, str):
-                    content += text
-                elif part.image:
-                    images.append((len(content), text))
-                else:
-                    content += fenced(text, mark) if mark else text
-                    if part.paths[0][0] != "unit":
-                        inserted.append(str(text))
-            messages.append(message(role, content, tuple(images)))
+                    content += part
+                    continue
+                text = next(texts)
+                if part.image:
+                    images += ((len(content), text),)
+                    continue
+                content += fenced(text, mark) if mark else text
+                if part.paths[0][0] != "unit":
+                    inserted.append(str(text))
+            messages.append(message(role, content, images))
         return Rendered(noted(messages, mark), tuple(inserted))
 
 
@@ -101,5 +105,5 @@ def compile_prompt(
     for seen, root in lookalikes(text):
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
     sections = tuple((role, parse(body, resolve, problem, delimit)) for role, body in split(text))
-    paths = tuple(part.written for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, paths, delimit)
+    slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
+    return PlaceholderPrompt(sections, slots, delimit)
