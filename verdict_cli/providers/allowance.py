@@ -10,21 +10,20 @@ from verdict_cli.values import Allowance
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-_LEFT = ("x-ratelimit-remaining-requests", "x-ratelimit-remaining-tokens")
 
 
 def allowance_of(headers: Headers) -> Allowance | None:
     """The limits in a reply's headers, None where it has none (or none that can be read)."""
-    left = [headers.get(name) for name in _LEFT]
-    if left[0] is None and left[1] is None:
+    requests_left = headers.get("x-ratelimit-remaining-requests")
+    tokens_left = headers.get("x-ratelimit-remaining-tokens")
+    if requests_left is None and tokens_left is None:
         return None
-    requests_left, tokens_left = (_count(text) for text in left)
     return Allowance(
         requests=_count(headers.get("x-ratelimit-limit-requests")),
-        requests_left=requests_left,
+        requests_left=_count(requests_left),
         requests_reset_s=seconds(headers.get("x-ratelimit-reset-requests")),
         tokens=_count(headers.get("x-ratelimit-limit-tokens")),
-        tokens_left=tokens_left,
+        tokens_left=_count(tokens_left),
         tokens_reset_s=seconds(headers.get("x-ratelimit-reset-tokens")),
     )
 

@@ -51,7 +51,7 @@ class LitellmProvider:
         if request.json_schema is None:
             return await self._asked(request, "schema")
         where = (model.name, model.api_base, model.api_key_env)
-        return await self._ways.ask(where, _best(model.name), request, lambda way: self._asked(request, way))
+        return await self._ways.ask(where, _best(model.name), lambda way: self._asked(request, way))
 
     async def _asked(self, request: Request, way: Way) -> Reply:
         model = request.model

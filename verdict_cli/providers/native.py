@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from time import perf_counter
 from urllib.parse import urlsplit
 
@@ -51,14 +51,6 @@ class _Target:
     hidden: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    headers: _Headers
-    content: bytes
-    latency_s: float
-
-
 class _Headers:
     """A reply's headers; what is no text counts as absent."""
 
@@ -84,14 +76,13 @@ class NativeProvider:
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
         self._ways = Ways()
         self._bodies = Bodies()
-        self._timeouts: dict[float, timedelta] = {}
 
     async def ask(self, request: Request) -> Reply:
         """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
         target = self._target(request.model)
         if request.json_schema is None:
             return await self._asked(request, target, "schema")
-        return await self._ways.ask(target, "schema", request, lambda way: self._asked(request, target, way))
+        return await self._ways.ask(target, "schema", lambda way: self._asked(request, target, way))
 
     async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
         model = request.model
@@ -99,22 +90,24 @@ class NativeProvider:
             payload, sent = self._bodies.of(request, target.endpoint.name, way)
         except TypeError as problem:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
-        answer = await self._send(target, payload, request)
-        allowance = allowance_of(answer.headers)
-        if 200 <= answer.status < 300:
+        response, content, latency_s = await self._send(target, payload, request)
+        headers = _Headers(response)
+        allowance = allowance_of(headers)
+        status = response.status
+        if 200 <= status < 300:
             hidden = target.secrets
-            if not request.stream and not may_tell(answer.content, hidden):
+            if not request.stream and not may_tell(content, hidden):
                 hidden = ()
-            reply = read(answer.content, request, answer.latency_s, sent, hidden)
+            reply = read(content, request, latency_s, sent, hidden)
             return reply if allowance is None else replace(reply, allowance=allowance)
-        detail, code = detail_of(answer.content, target.hidden)
+        detail, code = detail_of(content, target.hidden)
         error = error_of(
-            answer.status,
+            status,
             detail,
             code,
             model=model.name,
             url=without(target.endpoint.shown, target.hidden),
-            retry_after_s=retry_after(answer.headers),
+            retry_after_s=retry_after(headers),
         )
         error.allowance = allowance
         raise error
@@ -125,18 +118,18 @@ class NativeProvider:
         for client in clients:
             await client.close()
 
-    async def _send(self, target: _Target, payload: bytes, request: Request) -> _Answer:
+    async def _send(self, target: _Target, payload: bytes, request: Request) -> tuple[Response, bytes, float]:
+        """What was answered, its whole body, and the seconds that took."""
         model = request.model
         extra = model.params.get("extra_headers")
         headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
         post = target.client.post(target.url).headers(headers).body_bytes(payload)
         start = perf_counter()
         try:
-            async with post.timeout(self._timeout(model.timeout)).build_streamed() as response:
-                content = await _read(
-                    response, model.name, self._listener(request, response.status, target.secrets)
-                )
-                return _Answer(response.status, _Headers(response), content, perf_counter() - start)
+            async with post.timeout(_seconds(model.timeout)).build_streamed() as response:
+                listen = self._listener(request, response.status, target.secrets) if request.stream else None
+                content = await _read(response, model.name, listen)
+                return response, content, perf_counter() - start
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
@@ -149,7 +142,7 @@ class NativeProvider:
     ) -> Callable[[bytes], None] | None:
         """What is told the bytes of a streamed reply; None where nobody listens."""
         heard = self._heard
-        if heard is None or not request.stream or status != 200:
+        if heard is None or status != 200:
             return None
         pieces = Pieces()
 
@@ -167,12 +160,6 @@ class NativeProvider:
             builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
             client = self._clients[proxy] = builder.pool_idle_timeout(_IDLE).build()
         return client
-
-    def _timeout(self, total_s: float) -> timedelta:
-        found = self._timeouts.get(total_s)
-        if found is None:
-            found = self._timeouts[total_s] = timedelta(seconds=total_s)
-        return found
 
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env)
@@ -192,6 +179,11 @@ class NativeProvider:
         client = self._opened(_proxy(there.url))
         hidden = (*keys, *within_address(there.url, os.environ))
         return _Target(there, Url(there.url), headers, client, keys, hidden)
+
+
+@lru_cache(maxsize=256)
+def _seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Literal
 
 from verdict_cli.errors import Rejected
-from verdict_cli.values import Reply, Request
+from verdict_cli.values import Reply
 
 Way = Literal["schema", "tool", "words"]
 """The provider's JSON-schema output, a forced call of one tool, or an instruction below the last message."""
@@ -24,16 +24,12 @@ class Ways:
         self._first: dict[Hashable, Way] = {}
         self._proven: set[Hashable] = set()
 
-    async def ask(
-        self, where: Hashable, best: Way, request: Request, send: Callable[[Way], Awaitable[Reply]]
-    ) -> Reply:
+    async def ask(self, where: Hashable, best: Way, send: Callable[[Way], Awaitable[Reply]]) -> Reply:
         """The reply, asked for in the first way that is not refused.
 
         A way that has brought a reply counts as refused only when the refusal names it. When every way is refused,
         the request itself is at fault: the first refusal is raised, and nothing is learned from it.
         """
-        if request.json_schema is None:
-            return await send(best)
         way = first = self._first.get(where, best)
         refused: Rejected | None = None
         while True:
