@@ -80,7 +80,7 @@ class ParquetTable:
             self._pending.append((names, []))
         self._pending[-1][1].append(values)
         self._pending_rows += 1
-        self._pending_bytes += sum([len(values[at]) for at in self._texts])
+        self._pending_bytes += sum(map(len, map(values.__getitem__, self._texts)))
         if self._pending_rows >= self._piece or self._pending_bytes >= _GROUP_BYTES:
             self._hand_over()
 
