@@ -137,7 +137,7 @@ class Record:
         if not isinstance(value, dict):
             raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {value!r:.200}")
         if value.keys() != self.fields.keys():
-            raise ReplyError(self._misfit(value))
+            raise self._misfit(value)
         read = {}
         try:
             for name, kind in self.fields.items():
@@ -146,13 +146,13 @@ class Record:
             raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
         return read
 
-    def _misfit(self, value: Mapping[str, Any]) -> str:
+    def _misfit(self, value: Mapping[str, Any]) -> ReplyError:
         """Which field is missing; else which one was not asked for."""
         missing = next((name for name in self.fields if name not in value), None)
         if missing is not None:
-            return f"the field {missing!r} is missing"
+            return ReplyError(f"the field {missing!r} is missing")
         unknown = next(name for name in value if name not in self.fields)
-        return f"the field {unknown!r} was not asked for; expected {', '.join(self.fields)}"
+        return ReplyError(f"the field {unknown!r} was not asked for; expected {', '.join(self.fields)}")
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value: every field is required, no other is allowed."""
