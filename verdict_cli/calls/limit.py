@@ -132,11 +132,16 @@ def limited(ask: Ask, gates: Gates, needs: Callable[[Request], int] = estimate) 
 
     def ask_within(request: Request) -> Awaitable[Reply]:
         gate = gates.of(request.model)
+        flow = gates.flows[request.node]
         if gate is None:
-            places, asking = gates.places, partial(_counted, ask, request, gates.flows[request.node])
-        else:
-            places, asking = gate.places, partial(_in_turn, ask, request, gates, gate, needs(request))
-        return asking() if places is None else _in_place(places, gates.flows[request.node], asking)
+            places = gates.places
+            if places is None:
+                return _counted(ask, request, flow)
+            return _in_place(places, flow, partial(_counted, ask, request, flow))
+        tokens = needs(request)
+        if gate.places is None:
+            return _in_turn(ask, request, gates, gate, flow, tokens)
+        return _in_place(gate.places, flow, partial(_in_turn, ask, request, gates, gate, flow, tokens))
 
     return ask_within
 
@@ -150,9 +155,11 @@ async def _in_place(places: Places, flow: Flow, asking: Callable[[], Awaitable[R
         places.leave()
 
 
-async def _in_turn(ask: Ask, request: Request, gates: Gates, gate: ModelGate, tokens: int) -> Reply:
+async def _in_turn(
+    ask: Ask, request: Request, gates: Gates, gate: ModelGate, flow: Flow, tokens: int
+) -> Reply:
     """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
-    flow, sent = gates.flows[request.node], None
+    sent = None
     if gate.window.tokens is not None and tokens > gate.window.tokens:
         raise Rejected(
             f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute "
@@ -209,12 +216,12 @@ async def _entered(gates: Gates, gate: ModelGate, tokens: int) -> Sent:
 
 def _taken(gates: Gates, gate: ModelGate) -> bool:
     """Whether one of the run's places and one of the endpoint's were free; then they are taken."""
-    if gate.endpoint.full or (gates.places is not None and gates.places.full):
+    if not gate.endpoint.take():
         return False
-    gate.endpoint.take()
-    if gates.places is not None:
-        gates.places.take()
-    return True
+    if gates.places is None or gates.places.take():
+        return True
+    gate.endpoint.leave()
+    return False
 
 
 async def _placed(gates: Gates, gate: ModelGate) -> None:
@@ -224,8 +231,7 @@ async def _placed(gates: Gates, gate: ModelGate) -> None:
         await endpoint.enter()
         return
     await gates.places.enter()
-    if not endpoint.full:
-        endpoint.take()
+    if endpoint.take():
         return
     gates.places.leave()
     await endpoint.enter()

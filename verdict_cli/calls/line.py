@@ -17,19 +17,16 @@ class Places:
         self.running = 0
         self._line: deque[asyncio.Future[None]] = deque()
 
-    @property
-    def full(self) -> bool:
-        """Whether the next call has to wait."""
-        return bool(self._line) or (self.places is not None and self.running >= int(self.places))
-
-    def take(self) -> None:
-        """Takes a place, where they are not `full`."""
+    def take(self) -> bool:
+        """Takes a place where nobody waits and one is free; whether it did."""
+        if self._line or (self.places is not None and self.running >= int(self.places)):
+            return False
         self.running += 1
+        return True
 
     async def enter(self) -> None:
         """Returns with a place taken."""
-        if not self.full:
-            self.take()
+        if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
         self._line.append(turn)
@@ -52,5 +49,5 @@ class Places:
         while self._line and (self.places is None or self.running < int(self.places)):
             turn = self._line.popleft()
             if not turn.cancelled():
-                self.take()
+                self.running += 1
                 turn.set_result(None)
