@@ -29,7 +29,10 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     if model.cost is not None:
         per_token = model.cost.input_per_million, model.cost.output_per_million
         return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
-    rates = next(rates for above, rates in _tariff(model.name) if usage.prompt_tokens > above)
+    rates, long = _tariff(model.name)
+    for above, others in long:
+        if usage.prompt_tokens > above:
+            rates = others
     if rates is None:
         return None
     read, write, cached = rates
@@ -64,14 +67,11 @@ def _text() -> str:
 
 
 @lru_cache(maxsize=256)
-def _tariff(name: str) -> tuple[tuple[int, _Rates | None], ...]:
-    """The rates for prompts above so many tokens, for the longest first; those for all others stand last."""
+def _tariff(name: str) -> tuple[_Rates | None, list[tuple[int, _Rates | None]]]:
+    """The rates, and those for prompts above so many tokens, the longest last; None for rates that are not known."""
     prices = prices_of(name) or {}
-    limits = {int(found[1]) for key in prices if (found := _TIER.fullmatch(key))}
-    long = [
-        (1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in sorted(limits, reverse=True)
-    ]
-    return (*long, (-1, _rates(prices)))
+    limits = sorted({int(found[1]) for key in prices if (found := _TIER.fullmatch(key))})
+    return _rates(prices), [(1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in limits]
 
 
 def _rates(prices: Mapping[str, Any], tier: str = "") -> _Rates | None:

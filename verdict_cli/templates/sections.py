@@ -52,11 +52,13 @@ def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
     """The messages with the suffix below the last user message."""
     if not suffix:
         return tuple(messages)
-    for at in range(len(messages) - 1, -1, -1):
-        last = messages[at]
+    said = list(messages)
+    for at in range(len(said) - 1, -1, -1):
+        last = said[at]
         if last.role == "user":
             content = f"{last.content}\n\n{suffix}" if last.content else suffix
-            return (*messages[:at], type(last)("user", content, last.images), *messages[at + 1 :])
+            said[at] = type(last)("user", content, last.images)
+            return tuple(said)
     from verdict_cli.values import Message  # here, because no message is made before a run
 
-    return (*messages, Message("user", suffix))
+    return (*said, Message("user", suffix))
