@@ -372,6 +372,30 @@ def test_the_deadline_covers_a_body_that_trickles(request_for: Make) -> None:
     assert caught.value.failure == "timeout"
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_calls_one_after_another_take_one_connection(request_for: Make, chunked: bool) -> None:
+    seen = set()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        seen.add(request.transport.get_extra_info("peername"))
+        response = web.Response(body=json.dumps(chat({"content": "x" * 300_000})).encode())
+        if chunked:
+            response.enable_chunked_encoding()
+        return response
+
+    async def run() -> None:
+        provider = NativeProvider()
+        async with RawTestServer(handler) as server:
+            request = request_for(Model(name="m", api_base=str(server.make_url("/v1"))))
+            for _ in range(4):
+                await provider.ask(request)
+            await provider.close()
+
+    asyncio.run(run())
+    assert len(seen) == 1
+
+
 def test_own_prices_are_used(request_for: Make) -> None:
     async def handler(_: web.BaseRequest) -> web.StreamResponse:
         usage = {"prompt_tokens": 1_000_000, "completion_tokens": 500_000}
