@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.models import Model
 from verdict_cli.providers.address import address
@@ -41,9 +43,9 @@ class Providers:
         self._open: dict[str, Provider] = {}
         self._named: dict[tuple[str | None, ...], Provider] = {}
 
-    async def ask(self, request: Request) -> Reply:
+    def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
-        return await (self._all or self._provider(request.model)).ask(request)
+        return (self._all or self._provider(request.model)).ask(request)
 
     async def close(self) -> None:
         providers = [*self._open.values(), *([self._all] if self._all else [])]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, lru_cache
 from time import perf_counter
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -77,12 +78,12 @@ class NativeProvider:
         self._ways = Ways()
         self._bodies = Bodies()
 
-    async def ask(self, request: Request) -> Reply:
+    def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
         target = self._target(request.model)
         if request.json_schema is None:
-            return await self._asked(request, target, "schema")
-        return await self._ways.ask(target, "schema", lambda way: self._asked(request, target, way))
+            return self._asked(request, target, "schema")
+        return self._ways.ask(target, "schema", lambda way: self._asked(request, target, way))
 
     async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
         model = request.model
