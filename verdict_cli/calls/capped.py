@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from verdict_cli.errors import Refused, Rejected, ReplyError
@@ -31,20 +31,23 @@ def capped(ask: Ask, spares: Callable[[Request], bool], most: int = MOST) -> Ask
     """
     runs: dict[tuple[str, str | None, str | None], _Run] = {}
 
-    async def ask_capped(request: Request) -> Reply:
+    def ask_capped(request: Request) -> Awaitable[Reply]:
         model = request.model
         if is_local(model.name):
-            return await ask(request)
+            return ask(request)
         where = (model.name, model.api_base, model.api_key_env)
         run = runs.get(where)
         if run is None:
             run = runs[where] = _Run()
+        return ask(request) if run.answered else ask_counted(request, run)
+
+    async def ask_counted(request: Request, run: _Run) -> Reply:
         try:
             reply = await ask(request)
         except Rejected as error:
             if error.failure == "rejected" and not run.answered and not spares(request):
                 error.passing = True
-                _count(run, error, most, model.name)
+                _count(run, error, most, request.model.name)
             raise
         except ReplyError:
             run.answered = True

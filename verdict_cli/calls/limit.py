@@ -172,21 +172,31 @@ async def _in_turn(
         await _waited(_placed(gates, gate), flow)
     passed = gate.allowed.enter(tokens)
     gate.endpoint.flying += 1
+    flow.running += 1
     try:
-        reply = await _counted(ask, request, flow)
-    except (ProviderError, ReplyError) as problem:
-        _learn(gates, gate, sent, passed, problem.reply)
-        if isinstance(problem, ProviderError) and problem.allowance is not None:
-            gate.allowed.learn(problem.allowance, passed, gates.clock())
-        if isinstance(problem, Retryable) and problem.failure == "rate-limit":
-            gate.endpoint.refused()
+        reply = await ask(request)
+    except VerdictError as problem:
+        flow.failed += 1
+        _refused(gates, gate, sent, passed, problem)
         raise
     finally:
+        flow.running -= 1
         gate.endpoint.flying -= 1
         _given_back(gates, gate)
+    flow.answered += 1
     gate.endpoint.answered()
     _learn(gates, gate, sent, passed, reply)
     return reply
+
+
+def _refused(gates: Gates, gate: ModelGate, sent: Sent | None, passed: Passed, problem: VerdictError) -> None:
+    """Settles what a call that failed used, and learns from what it says about limits."""
+    if isinstance(problem, ProviderError | ReplyError):
+        _learn(gates, gate, sent, passed, problem.reply)
+    if isinstance(problem, ProviderError) and problem.allowance is not None:
+        gate.allowed.learn(problem.allowance, passed, gates.clock())
+    if isinstance(problem, Retryable) and problem.failure == "rate-limit":
+        gate.endpoint.refused()
 
 
 def _learn(gates: Gates, gate: ModelGate, sent: Sent | None, passed: Passed, reply: Reply | None) -> None:

@@ -201,7 +201,8 @@ class _Run:
 
     async def _work(self, ask: Ask) -> None:
         seed, unit = self.job.start.seed, self.job.spans.unit
-        context = Context(ask, seed=seed, forget=self.forget, again=self._again, unit=unit, paid=self._paid)
+        again = self._again if self.access.recorded or len(self.journal) else None
+        context = Context(ask, seed=seed, forget=self.forget, again=again, unit=unit, paid=self._paid)
         ticker = asyncio.create_task(self._tick())
         settler = asyncio.create_task(self._settler())
         settler.add_done_callback(lambda _: self.halt.set())

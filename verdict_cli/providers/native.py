@@ -128,8 +128,11 @@ class NativeProvider:
         start = perf_counter()
         try:
             async with post.timeout(_seconds(model.timeout)).build_streamed() as response:
-                listen = self._listener(request, response.status, target.secrets) if request.stream else None
-                content = await _read(response, model.name, listen)
+                if request.stream or not _is_bounded(response):
+                    listen = self._listener(request, response.status, target.secrets)
+                    content = await _read(response, model.name, listen)
+                else:
+                    content = bytes(await response.bytes())
                 return response, content, perf_counter() - start
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
@@ -143,7 +146,7 @@ class NativeProvider:
     ) -> Callable[[bytes], None] | None:
         """What is told the bytes of a streamed reply; None where nobody listens."""
         heard = self._heard
-        if heard is None or status != 200:
+        if heard is None or not request.stream or status != 200:
             return None
         pieces = Pieces()
 
@@ -221,11 +224,14 @@ def _cause(problem: Exception) -> str:
     return (causes[-1]["message"] if causes else str(problem)) or type(problem).__name__
 
 
+def _is_bounded(response: Response) -> bool:
+    """Whether the head says that the body is no longer than ``LARGEST_BODY``."""
+    length = response.get_header("content-length")
+    return length is not None and int(length) <= LARGEST_BODY
+
+
 async def _read(response: Response, name: str, listen: Callable[[bytes], None] | None) -> bytes:
     """The body, as long as it is no longer than ``LARGEST_BODY``; ``listen`` is told its parts."""
-    length = response.get_header("content-length")
-    if listen is None and length is not None and int(length) <= LARGEST_BODY:
-        return bytes(await response.bytes())
     parts = []
     size = 0
     while (part := await response.body_reader.read_chunk()) is not None:

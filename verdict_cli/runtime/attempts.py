@@ -6,7 +6,7 @@ ring around the provider; failed calls share the same count of attempts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from msgspec import Struct
@@ -32,7 +32,9 @@ class Asking(Struct, frozen=True):
     accept: Callable[[dict[str, Any]], None]
 
 
-async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[dict[str, Any], Reply]:
+def answer(
+    asking: Asking, context: Context, calls: list[Call]
+) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
@@ -40,6 +42,14 @@ async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[d
     unreadable text twice, one after the other, is not asked a third time. What fails, but for Refused, is asked in another
     round of attempts where ``context.again`` says so; their numbers go on.
     """
+    if context.again is None:
+        return _round(asking, context, calls, 0, None)
+    return _rounds(asking, context, calls, context.again)
+
+
+async def _rounds(
+    asking: Asking, context: Context, calls: list[Call], again: Callable[[Request], bool]
+) -> tuple[dict[str, Any], Reply]:
     last: VerdictError | None = None
     attempt = 0
     while True:
@@ -52,7 +62,7 @@ async def answer(asking: Asking, context: Context, calls: list[Call]) -> tuple[d
             last = error
         made = len(calls) - before
         attempt += made
-        if not made or not context.again(replace(asking.request, attempt=attempt)):
+        if not made or not again(replace(asking.request, attempt=attempt)):
             raise last
 
 

@@ -17,14 +17,14 @@ from verdict_cli.values import Ask, Call, Output, Request
 class Context:
     """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
     ``forget`` is told of each request whose reply could not be read, so that no cache gives it again; ``again`` is
-    asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given;
+    asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given (None: no);
     ``unit`` lasts as long as a unit at a row does, whose id and output it is told; ``paid`` is told of a call that was
     paid for and stops the run, so that no row's result has it."""
 
     ask: Ask
     seed: int = 0
     forget: Callable[[Request], None] = lambda _: None
-    again: Callable[[Request], bool] = lambda _: False
+    again: Callable[[Request], bool] | None = None
     unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
     paid: Callable[[Call], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -50,22 +50,24 @@ def compute(
     return passed
 
 
-async def ask(
-    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
+async def escalated(
+    node: Node,
+    escalation: Escalation,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
 ) -> tuple[Output | None, int]:
-    """The output of a node that calls a model, None where it abstains, and the stage whose answer it is: 0, or how
-    often it was escalated. Raises ReplyError, ProviderError or RowError."""
-    escalation = node.escalation
-    for stage, models in enumerate(node.stages):
-        values, response, output = await _answered(node, row, previous, context, calls, stage, models)
-        if escalation is None:
-            return output, 0
-        if not doubtful(escalation, values | {"response": response, "output": output}):
+    """The output of a node that asks further models where an answer is not sure enough, None where it abstains, and the
+    stage whose answer it is: 0, or how often it was escalated. Raises as `answered` does."""
+    for stage in range(len(node.stages)):
+        found = await answered(node, row, previous, context, calls, stage)
+        if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
             break
     else:
-        assert escalation is not None
         if escalation.abstains:
             return None, stage
+    output = found.output
     return ({**output, ANSWERED_BY: calls[-1].request.model.name} if escalation.stages else output), stage
 
 
@@ -79,16 +81,19 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
     return found
 
 
-async def _answered(
-    node: Node,
-    row: Row,
-    previous: Mapping[str, Any],
-    context: Context,
-    calls: list[Call],
-    stage: int,
-    models: tuple[Model, ...],
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The values that expressions see, the (first) response of these models, and the output that is passed on."""
+class Answered(NamedTuple):
+    """What a model answered to a node: the values that expressions see, the (first) response, the output passed on."""
+
+    values: dict[str, Any]
+    response: dict[str, Any]
+    output: dict[str, Any]
+
+
+async def answered(
+    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], stage: int = 0
+) -> Answered:
+    """What the models of one stage of the node answer; `calls` gets their calls. Raises ReplyError, ProviderError or
+    RowError."""
     work = node.work
     assert isinstance(work, Asked)
     given = _input(node, row, previous)
@@ -101,6 +106,7 @@ async def _answered(
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    models = node.stages[stage]
     follow_up = (
         models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     )
@@ -115,7 +121,7 @@ async def _answered(
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
-    return values, responses[0], _propagated(node, values, responses[0], output)
+    return Answered(values, responses[0], _propagated(node, values, responses[0], output))
 
 
 async def _each(

@@ -11,7 +11,7 @@ from typing import Any
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.plan import Asked, Early, Plan, Pooled, Start
 from verdict_cli.runtime.context import Context
-from verdict_cli.runtime.node import ask, calls_of, compute, is_of_the_row, pooled_values
+from verdict_cli.runtime.node import answered, calls_of, compute, escalated, is_of_the_row, pooled_values
 from verdict_cli.runtime.stopping import at_first, settled
 from verdict_cli.units import ABSTAIN, ITSELF
 from verdict_cli.values import Call, Failure, Output, Result, Row, Stage, cost_of
@@ -127,7 +127,13 @@ class _Walk:
         try:
             with self.context.unit(node.id) as ended:
                 calls = self.calls[index] = []
-                output, self.stages[index] = await ask(node, self.row, self.previous, self.context, calls)
+                output: Output | None
+                if node.escalation is None:
+                    output = (await answered(node, self.row, self.previous, self.context, calls)).output
+                else:
+                    output, self.stages[index] = await escalated(
+                        node, node.escalation, self.row, self.previous, self.context, calls
+                    )
                 ended(output)
         except (ReplyError, ProviderError, RowError) as error:
             if not is_of_the_row(error):
