@@ -18,9 +18,10 @@ from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import PyreqwestError, RequestError
 from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from verdict_cli.errors import Refused, Rejected, Retryable
+from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.models import Model
 from verdict_cli.models.hosts import LOOPBACK
 from verdict_cli.providers.allowance import allowance_of
@@ -85,61 +86,50 @@ class NativeProvider:
             return self._asked(request, target, "schema")
         return self._ways.ask(target, "schema", lambda way: self._asked(request, target, way))
 
-    async def _asked(self, request: Request, target: _Target, way: Way) -> Reply:
+    def _asked(self, request: Request, target: _Target, way: Way) -> Coroutine[Any, Any, Reply]:
         model = request.model
         try:
             payload, sent = self._bodies.of(request, target.endpoint.name, way)
         except TypeError as problem:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
-        response, content, latency_s = await self._send(target, payload, request)
-        headers = _Headers(response)
-        allowance = allowance_of(headers)
-        status = response.status
-        if 200 <= status < 300:
-            hidden = target.secrets
-            if not request.stream and not may_tell(content, hidden):
-                hidden = ()
-            reply = read(content, request, latency_s, sent, hidden)
-            return reply if allowance is None else replace(reply, allowance=allowance)
-        detail, code = detail_of(content, target.hidden)
-        error = error_of(
-            status,
-            detail,
-            code,
-            model=model.name,
-            url=without(target.endpoint.shown, target.hidden),
-            retry_after_s=retry_after(headers),
-        )
-        error.allowance = allowance
-        raise error
-
-    async def close(self) -> None:
-        clients, self._clients = [*self._clients.values()], {}
-        self._targets.clear()
-        for client in clients:
-            await client.close()
-
-    async def _send(self, target: _Target, payload: bytes, request: Request) -> tuple[Response, bytes, float]:
-        """What was answered, its whole body, and the seconds that took."""
-        model = request.model
         extra = model.params.get("extra_headers")
         headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
         post = target.client.post(target.url).headers(headers).body_bytes(payload)
+        return self._answered(post.timeout(_seconds(model.timeout)).build_streamed(), request, target, sent)
+
+    async def _answered(self, sending: StreamRequest, request: Request, target: _Target, sent: str) -> Reply:
+        model = request.model
         start = perf_counter()
         try:
-            async with post.timeout(_seconds(model.timeout)).build_streamed() as response:
+            async with sending as response:
                 if request.stream or not _is_bounded(response):
                     listen = self._listener(request, response.status, target.secrets)
                     content = await _read(response, model.name, listen)
                 else:
                     content = bytes(await response.bytes())
-                return response, content, perf_counter() - start
+                latency_s = perf_counter() - start
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except (PyreqwestError, OSError) as problem:
             message = f"model {model.name}: no reply from {target.endpoint.host}: {_cause(problem)}"
             raise Retryable(message, kind="unavailable") from None
+        allowance = allowance_of(_Headers(response))
+        if not 200 <= response.status < 300:
+            error = _refusal(response, content, model, target)
+            error.allowance = allowance
+            raise error
+        hidden = target.secrets
+        if not request.stream and not may_tell(content, hidden):
+            hidden = ()
+        reply = read(content, request, latency_s, sent, hidden)
+        return reply if allowance is None else replace(reply, allowance=allowance)
+
+    async def close(self) -> None:
+        clients, self._clients = [*self._clients.values()], {}
+        self._targets.clear()
+        for client in clients:
+            await client.close()
 
     def _listener(
         self, request: Request, status: int, hidden: tuple[str, ...]
@@ -228,6 +218,19 @@ def _is_bounded(response: Response) -> bool:
     """Whether the head says that the body is no longer than ``LARGEST_BODY``."""
     length = response.get_header("content-length")
     return length is not None and int(length) <= LARGEST_BODY
+
+
+def _refusal(response: Response, content: bytes, model: Model, target: _Target) -> ProviderError:
+    """The error that an answer without success stands for."""
+    detail, code = detail_of(content, target.hidden)
+    return error_of(
+        response.status,
+        detail,
+        code,
+        model=model.name,
+        url=without(target.endpoint.shown, target.hidden),
+        retry_after_s=retry_after(_Headers(response)),
+    )
 
 
 async def _read(response: Response, name: str, listen: Callable[[bytes], None] | None) -> bytes:
