@@ -30,8 +30,10 @@ from verdict_cli.values import Ask, Call, Output, Request, Result, Row, RunFacts
 
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop."""
-GATHER_S = 0.05
-"""How long what is done is gathered before it is brought to the disk together. The operating system has it before."""
+GATHER_S = 0.2
+"""How long what came back is gathered, at most, before it is brought to the disk and its rows are written."""
+PAUSE_S = 0.02
+"""When nothing came back for so long, what did is written: nobody waits for the processor."""
 BREATH_S = 0.005
 """How long rows whose calls never wait (built-in models) may keep the event loop."""
 STARTING_S = 0.0004
@@ -148,6 +150,7 @@ class _Run:
         self.room = asyncio.Event()
         self.finished: list[tuple[int, Result]] = []
         self.news = asyncio.Event()
+        self.came = 0
         self.waiting_rows: dict[int, Result] = {}
         self.next_row = 0
         self.trouble: VerdictError | None = None
@@ -196,7 +199,7 @@ class _Run:
             self.failed = Failed(self.job.plan, ask, self.journal)
         resumed = len(self.journal) > 0
         ask = capped(ask, _sparing(self.job.plan))
-        ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed, appended=self.news.set)
+        ask = journalled(ask, self.journal, as_recorded=self.job.retry_failed, appended=self._comes)
         return remembered(ask, self.access.spending) if resumed else ask
 
     async def _work(self, ask: Ask) -> None:
@@ -293,7 +296,7 @@ class _Run:
                     result = await run_row(self.job.plan, row, chosen)
                     ended(result.failure)
                 self.finished.append((place, result))
-                self.news.set()
+                self._comes()
                 if monotonic() - self.breathed > BREATH_S:
                     await asyncio.sleep(0)
                     self.breathed = monotonic()
@@ -308,10 +311,23 @@ class _Run:
         try:
             while True:
                 await self.news.wait()
-                await asyncio.sleep(GATHER_S)
+                await self._pause()
                 await self._settle()
         except VerdictError as error:
             self._halt(error)
+
+    def _comes(self) -> None:
+        """A call came back, or a row ended."""
+        self.came += 1
+        self.news.set()
+
+    async def _pause(self) -> None:
+        """Returns once what came back together is on its way again, or many rows wait to be written."""
+        until = monotonic() + GATHER_S
+        came = 0
+        while came < self.came and len(self.finished) < self.ahead // 4 and monotonic() < until:
+            came = self.came
+            await asyncio.sleep(PAUSE_S)
 
     async def _settle(self) -> None:
         self.news.clear()
