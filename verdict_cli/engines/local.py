@@ -228,9 +228,11 @@ class _Run:
             self.watch(self.tally.progress(self.access.gates))
 
     async def _meanwhile(self) -> None:
-        """Lets the preparations begin when about as many calls are on their way as may be."""
+        """Lets the preparations begin when as many calls are on their way as may be, or after about that time."""
         places = min(self.job.concurrency, self.job.data.rows)
-        await asyncio.sleep(BREATH_S + STARTING_S * places)
+        until = monotonic() + BREATH_S + STARTING_S * places
+        while self.access.gates.running < places and monotonic() < until:
+            await asyncio.sleep(BREATH_S)
         await asyncio.to_thread(self.job.meanwhile)
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
