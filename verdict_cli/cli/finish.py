@@ -33,7 +33,7 @@ FILES = (
     "run.json",
     "spec.yaml",
 )
-_LATER = ("rich.console", "rich.table", "pyarrow.compute", "numpy.ma")
+_LATER = ("rich.console", "rich.table", "pyarrow.compute", "numpy.ma", "numpy.random")
 """Modules that a report imports where it first needs them."""
 FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
