@@ -230,9 +230,10 @@ class _Run:
     async def _meanwhile(self) -> None:
         """Lets the preparations begin when as many calls are on their way as may be, or after about that time."""
         places = min(self.job.concurrency, self.job.data.rows)
-        until = monotonic() + BREATH_S + STARTING_S * places
-        while self.access.gates.running < places and monotonic() < until:
+        for _ in range(1 + round(STARTING_S * places / BREATH_S)):
             await asyncio.sleep(BREATH_S)
+            if self.access.gates.running >= places:
+                break
         await asyncio.to_thread(self.job.meanwhile)
 
     async def _until_done(self, tasks: set[asyncio.Task[None]]) -> bool:
