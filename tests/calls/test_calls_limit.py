@@ -135,6 +135,23 @@ def test_a_call_larger_than_the_window_is_rejected_at_once() -> None:
     assert "2256 tokens" in problem.message and "tokens_per_minute (1000)" in problem.message
 
 
+def test_a_call_larger_than_the_window_is_rejected_although_the_models_places_are_taken() -> None:
+    async def stalled(_: Request) -> Reply:
+        return await asyncio.get_running_loop().create_future()
+
+    async def scene() -> None:
+        ask = limited(stalled, Gates())
+        limit = {"tokens_per_minute": 1000, "concurrent": 1}
+        taken = asyncio.ensure_future(ask(request(0, **limit)))
+        await asyncio.sleep(0)
+        with pytest.raises(Rejected, match="2256 tokens"):
+            await asyncio.wait_for(ask(request(1, text="x" * 8000, **limit)), 2)
+        taken.cancel()
+        await asyncio.gather(taken, return_exceptions=True)
+
+    asyncio.run(scene())
+
+
 def test_who_waits_for_his_minute_holds_no_place_of_the_run() -> None:
     time = Time(turns=100)
     server = Server(time)

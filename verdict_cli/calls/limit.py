@@ -139,11 +139,20 @@ def limited(ask: Ask, gates: Gates, needs: Callable[[Request], int] = estimate) 
                 return _counted(ask, request, flow)
             return _in_place(places, flow, partial(_counted, ask, request, flow))
         tokens = needs(request)
+        if gate.window.tokens is not None and tokens > gate.window.tokens:
+            return _too_large(request.model.name, tokens, gate.window.tokens)
         if gate.places is None:
             return _in_turn(ask, request, gates, gate, flow, tokens)
         return _in_place(gate.places, flow, partial(_in_turn, ask, request, gates, gate, flow, tokens))
 
     return ask_within
+
+
+async def _too_large(name: str, tokens: int, most: int) -> Reply:
+    raise Rejected(
+        f"model {name}: the call needs about {tokens} tokens, more than tokens_per_minute ({most}) allows",
+        hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
+    )
 
 
 async def _in_place(places: Places, flow: Flow, asking: Callable[[], Awaitable[Reply]]) -> Reply:
@@ -160,12 +169,6 @@ async def _in_turn(
 ) -> Reply:
     """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
     sent = None
-    if gate.window.tokens is not None and tokens > gate.window.tokens:
-        raise Rejected(
-            f"model {request.model.name}: the call needs about {tokens} tokens, more than tokens_per_minute "
-            f"({gate.window.tokens}) allows",
-            hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
-        )
     if not gate.open:
         sent = await _waited(_entered(gates, gate, tokens), flow)
     elif not _taken(gates, gate):

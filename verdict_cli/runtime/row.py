@@ -65,9 +65,8 @@ class _Walk:
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
         self.layers: dict[int, _Layer] = {}
-        if plan.early:
-            for early in plan.early:
-                self._hold(_Layer(early))
+        for early in plan.early:
+            self._hold(_Layer(early))
 
     def _hold(self, layer: _Layer) -> None:
         """Lets all but the first items of a layer wait for the answers of these."""
