@@ -111,9 +111,9 @@ def test_without_the_extra_there_is_no_key(kept: Any, monkeypatch: pytest.Monkey
 
 def test_what_the_keyring_gave_is_a_secret(kept: Any) -> None:
     kept["verdict", "OPENAI_API_KEY"] = KEY
-    assert secrets(Model(name="gpt-4o"), "", {}) == ()
+    assert secrets(Model(name="gpt-4o"), {}) == ()
     key_of(Model(name="gpt-4o"), {})
-    assert secrets(Model(name="gpt-4o"), "", {}) == (KEY,)
+    assert secrets(Model(name="gpt-4o"), {}) == (KEY,)
 
 
 def test_it_is_not_imported_where_the_environment_has_the_key() -> None:

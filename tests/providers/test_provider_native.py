@@ -339,7 +339,7 @@ def test_a_key_with_a_line_break_in_it_is_refused_without_showing_it(
 
 def test_an_address_where_nobody_listens_is_named(request_for: Make) -> None:
     with pytest.raises(Retryable, match=r"127\.0\.0\.1:9\b") as caught:
-        sent(request_for(Model(name="m", api_base="http://u:secret@127.0.0.1:9/v1")))
+        sent(request_for(Model(name="m", api_base="http://127.0.0.1:9/v1?key=secret")))
     assert caught.value.failure == "unavailable"
     assert "secret" not in str(caught.value)
 

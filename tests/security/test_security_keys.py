@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,23 @@ EVIL = "https://evil.example/v1"
 ENVIRON = {"OPENAI_API_KEY": "sk-own", "GITHUB_TOKEN": "ghp-own", "GROQ_API_KEY": "gsk"}
 
 
+Planned = Callable[..., Any]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
+    """Plans a pipeline whose model has an address, with variables of the environment."""
+
+    def of(base: str, **environ: str) -> Any:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        model = f"model: {{name: m, api_base: {json.dumps(base)}}}\n"
+        file = f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
+        return build(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
+
+    return of
+
+
 def key_of(environ: dict[str, str] | None = None, **keys: Any) -> str | None:
     model = Model(**keys)
     kind = family(model)
@@ -32,10 +51,9 @@ def key_of(environ: dict[str, str] | None = None, **keys: Any) -> str | None:
         EVIL,
         "http://api.openai.com/v1",
         "https://api.openai.com.evil.example/v1",
-        "https://api.openai.com@evil.example/v1",
         "https://evil.example/https://api.openai.com/v1",
         "https://localhost.evil.example",
-        "https://evil.example#@localhost",
+        "https://evil.example/#@localhost",
         "https://127.0.0.1.evil.example",
     ],
 )
@@ -44,6 +62,31 @@ def test_no_key_goes_to_a_host_that_the_file_chose(base: str) -> None:
     for variable in ("OPENAI_API_KEY", "GITHUB_TOKEN"):
         with pytest.raises(Refused, match="is not sent to"):
             key_of(name="gpt-4o", api_base=base, api_key_env=variable)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "http://127.0.0.2:8980\\[::1]/good/v1",
+        "http://127.0.0.2:8954\\@127.0.0.1/v1",
+        "http://x@127.0.0.2:8954\\@127.0.0.1",
+        "http://127.0.0.2:8954\\.[::1]",
+        "https://api.openai.com@evil.example/v1",
+        "http://[::1].evil/v1",
+        "http://evil.example\t@127.0.0.1/v1",
+    ],
+)
+def test_an_address_that_parsers_read_differently_is_refused(base: str, planned: Planned) -> None:
+    with pytest.raises(Refused, match="the base URL"):
+        key_of({}, name="gpt-4o", api_base=base)
+    with pytest.raises(Refused, match="the base URL"):
+        key_of({"OPENAI_BASE_URL": base}, name="gpt-4o")
+    for text in (base, "${JUDGE_BASE_URL}"):
+        with pytest.raises(SpecError) as caught:
+            planned(text, JUDGE_BASE_URL=base)
+        (problem,) = caught.value.problems
+        assert (problem.code, problem.path, problem.line) == ("bad-address", "model.api_base", 3)
+    assert check(Model(name="anthropic/m", api_base=base)) is not None
 
 
 @pytest.mark.parametrize(
@@ -79,28 +122,17 @@ def test_a_providers_key_does_not_go_to_another_provider() -> None:
     [
         "https://evil.example/${GITHUB_TOKEN}",
         "https://${GITHUB_TOKEN}.evil.example/v1",
-        "https://${GITHUB_TOKEN}@evil.example/v1",
         "https://${HOST}.evil.example/v1",
-        "https://${HOST}:1@evil.example/v1",
         "https://evil.example/?${HOST}",
     ],
 )
-def test_a_variable_does_not_become_part_of_a_foreign_address(
-    base: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "ghp-own")
-    monkeypatch.setenv("HOST", "own.example")
-
-    def planned(text: str) -> Any:
-        model = f"model: {{name: m, api_base: '{text}'}}\n"
-        file = f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
-        return build(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
-
+def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned: Planned) -> None:
+    environ = {"GITHUB_TOKEN": "ghp-own", "HOST": "own.example"}
     with pytest.raises(SpecError) as caught:
-        planned(base)
+        planned(base, **environ)
     assert [problem.code for problem in caught.value.problems] == ["foreign-host"]
     assert "ghp-own" not in str(caught.value)
-    assert planned("https://${HOST}/v1").nodes
+    assert planned("https://${HOST}/v1", **environ).nodes
 
 
 @pytest.mark.parametrize(

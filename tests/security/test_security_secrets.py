@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -92,7 +91,6 @@ WAYS = {
     "the family's variable": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1'}", "OPENAI_API_KEY"),
     "api_key_env": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
     "the address's path": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/${OWN}/v1'}", "OWN"),
-    "the address's password": ("{name: openai/m, api_base: 'http://user:${OWN}@127.0.0.1:PORT/v1'}", "OWN"),
     "the address's query": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1?key=${OWN}'}", "OWN"),
     "the keyring": ("{name: openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: KEPT}", ""),
     "litellm": ("{name: custom_openai/m, api_base: 'http://127.0.0.1:PORT/v1', api_key_env: OWN}", "OWN"),
@@ -144,7 +142,7 @@ def test_no_file_and_no_stream_holds_the_key(
         (backend / "planted_backend.py").write_text(BACKEND.replace("{KEY!r}", repr(KEY)))
         environ |= {"PYTHON_KEYRING_BACKEND": "planted_backend.Keyring", "PYTHONPATH": f"{ROOT}:{backend}"}
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=100, check=False)
-    told = [KEY[8:].encode(), b64encode(f"user:{KEY}".encode())]
+    told = [KEY[8:].encode()]
     assert any(one.decode() in said for said in server.seen for one in told), done.stderr
     assert bool(server.traces) is traced and not any(one in sent for sent in server.traces for one in told)
     if sys.platform == "linux":

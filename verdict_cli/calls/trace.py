@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from verdict_cli.calls.spans import Spans
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.models import Model
+from verdict_cli.models.address import AddressError, parse_address
 from verdict_cli.providers import address
 from verdict_cli.values import Ask, Failure, Message, Output, Reply, Request, Row, RunFacts
 
@@ -140,9 +140,9 @@ def _fixed(name: str, api_base: str | None, api_key_env: str | None) -> dict[str
         "gen_ai.provider.name": _PROVIDERS.get(prefix, prefix) if slash else "openai",
         "gen_ai.request.model": short or name,
     }
-    there = urlsplit(address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
-    if there.hostname:
-        fixed["server.address"] = there.hostname
+    with suppress(AddressError):  # a provider's name, whose address litellm knows
+        there = parse_address(address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
+        fixed["server.address"] = there.host.strip("[]")
         fixed["server.port"] = there.port or (80 if there.scheme == "http" else 443)
     return fixed
 

@@ -6,12 +6,13 @@ A pipeline file may come from a stranger, who must not be able to have the user'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+
+from verdict_cli.models.address import Address, AddressError, parse_address
 
 ALLOWED = "VERDICT_ALLOW_HOSTS"
 """The environment variable that lists further hosts, separated by commas."""
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 OWNERS = {
     "ANTHROPIC_API_KEY": "api.anthropic.com",
@@ -37,34 +38,38 @@ _PROVIDERS = frozenset(OWNERS.values())
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
     """Whether the key in the variable may be sent to the address: to its provider, or to the user's own hosts."""
-    host, scheme = host_of(url), _scheme(url)
-    if is_own(url, environ):
+    there = _parsed(url)
+    if there is None:
+        return False
+    if _is_own(there, environ):
         return True
-    return scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
+    host = there.host
+    return there.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
 
 
 def is_own(url: str, environ: Mapping[str, str]) -> bool:
     """Whether the user chose the address's host: it is this machine, or a variable of the environment names it."""
-    host = host_of(url)
-    return bool(host) and (host in LOOPBACK or any(host in _named(value) for value in environ.values()))
+    there = _parsed(url)
+    return there is not None and _is_own(there, environ)
+
+
+def _is_own(there: Address, environ: Mapping[str, str]) -> bool:
+    return there.host in LOOPBACK or any(there.host in _named(value) for value in environ.values())
 
 
 def _named(value: str) -> tuple[str, ...]:
     """The hosts that a variable's value names: an address, a host with or without a port, or several with commas."""
-    return tuple(
-        host_of(part if "://" in part else f"//{part}")
-        for part in value.lower().replace(" ", "").split(",")
-        if part
-    )
+    return tuple(filter(None, map(host_of, value.replace(" ", "").split(","))))
 
 
-def host_of(url: str) -> str:
-    """The address's host in lower case; "" where it has none."""
+def host_of(text: str) -> str:
+    """The host of an address, or of a host with or without a port; "" where the text is neither."""
+    there = _parsed(text if "://" in text else f"http://{text}")
+    return "" if there is None else there.host
+
+
+def _parsed(text: str) -> Address | None:
     try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _scheme(url: str) -> str:
-    return url.partition(":")[0].lower()
+        return parse_address(text)
+    except AddressError:
+        return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
+from verdict_cli.models.address import FORM, Address, AddressError, parse_address
 from verdict_cli.models.hosts import ALLOWED, may_have_key
 from verdict_cli.providers.keyring import key_in
 
@@ -55,12 +55,13 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+        return parse_address(self.url).place
 
     @property
     def shown(self) -> str:
-        """The address as messages give it: without user, password and query."""
-        return f"{urlsplit(self.url).scheme}://{self.host}{urlsplit(self.url).path}"
+        """The address as messages give it: without its query."""
+        there = parse_address(self.url)
+        return f"{there.scheme}://{there.place}{there.path}"
 
 
 def family(model: Model) -> Family | None:
@@ -83,15 +84,12 @@ def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoin
     if not base:
         ways = " or ".join(["api_base", *found.base_variables])
         raise Refused(f"model {model.name} has no address", hint=f"set {ways} to the server's base URL")
-    parts = _split(base)
-    if parts is None:
-        hint = "write http://HOST:PORT/v1 or https://HOST/v1"
-        raise Refused(f"model {model.name}: the base URL is not an http address", hint=hint)
-    if found is _OLLAMA and not parts.path.rstrip("/"):
+    there = _address(model, base)
+    if found is _OLLAMA and not there.path.rstrip("/"):
         base += "/v1"
     url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
     variable = model.api_key_env or found.key_variable
-    wanted = bool(model.api_key_env) or parts.hostname == OPENAI_HOST
+    wanted = bool(model.api_key_env) or there.host == OPENAI_HOST
     key = key_in(variable, environ) if wanted else environ.get(variable, "").strip()
     if not key and wanted:
         raise Refused(
@@ -101,19 +99,17 @@ def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoin
     if key and model.api_base and not may_have_key(base, variable, environ):
         if model.api_key_env:
             raise Refused(
-                f"model {model.name}: the key in {variable} is not sent to {parts.hostname}, which the pipeline file chose",
-                hint=f"if that host is yours, export {ALLOWED}={parts.hostname}",
+                f"model {model.name}: the key in {variable} is not sent to {there.host}, which the pipeline file chose",
+                hint=f"if that host is yours, export {ALLOWED}={there.host}",
             )
         key = ""
     name = model.name.partition("/")[2] or model.name
     return Endpoint(url, name, key or None, variable)
 
 
-def _split(base: str) -> SplitResult | None:
-    """The parts of an http address; None for anything else."""
+def _address(model: Model, base: str) -> Address:
+    """The base URL's address. Raises Refused for one that is no plain http address."""
     try:
-        parts = urlsplit(base)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts if parts.scheme in {"http", "https"} and parts.hostname else None
+        return parse_address(base)
+    except AddressError as fault:
+        raise Refused(f"model {model.name}: the base URL {fault}", hint=FORM) from None

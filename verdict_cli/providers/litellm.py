@@ -111,7 +111,7 @@ class LitellmProvider:
         where = (model.api_base, model.api_key_env)
         if where not in self._secrets:
             base = model.api_base or ""
-            hidden = (*secrets(model, base, os.environ), *within_address(base, os.environ))
+            hidden = (*secrets(model, os.environ), *within_address(base, os.environ))
             self._secrets[where] = hidden
         return self._secrets[where]
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 from pyreqwest.client import Client, ClientBuilder
@@ -23,6 +22,7 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.models import Model
+from verdict_cli.models.address import parse_address
 from verdict_cli.models.hosts import LOOPBACK
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import Bodies, read
@@ -167,9 +167,8 @@ class NativeProvider:
         if found is None:
             raise Refused(f"model {model.name} does not speak the OpenAI protocol")
         there = endpoint(model, found, os.environ)
-        keyed = there.key is not None and urlsplit(there.url).username is None
-        headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if keyed else {}
-        keys = secrets(model, there.url, os.environ)
+        headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if there.key else {}
+        keys = secrets(model, os.environ)
         client = self._opened(_proxy(there.url))
         hidden = (*keys, *within_address(there.url, os.environ))
         return _Target(there, Url(there.url), headers, client, keys, hidden)
@@ -199,13 +198,12 @@ def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
 
 def _proxy(url: str) -> str | None:
     """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in LOOPBACK:
+    there = parse_address(url)
+    if there.host in LOOPBACK:
         return None
     from urllib.request import getproxies, proxy_bypass
 
-    return None if proxy_bypass(host) else getproxies().get(parts.scheme)
+    return None if proxy_bypass(there.host.strip("[]")) else getproxies().get(there.scheme)
 
 
 def _cause(problem: Exception) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from verdict_cli.models import Model
 from verdict_cli.models.hosts import host_of
@@ -20,24 +18,12 @@ _SHORTEST = 8
 """A shorter value is no secret (`EMPTY`, `none`), and its letters stand everywhere."""
 
 
-def secrets(model: Model, base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are named as keys are, and of the model's own; what the keyring gave; the password in
-    the address, as it is sent too; the longest first."""
+def secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that are named as keys are, and of the model's own; what the keyring gave; the longest
+    first."""
     own = model.api_key_env
     found = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
-    return _longest_first({*found, *keyring.found(), *_password(base)})
-
-
-def _password(base: str) -> set[str]:
-    """The password in an address, and user and password as a header has them."""
-    try:
-        parts = urlsplit(base)
-    except ValueError:
-        return set()
-    if not parts.password:
-        return set()
-    user, password = unquote(parts.username or ""), unquote(parts.password)
-    return {parts.password, password, b64encode(f"{user}:{password}".encode()).decode()}
+    return _longest_first({*found, *keyring.found()})
 
 
 def in_the_environment(environ: Mapping[str, str]) -> tuple[str, ...]:

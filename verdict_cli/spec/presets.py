@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from verdict_cli.models import Model
+from verdict_cli.models.address import FORM, AddressError, parse_address
 from verdict_cli.models.hosts import ALLOWED, is_own
 from verdict_cli.spec.load import Spec
 
@@ -57,8 +58,8 @@ class Presets:
 
 
 def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The text with each `${VAR}` replaced from the environment. ModelError when one is not set, and when the host of
-    the address is not the user's own."""
+    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is no
+    plain address, and when a variable is part of an address whose host is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
         found = os.environ.get(match[1])
@@ -68,6 +69,10 @@ def _expanded(text: str, path: tuple[str | int, ...]) -> str:
         return found
 
     made = _VARIABLE.sub(value, text)
+    try:
+        parse_address(made)
+    except AddressError as fault:
+        raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
     if made != text and not is_own(made, os.environ):
         message = "a variable of the environment would be sent to a host that the pipeline file chose"
         hint = f"let the variable be the host or the whole address, or name the host in {ALLOWED}"
