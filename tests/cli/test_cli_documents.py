@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,43 @@ def test_a_valid_pipeline(shell: Any) -> None:
     config = shell.config(ENSEMBLE)
     assert shell("validate", config).code == 0
     done = shell("validate", config, "--json")
-    assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": []})
+    assert (done.code, done.json()) == (0, {"ok": True, "errors": [], "warnings": [], "hosts": []})
+
+
+def test_validate_shows_every_host_that_a_run_calls(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    steps = (
+        "- {unit: JudgeUnit, name: a, prompt: Rate, model: [gpt-4o-mini, anthropic/claude-3-5-haiku-latest]}\n"
+        "- {unit: JudgeUnit, name: b, prompt: Rate, extract: {type: post_hoc, model: own}}"
+    )
+    head = "model: baseline/lexical\nmodels: {own: {name: m, api_base: 'http://127.0.0.1:8000/v1'}}"
+    config = shell.config(steps, head=head)
+    hosts = ["127.0.0.1:8000", "api.anthropic.com", "api.openai.com"]
+    assert shell("validate", config, "--json").json()["hosts"] == hosts
+    assert shell("validate", config).out == f"{config}: valid\n" + "".join(f"calls {one}\n" for one in hosts)
+
+
+def test_allow_host_lists_a_host_for_this_command(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "first.example")  # what the option adds is removed afterwards
+    monkeypatch.setenv("BRANCH", "own.example")
+    config = shell.config(
+        "- {unit: JudgeUnit, prompt: Rate}", head="model: {name: m, api_base: 'https://${BRANCH}/v1'}"
+    )
+    for command in ("validate", "graph"):
+        monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "first.example")
+        refused = shell(command, config)
+        assert refused.code == 2 and "--allow-host" in refused.err
+        assert shell(command, config, "--allow-host", "own.example", "--allow-host", "x.example").code == 0
+    assert os.environ["VERDICT_ALLOW_HOSTS"] == "first.example,own.example,x.example"
+    assert shell("validate", config, "--allow-host", "no host").code == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "judge", "sweep", "audit", "rank", "estimate", "bench", "validate", "graph"]
+)
+def test_every_command_that_reads_addresses_takes_allow_host(shell: Any, command: str) -> None:
+    assert "--allow-host" in shell(command, "--help").out
 
 
 def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:

@@ -98,6 +98,7 @@ def test_pools_and_maps_need_no_model(plan):
 
 def test_a_variable_is_replaced_in_the_connection(plan, monkeypatch):
     monkeypatch.setenv("VERDICT_TEST_HOST", "host")
+    monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "host")
     found = plan(
         f"pipeline: [{{{TEXT}, model: {{name: '${{A}}', api_base: 'http://${{VERDICT_TEST_HOST}}/v1'}}}}]"
     ).plan

@@ -86,6 +86,7 @@ MAIN = """
 
 def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("HOST_OF_TEST", "h")
+    monkeypatch.setenv("VERDICT_ALLOW_HOSTS", "h")
 
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "other.yaml").write_text(textwrap.dedent(OTHER))

@@ -6,7 +6,8 @@ import pytest
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
-from verdict_cli.providers.endpoint import Endpoint, endpoint, family
+from verdict_cli.models.families import family
+from verdict_cli.providers.endpoint import Endpoint, endpoint
 
 BASE = "http://127.0.0.1:8000/v1"
 

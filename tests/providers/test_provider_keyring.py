@@ -11,9 +11,10 @@ import pytest
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
+from verdict_cli.models.families import family
 from verdict_cli.providers import keyring as own
 from verdict_cli.providers.checks import check
-from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.endpoint import endpoint
 from verdict_cli.providers.litellm import _key
 from verdict_cli.providers.secrets import secrets
 

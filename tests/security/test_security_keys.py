@@ -11,9 +11,10 @@ import pytest
 
 from verdict_cli.errors import Refused, SpecError
 from verdict_cli.models import Model
+from verdict_cli.models.families import family
 from verdict_cli.plan import build
 from verdict_cli.providers.checks import check
-from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.endpoint import endpoint
 from verdict_cli.spec.document import parse_document
 from verdict_cli.spec.load import validated
 
@@ -103,13 +104,44 @@ def test_an_address_that_parsers_read_differently_is_refused(base: str, planned:
             "gsk",
         ),
         ({"name": "m", "api_base": EVIL}, {"VERDICT_ALLOW_HOSTS": "other.example, Evil.example"}, "sk-own"),
-        ({"name": "m", "api_base": EVIL}, {"JUDGE_BASE": "https://evil.example:8443"}, "sk-own"),
+        ({"name": "m", "api_base": EVIL}, {"JUDGE_BASE_URL": "https://evil.example:8443"}, "sk-own"),
+        ({"name": "m", "api_base": EVIL}, {"JUDGE_API_BASE": "evil.example"}, "sk-own"),
     ],
 )
 def test_a_key_goes_to_its_provider_and_to_the_users_own_hosts(
     keys: dict[str, Any], environ: dict[str, str], key: str
 ) -> None:
     assert key_of(environ, **keys) == key
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"GITHUB_HEAD_REF": "evil.example"},
+        {"CI_COMMIT_MESSAGE": "Fix the docs, evil.example, and more"},
+        {"CI_MERGE_REQUEST_TITLE": "docs,bob@evil.example"},
+        {"JUDGE_BASE": EVIL},
+        {"SERVER_URL": EVIL},
+        {"JUDGE_BASE_URL": "https://own.example,evil.example"},
+        {"VERDICT_ALLOW_HOSTS": "own.example, sub.evil.example, evil.example.org"},
+    ],
+)
+def test_no_other_variable_lists_a_host(environ: dict[str, str]) -> None:
+    assert key_of(environ, name="gpt-4o", api_base=EVIL) is None
+    with pytest.raises(Refused, match="is not sent to") as caught:
+        key_of(environ, name="gpt-4o", api_base=EVIL, api_key_env="OPENAI_API_KEY")
+    assert "VERDICT_ALLOW_HOSTS=evil.example" in caught.value.hint
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost.", "0.0.0.0", "[::ffff:7f00:1]", "127.1.1.1"])
+def test_nothing_else_is_this_machine(host: str) -> None:
+    assert key_of({"ZERO": "0", "H": host}, name="gpt-4o", api_base=f"http://{host}:8000/v1") is None
+
+
+def test_a_provider_key_that_litellm_finds_goes_to_no_other_provider() -> None:
+    trouble = check(Model(name="anthropic/m", api_base="https://api.groq.com/v1"))
+    assert trouble is not None and "--allow-host api.groq.com" in trouble
+    assert check(Model(name="anthropic/m", api_base="https://api.anthropic.com")) is None
 
 
 def test_a_providers_key_does_not_go_to_another_provider() -> None:
@@ -124,15 +156,23 @@ def test_a_providers_key_does_not_go_to_another_provider() -> None:
         "https://${GITHUB_TOKEN}.evil.example/v1",
         "https://${HOST}.evil.example/v1",
         "https://evil.example/?${HOST}",
+        "https://${BRANCH}/v1",
     ],
 )
 def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned: Planned) -> None:
-    environ = {"GITHUB_TOKEN": "ghp-own", "HOST": "own.example"}
+    environ = {
+        "BRANCH": "evil.example",
+        "GITHUB_TOKEN": "ghp-own",
+        "HOST": "own.example",
+        "JUDGE_BASE_URL": "https://own.example/v1",
+    }
     with pytest.raises(SpecError) as caught:
-        planned(base, **environ)
+        planned(base, **(environ | {"VERDICT_ALLOW_HOSTS": ""}))
     assert [problem.code for problem in caught.value.problems] == ["foreign-host"]
     assert "ghp-own" not in str(caught.value)
-    assert planned("https://${HOST}/v1", **environ).nodes
+    environ["VERDICT_ALLOW_HOSTS"] = "own.example"
+    for own in ("https://${HOST}/v1", "${JUDGE_BASE_URL}", "https://own.example/${GITHUB_TOKEN}"):
+        assert planned(own, **environ).nodes
 
 
 @pytest.mark.parametrize(
@@ -146,6 +186,12 @@ def test_a_variable_does_not_become_part_of_a_foreign_address(base: str, planned
         {"name": "gpt-4o", "params": {"extra_headers": {"x": "os.environ/GITHUB_TOKEN"}}},
         {"name": "gpt-4o", "params": {"ssl_verify": False}},
         {"name": "vertex_ai/m", "params": {"vertex_credentials": "/elsewhere/key.json"}},
+        {"name": "sagemaker/m", "params": {"sagemaker_base_url": EVIL}},
+        {"name": "gpt-4o", "params": {"success_callback": ["langfuse"]}},
+        {"name": "gpt-4o", "params": {"callbacks": ["langfuse"]}},
+        {"name": "anthropic/m", "params": {"langfuse_host": EVIL}},
+        {"name": "anthropic/m", "params": {"model_alias_map": {"m": "openai/m"}}},
+        {"name": "huggingface/HTTPS:\\\\evil.example/m"},
     ],
 )
 def test_what_litellm_would_follow_is_refused_before_the_run(
@@ -155,7 +201,33 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
         monkeypatch.setenv(name, value)
     trouble = check(Model(**keys))
     assert trouble is not None
-    assert "cannot stand in params" in trouble or "VERDICT_ALLOW_HOSTS" in trouble
+    assert any(words in trouble for words in ("cannot stand in params", "VERDICT_ALLOW_HOSTS", "a backslash"))
+
+
+@pytest.mark.parametrize("name", ["aws_region_name", "vertex_location", "vertex_project", "api_version"])
+def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
+    for value in ("evil.example/", "evil.example#", "x@evil.example", "evil.example?", "a\\b", ["x"]):
+        assert "part of an address" in str(check(Model(name="vertex_ai/m", params={name: value})))
+    assert check(Model(name="vertex_ai/m", params={name: "us-central1"})) is None
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1, "logit_bias": {"1": 2}, "n": 1},
+        {"tools": [], "tool_choice": "auto", "response_format": {"type": "json_object"}, "user": "me"},
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "extra_body": {"own_words": 1}},
+        {"guided_json": {}, "chat_template_kwargs": {"enable_thinking": False}, "safety_settings": []},
+    ],
+)
+def test_arguments_of_a_request_are_taken(params: dict[str, Any]) -> None:
+    for name, base in (("anthropic/claude-3-5-haiku-latest", None), ("m", "http://127.0.0.1/v1")):
+        assert check(Model(name=name, api_base=base, params=params)) is None
+
+
+def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
+    trouble = check(Model(name="anthropic/m", params={"repetition_penalti": 1}))
+    assert trouble is not None and "did you mean repetition_penalty?" in trouble
 
 
 @pytest.mark.parametrize("place", ["extra_headers", "headers"])

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from verdict_cli.cli.how import OverRows
-from verdict_cli.cli.options import AsJson, Budget, Concurrency, Fresh, Limit, Model, Quiet, Settings
+from verdict_cli.cli.options import (
+    AllowHost,
+    AsJson,
+    Budget,
+    Concurrency,
+    Fresh,
+    Limit,
+    Model,
+    Quiet,
+    Settings,
+)
 from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import UsageError
 
@@ -44,6 +54,7 @@ def bench(
     settings: Settings = None,
     concurrency: Concurrency = 64,
     budget: Budget = None,
+    allow_host: AllowHost = None,
     fresh: Fresh = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,

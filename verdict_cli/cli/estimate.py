@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.options import AllowOutside, AsJson, Config, Limit, Model, Settings
+from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, Model, Settings
 from verdict_cli.cli.streams import document, show
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def estimate(
         bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
     ] = False,
     allow_outside: AllowOutside = False,
+    allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how many calls a run will make and what they will cost, without asking any model.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, AllowOutside, Config, Model, Settings
+from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, Model, Settings
 from verdict_cli.cli.streams import document, show
 
 ANY = "baseline/lexical"
@@ -22,6 +22,7 @@ def graph(
     model: Model = None,
     allow_code: AllowCode = None,
     allow_outside: AllowOutside = False,
+    allow_host: AllowHost = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Draw the graph of a pipeline: its units, how they are linked, what was cast.

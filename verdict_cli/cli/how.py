@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from verdict_cli.cli.options import (
     AllowCode,
+    AllowHost,
     AllowOutside,
     Budget,
     Concurrency,
@@ -102,6 +103,7 @@ class OverRows(How):
     sample: Sample = None
     concurrency: Concurrency = 64
     fresh: Fresh = False
+    allow_host: AllowHost = None
 
 
 def expanded(command: Callable[..., Any]) -> Callable[..., Any]:

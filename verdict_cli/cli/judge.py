@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from verdict_cli.cli.how import How
-from verdict_cli.cli.options import Config
+from verdict_cli.cli.options import AllowHost, Config
 from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import DataError, Problem, UsageError
 
@@ -33,6 +33,7 @@ def judge(
     ] = None,
     *,
     how: How,
+    allow_host: AllowHost = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every call: prompt, reply, tokens, cost and time.")
     ] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,31 @@ AllowOutside = Annotated[
     typer.Option(
         "--allow-outside",
         help="The pipeline file, and the images of rows, may name files outside their own folder.",
+    ),
+]
+
+
+def _allow(given: list[str] | None) -> list[str] | None:
+    """Adds the hosts to VERDICT_ALLOW_HOSTS, for this process and those that it starts."""
+    if given:
+        from verdict_cli.models.hosts import allow
+
+        try:
+            allow(given, os.environ)
+        except ValueError as fault:
+            raise typer.BadParameter(str(fault)) from None
+    return given
+
+
+# Its callback does all that it does: a command takes it and has no use for its value. `verdict serve` is without it, because its
+# own `--allow-host` names the hosts that it answers for.
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="HOST",
+        callback=_allow,
+        help="A host beside the provider's own and this machine that may get a key, as in VERDICT_ALLOW_HOSTS.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from verdict_cli.cli.how import How
-from verdict_cli.cli.options import AsJson, Concurrency, Config
+from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
 from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import DataError, Problem, UsageError
 
@@ -73,6 +73,7 @@ def rank(
     ] = None,
     *,
     how: How,
+    allow_host: AllowHost = None,
     concurrency: Concurrency = 64,
     as_json: AsJson = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, AllowOutside, AsJson, Config, Model, Settings
+from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, Model, Settings
 from verdict_cli.cli.streams import complain, document, show
 from verdict_cli.errors import DataError, Problem, SpecError
 
@@ -19,16 +19,19 @@ def validate(
     model: Model = None,
     allow_code: AllowCode = None,
     allow_outside: AllowOutside = False,
+    allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file, and a dataset against it, without asking any model.
+    """Check a pipeline file, and a dataset against it, without asking any model; show the hosts that a run calls.
 
     Example: verdict validate judge.yaml answers.jsonl
     """
     from verdict_cli.cli.pipeline import planned
+    from verdict_cli.plan.hosts import hosts_called
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    hosts: list[str] = []
     try:
         built = planned(
             config,
@@ -39,6 +42,7 @@ def validate(
             warn=False,
         )
         warnings = built.warnings
+        hosts = hosts_called(built.plan)
         if data is not None:
             import tempfile
 
@@ -57,6 +61,7 @@ def validate(
                 "ok": not problems,
                 "errors": [problem.as_json() for problem in problems],
                 "warnings": [warning.as_json() for warning in warnings],
+                "hosts": hosts,
             }
         )
     else:
@@ -66,5 +71,7 @@ def validate(
             complain(str(problem))
         if not problems:
             show(f"{config}: valid\n")
+            for host in hosts:
+                show(f"calls {host}\n")
     if problems:
         raise typer.Exit(2)

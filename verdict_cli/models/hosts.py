@@ -5,12 +5,16 @@ A pipeline file may come from a stranger, who must not be able to have the user'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from verdict_cli.models.address import Address, AddressError, parse_address
 
 ALLOWED = "VERDICT_ALLOW_HOSTS"
 """The environment variable that lists further hosts, separated by commas."""
+
+_BASES = ("_BASE_URL", "_API_BASE")
+"""How the names of variables end whose value is a server's address. Others do not count: a CI sets some of them to what the
+author of a change wrote, such as a branch's name."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -34,6 +38,17 @@ OWNERS = {
 }
 """The variables of providers' keys, and the host that each belongs to."""
 _PROVIDERS = frozenset(OWNERS.values())
+_OTHER_VARIABLES = {
+    "fireworks_ai": "FIREWORKS_API_KEY",
+    "huggingface": "HF_TOKEN",
+    "perplexity": "PERPLEXITYAI_API_KEY",
+    "together_ai": "TOGETHERAI_API_KEY",
+}
+
+
+def key_variable(provider: str) -> str:
+    """The variable of the key of a provider, by the provider's name in litellm."""
+    return _OTHER_VARIABLES.get(provider) or f"{provider.upper()}_API_KEY"
 
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
@@ -48,22 +63,34 @@ def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
 
 
 def is_own(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether the user chose the address's host: it is this machine, or a variable of the environment names it."""
+    """Whether the address's host is this machine, or one that the user listed."""
     there = _parsed(url)
     return there is not None and _is_own(there, environ)
 
 
+def allow(hosts: Iterable[str], environ: MutableMapping[str, str]) -> None:
+    """Adds hosts to those that the user listed. ValueError for a text that names no host."""
+    named = [part for text in hosts for part in text.split(",")]
+    for part in named:
+        if not host_of(part):
+            raise ValueError(f"{part!r:.80} is not a host")
+    environ[ALLOWED] = ",".join(filter(None, (environ.get(ALLOWED), *named)))
+
+
 def _is_own(there: Address, environ: Mapping[str, str]) -> bool:
-    return there.host in LOOPBACK or any(there.host in _named(value) for value in environ.values())
+    return there.host in LOOPBACK or there.host in _listed(environ)
 
 
-def _named(value: str) -> tuple[str, ...]:
-    """The hosts that a variable's value names: an address, a host with or without a port, or several with commas."""
-    return tuple(filter(None, map(host_of, value.replace(" ", "").split(","))))
+def _listed(environ: Mapping[str, str]) -> set[str]:
+    """The hosts that the user listed, by name or by an address."""
+    named = environ.get(ALLOWED, "").split(",")
+    named += [value for name, value in environ.items() if name.endswith(_BASES)]
+    return {host for one in named if (host := host_of(one))}
 
 
 def host_of(text: str) -> str:
     """The host of an address, or of a host with or without a port; "" where the text is neither."""
+    text = text.strip()
     there = _parsed(text if "://" in text else f"http://{text}")
     return "" if there is None else there.host
 

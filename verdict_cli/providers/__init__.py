@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.models import Model
+from verdict_cli.models.families import family, is_local
 from verdict_cli.providers.address import address
 from verdict_cli.providers.baseline import BaselineProvider
-from verdict_cli.providers.checks import check, is_local, sees_images
-from verdict_cli.providers.endpoint import family
+from verdict_cli.providers.checks import check, sees_images
 from verdict_cli.providers.failures import failure_again
 from verdict_cli.providers.provider import Heard, Provider
 from verdict_cli.providers.recording import Recording

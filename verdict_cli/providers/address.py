@@ -6,7 +6,8 @@ import os
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
-from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.models.families import family
+from verdict_cli.providers.endpoint import endpoint
 
 
 def address(model: Model) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import Any
 
 from verdict_cli.errors import Refused
 from verdict_cli.models import Model
-from verdict_cli.models.hosts import ALLOWED, may_have_key
+from verdict_cli.models.families import family
+from verdict_cli.providers.arguments import argument_refused
 from verdict_cli.providers.baseline import NAMES
-from verdict_cli.providers.endpoint import endpoint, family
+from verdict_cli.providers.egress import refuse_foreign
+from verdict_cli.providers.endpoint import endpoint
 from verdict_cli.providers.keyring import key_in
 from verdict_cli.providers.prices import prices_of
 from verdict_cli.providers.refusals import refusal
@@ -42,11 +43,6 @@ _OURS = {
 _KEY_HEADERS = {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
 
 
-def is_local(model_name: str) -> bool:
-    """True for the built-in models and recordings: they are free, and asked again after a crash."""
-    return model_name.startswith(("baseline/", PREFIX))
-
-
 def check(model: Model, top_logprobs: int = 0) -> str | None:
     """What would keep this model from answering, None where nothing is known to. Nothing is sent or imported.
 
@@ -70,21 +66,19 @@ def check(model: Model, top_logprobs: int = 0) -> str | None:
     secret = _from_environment(model.params)
     if secret is not None:
         return f"model {model.name}: {secret!r:.80} cannot stand in params; keys are named with api_key_env"
+    unknown = argument_refused(model.params)
+    if unknown is not None:
+        return f"model {model.name}: {unknown}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
     found = family(model)
-    if found is not None:
-        try:
+    try:
+        if found is None:
+            refuse_foreign(model, os.environ)
+        else:
             endpoint(model, found, os.environ)
-        except Refused as problem:
-            return f"{problem.message}; {problem.hint}"
-    elif (address := model.api_base or _address_in(model.name)) and not may_have_key(
-        address, model.api_key_env or "", os.environ
-    ):
-        return (
-            f"model {model.name}: litellm would send a key to {address}, which the pipeline file chose; "
-            f"if that host is yours, name it in {ALLOWED}"
-        )
+    except Refused as problem:
+        return "; ".join(filter(None, (problem.message, problem.hint)))
     refused = refusal(model, top_logprobs)
     return None if refused is None else f"model {model.name}: {refused}"
 
@@ -93,12 +87,6 @@ def sees_images(model: Model) -> bool | None:
     """Whether the model takes pictures by litellm's data file; None for a model that it does not know."""
     known = prices_of(model.name)
     return None if known is None else bool(known.get("supports_vision"))
-
-
-def _address_in(name: str) -> str | None:
-    """The address that stands in a model's name, as litellm allows for some providers."""
-    found = re.search(r"https?://.*", name)
-    return found and found[0]
 
 
 def _header_of_a_key(params: Mapping[str, Any]) -> str | None:

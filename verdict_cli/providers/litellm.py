@@ -18,6 +18,7 @@ from verdict_cli.models import Model
 from verdict_cli.models.hosts import OWNERS
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import STREAMED, arguments, parameters, read_envelope
+from verdict_cli.providers.egress import refuse_foreign
 from verdict_cli.providers.keyring import key_in
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.provider import Heard
@@ -55,6 +56,7 @@ class LitellmProvider:
 
     async def _asked(self, request: Request, way: Way) -> Reply:
         model = request.model
+        refuse_foreign(model, os.environ)
         asked = {"api_base": model.api_base, "api_key": _key(model), **arguments(request, way)}
         asked |= STREAMED if request.stream else {}
         start = perf_counter()

@@ -23,10 +23,11 @@ from pyreqwest.response import Response
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.models import Model
 from verdict_cli.models.address import parse_address
+from verdict_cli.models.families import family
 from verdict_cli.models.hosts import LOOPBACK
 from verdict_cli.providers.allowance import allowance_of
 from verdict_cli.providers.chat import Bodies, read
-from verdict_cli.providers.endpoint import Endpoint, endpoint, family
+from verdict_cli.providers.endpoint import Endpoint, endpoint
 from verdict_cli.providers.events import Pieces
 from verdict_cli.providers.provider import Heard
 from verdict_cli.providers.secrets import may_tell, secrets, within_address, without

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from verdict_cli.models import Model
+from verdict_cli.models.families import OPENAI_HOST
 from verdict_cli.providers.address import address
-from verdict_cli.providers.endpoint import OPENAI_HOST
 from verdict_cli.providers.prices import prices_of
 
 _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")

@@ -75,6 +75,6 @@ def _expanded(text: str, path: tuple[str | int, ...]) -> str:
         raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
     if made != text and not is_own(made, os.environ):
         message = "a variable of the environment would be sent to a host that the pipeline file chose"
-        hint = f"let the variable be the host or the whole address, or name the host in {ALLOWED}"
+        hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
         raise ModelError("foreign-host", message, hint, path)
     return made
