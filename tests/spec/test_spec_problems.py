@@ -38,6 +38,9 @@ def problem(text: str) -> Problem:
         (HEAD + "models: {a: {name: m, temprature: 1}}\n" + UNIT, (4, 23), "models.a.temprature", "unknown-key", "", "'temperature'"),
         (HEAD + "models: {a: {name: m, api_key: sk}}\n" + UNIT, (4, 23), "models.a.api_key", "unknown-key", "", "`api_key_env`"),
         (HEAD + "pipeline: [{layer: [{unit: CoTUnit, promt: x, prompt: x}]}]", (4, 37), "pipeline[0].layer[0].promt", "unknown-key", "", "'prompt'"),
+        # a key that must be a name
+        (HEAD + UNIT + "evaluate:\n  ../../../escaped: {value: output.score}\n", (8, 3), "evaluate['../../../escaped']", "wrong-value", "'../../../escaped': must match ^[A-Za-z_]", ""),
+        (HEAD + UNIT + "evaluate: {'a/b': {value: output.score}}\n", (7, 12), "evaluate['a/b']", "wrong-value", "'a/b': must match", ""),
         # missing key
         ("name: x\nmodel: m\n" + UNIT, (1, 1), "verdict", "missing-key", "'verdict' is missing", "version"),
         (HEAD + "pipeline: [{unit: DebateUnit, prompt: x, role_name: a}]", (4, 12), "pipeline[0].stance", "missing-key", "'stance'", "position"),

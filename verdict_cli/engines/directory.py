@@ -154,8 +154,15 @@ class RunDirectory:
         self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
 
     def write(self, name: str, content: bytes | str) -> Path:
-        """Writes a file as a whole or not at all."""
+        """Writes a file of the directory or of a folder in it, as a whole or not at all. OutputError for one that is elsewhere."""
         path = self.path / name
+        if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(
+            self.path.resolve()
+        ):
+            raise OutputError(
+                f"{name!r:.200} leaves the run's directory {self.path}",
+                hint="a run writes to its own directory only",
+            )
         part = path.with_name(f"{path.name}.part")
         with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from verdict_cli.spec.dataset import DatasetKeys
 from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.gate import Gate
 from verdict_cli.spec.steps import CustomType, StepKey
+from verdict_cli.units.keys import NAME
 
 
 class PipelineFile(Keys):
@@ -41,7 +42,7 @@ class PipelineFile(Keys):
     """How the data is read where the command line does not say otherwise."""
     pipeline: Annotated[Seq[StepKey], Field(min_length=1)]
     """The steps, run one after another."""
-    evaluate: dict[str, Evaluation] = Field(default_factory=dict)
+    evaluate: dict[Annotated[str, Field(pattern=NAME)], Evaluation] = Field(default_factory=dict)
     """Figures that are measured on the results."""
     gates: Seq[Gate] = ()
     """Bounds that figures must keep, else the run exits with 1."""

@@ -57,6 +57,8 @@ def explain(
     grouped: dict[Path, list[tuple[Any, type[BaseModel] | None]]] = {}
     for detail in error.errors(include_url=False):
         path, owner = locate(root, detail["loc"])
+        if _is_of_key(detail):
+            path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner))
     found = []
     for path, details in grouped.items():
@@ -102,7 +104,14 @@ def _words(
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
         return "wrong-type", f"expected {wanted}, found {_shown(given)}", _boolean_hint(given, kinds), False
-    return "wrong-value", f"{_shown(given)}: {_limit(kind, context)}", _purpose(owner, str(last)), False
+    at_key = _is_of_key(detail)
+    purpose = "" if at_key else _purpose(owner, str(last))
+    return "wrong-value", f"{_shown(given)}: {_limit(kind, context)}", purpose, at_key
+
+
+def _is_of_key(detail: Any) -> bool:
+    """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the place."""
+    return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
 
 
 def _limit(kind: str, context: dict[str, Any]) -> str:
