@@ -135,6 +135,27 @@ def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
         assert b" 503 " in answer.split(b"\r\n")[0] and b"nosniff" in answer
 
 
+@pytest.mark.parametrize("size", [200_000, 240_000, 1_000_000, 5_000_000])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_body_is_not_counted_as_part_of_the_head(opened: Opened, size: int, chunked: bool) -> None:
+    at = opened(body_bytes=8 * 2**20)
+    body = b"x" * size
+    head = POST + b"Content-Length: %d\r\n" % size
+    if chunked:
+        head, body = POST + b"Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+    for parts in ([head + CLOSE + body], [head + CLOSE, body]):
+        answer = said(at, *parts)
+        assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b'["/", %d]' % size), answer[:200]
+
+
+def test_a_head_behind_a_large_body_is_still_bounded(opened: Opened) -> None:
+    at = opened(body_bytes=8 * 2**20)
+    whole = POST + b"Content-Length: 1000000\r\n\r\n" + b"x" * 1_000_000
+    answer = said(at, whole, GET, *[b"X: " + b"x" * 200_000] * 5)
+    assert answer.count(b"HTTP/1.1 200") <= 1
+    assert answer.count(b" 431 ") + answer.count(b" 400 ") <= 1
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(opened: Opened) -> None:
     at = opened(body_s=0.2)
     answer = said(at, POST + b"Content-Length: 10\r\n\r\n", b"abc")

@@ -49,13 +49,14 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def data_received(self, data: bytes) -> None:
         """Hands the bytes on, and counts those that come before a request is known."""
         before = self.cycle
+        in_body = before is not None and before.more_body  # read now: the body's last bytes clear it
         super().data_received(data)
         if self.transport.is_closing():
             self._came()
             return
         if self.cycle is not before:
             self._ahead = 0
-        elif before is None or not before.more_body:
+        elif not in_body:
             self._ahead += len(data)
         if self._ahead > HEAD_BYTES:
             self._turn_away(431, "head-too-large", f"the request's head is larger than {HEAD_BYTES} bytes")
