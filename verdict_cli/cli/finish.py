@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from verdict_cli.cli import step_summary
-from verdict_cli.cli.streams import document
+from verdict_cli.cli.streams import complain, document
 from verdict_cli.engines import RunDirectory
 from verdict_cli.plan import Plan
 from verdict_cli.values import RunFacts
@@ -97,18 +97,29 @@ def reported(
     for name in extra:
         export(directory.results, directory.path / name, inert=inert)
         directory.deliver(name)
-    directory.write(
-        "report.json",
-        orjson.dumps(full(report), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n",
-    )
-    comment = markdown(report)
-    directory.write("report.md", comment)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    _write(directory, "report.json", lambda: f"{orjson.dumps(full(report), option=options).decode()}\n")
+    comment = _write(directory, "report.md", lambda: markdown(report))
     if in_summary:
         step_summary.append(comment)
     behind = Behind(plan, directory.results, directory.calls, studied, facts.seed)
-    directory.write("report.html", html(report, behind))
-    directory.write("junit.xml", junit(report))
+    _write(directory, "report.html", lambda: html(report, behind))
+    _write(directory, "junit.xml", lambda: junit(report))
     return report
+
+
+def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
+    """Writes one file of the report; one that cannot be made says so, and the others are complete."""
+    try:
+        made = make()
+    except Exception as error:
+        from verdict_cli.report import isolation
+
+        said = isolation.failure(name, error)
+        complain(said)
+        made = isolation.instead(name, said)
+    directory.write(name, made)
+    return made
 
 
 def show(report: Report, *, as_json: bool) -> None:

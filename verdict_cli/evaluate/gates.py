@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from verdict_cli.errors import VerdictError
 from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.evaluate.intervals import LEVEL, NO_VARIATION
 from verdict_cli.evaluate.measure import measure
@@ -68,20 +69,35 @@ def decide(
     """The outcome of every gate in order, the implied one on `run.coverage` last.
 
     `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths start from.
-    Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate.
+    Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
+    an internal error, which leaves the other gates to be decided.
     """
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
     compared = [gate for gate in every if gate.baseline is not None]
     missing = {name: one.missing for name, one in measures.items()}
-    drops = iter(against_baselines(compared, evaluations, results, seed=seed, root=root, missing=missing))
-    outcomes = [
-        _of_drop(gate, next(drops))
-        if gate.baseline is not None
-        else _outcome(gate, evaluations, measures, facts, results, seed=seed)
-        for gate in every
-    ]
+    broken: Exception | None = None
+    drops: Iterator[Drop] = iter(())
+    try:
+        drops = iter(against_baselines(compared, evaluations, results, seed=seed, root=root, missing=missing))
+    except VerdictError:
+        raise
+    except Exception as error:
+        broken = error
+    outcomes = []
+    for gate in every:
+        try:
+            if gate.baseline is None:
+                outcomes.append(_outcome(gate, evaluations, measures, facts, results, seed=seed))
+            elif broken is not None:
+                outcomes.append(_of_error(gate, broken))
+            else:
+                outcomes.append(_of_drop(gate, next(drops)))
+        except VerdictError:
+            raise
+        except Exception as error:
+            outcomes.append(_of_error(gate, error))
     return tuple(replace(one, tolerated=inconclusive == "pass") for one in outcomes)
 
 
@@ -201,6 +217,16 @@ def _of_drop(gate: Gate, drop: Drop) -> GateOutcome:
     if not drop.rejected:
         return outcome("inconclusive", "a test that Holm's procedure puts before this one is inconclusive")
     return outcome("passed")
+
+
+def _of_error(gate: Gate, error: Exception) -> GateOutcome:
+    """A gate that could not be decided fails, and leaves the others to be decided."""
+    said = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+    undefined = Figure(None, None, None, 0, said)
+    if gate.baseline is None:
+        return _limits(gate, undefined)
+    rule = f"against {gate.baseline}, at most {gate.max_drop or 0.0:g} worse{_where(gate)}"
+    return GateOutcome(gate.metric, "failed", None, gate.max_drop, None, None, 0, said, rule)
 
 
 def _where(gate: Gate) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from verdict_cli.errors import VerdictError
 from verdict_cli.evaluate.collect import collect
 from verdict_cli.evaluate.column import Floats, Ints
 from verdict_cli.evaluate.figures import Measures
@@ -68,10 +69,17 @@ def study(evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0
     kept: list[Scored] = []
     for name, one, data, at in measuring(evaluations, results, seed=seed):
         measures[name] = one
-        shapes[name] = pictured(data)
-        if at is None:
-            continue
-        kept.append(_scored(name, at, data, list(one.figures)))
+        shapes[name] = Pictured()
+        try:
+            shapes[name] = pictured(data)
+            if at is not None:
+                kept.append(_scored(name, at, data, list(one.figures)))
+        except VerdictError:
+            raise
+        except Exception as error:  # what only the page shows must not cost the figures
+            said = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+            warning = f"charts and rows of this evaluation are missing from the report: {said}"
+            measures[name] = replace(one, warnings=(*one.warnings, warning))
         kept.sort(key=lambda each: not each.labelled)
         del kept[MOST_SCORED:]
     return Study(measures, shapes, tuple(kept))

@@ -8,7 +8,7 @@ from typing import Any
 from verdict_cli.errors import ReplyError
 from verdict_cli.extractors.support import Support, support_of
 from verdict_cli.scales import Boolean, Discrete
-from verdict_cli.values import Alternative, Reply
+from verdict_cli.values import Alternative, Reply, is_logprob
 
 TOP = 20
 """Alternatives asked for at each position: the most that OpenAI's interface gives."""
@@ -62,7 +62,7 @@ def _mass(support: Support, position: _Position) -> tuple[dict[Any, float], floa
 
 
 def _probability(alternative: Alternative) -> float:
-    if math.isnan(alternative.logprob) or alternative.logprob > 0.01:
+    if not is_logprob(alternative.logprob):
         raise ReplyError(f"{alternative.logprob!r} is no log-probability", kind="no-logprobs")
     return math.exp(alternative.logprob)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from verdict_cli.evaluate import Figure, Measures, UnitCalls, by_unit
-from verdict_cli.report import drawn, words
+from verdict_cli.evaluate import Figure, Measures
+from verdict_cli.report import drawn, isolation, words
 from verdict_cli.report.behind import Behind
 from verdict_cli.report.browser import browser
 from verdict_cli.report.effects import effects
@@ -23,9 +24,9 @@ from verdict_cli.report.page import (
     Table,
     Tile,
     Tiles,
-    page,
 )
 from verdict_cli.report.report import Comparison, Report
+from verdict_cli.report.units import units
 from verdict_cli.report.vectors import numbers
 
 MOST_TILES = 8
@@ -37,25 +38,19 @@ SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inco
 def html(report: Report, behind: Behind | None = None) -> str:
     """The file. `behind` gives what only this format shows: distributions, units, the graph, the spec, the rows."""
     sections = [
-        Section("", [*_opening(report)], listed=False),
-        *_gates(report),
-        *_evaluations(report, behind),
+        *isolation.sections("", lambda: [Section("", [*_opening(report)], listed=False)]),
+        *isolation.sections("Gates", lambda: _gates(report)),
+        *isolation.sections("Evaluations", lambda: _evaluations(report, behind)),
     ]
     if behind is not None:
-        sections += [*_rows(behind), *_effects(behind), *_units(behind)]
-    sections += [*_failures(report)]
+        sections += isolation.sections("Rows", lambda: [Section("Rows", [browser(behind)])])
+        sections += isolation.sections("Position and length", lambda: _effects(behind))
+        sections += isolation.sections("Cost and time", lambda: units(behind))
+    sections += isolation.sections("Failures", lambda: _failures(report))
     if behind is not None:
-        sections += [
-            Section(
-                "Pipeline",
-                [
-                    Picture(as_svg(behind.plan), "Units and links; results come from the heavy frames."),
-                    Code("The resolved spec", behind.spec),
-                ],
-            ),
-        ]
+        sections += isolation.sections("Pipeline", lambda: _pipeline(behind))
     sections.append(Section("Files", [Note(f"in {report.run}"), Links(report.files)]))
-    return page(report.facts.name, sections, lead=_lead(report))
+    return isolation.laid_out(report.facts.name, sections, lead=_lead(report))
 
 
 def _lead(report: Report) -> str:
@@ -144,7 +139,10 @@ def _evaluations(report: Report, behind: Behind | None) -> Iterator[Section]:
     folded = len(report.measures) > OPEN
     for name, measures in report.measures.items():
         kind = f"{name} ({measures.kind})" if measures.kind else name
-        shown = _evaluation(name, measures, report.comparisons.get(name), behind)
+        shown = isolation.parts(
+            f"The evaluation {name}",
+            partial(_evaluation, name, measures, report.comparisons.get(name), behind),
+        )
         if folded:
             parts.append(
                 Group(
@@ -182,15 +180,7 @@ def _evaluation(
     matrix = None if confusion is None or confusion.value is None else drawn.confusion(confusion)
     parts.append(table if matrix is None else Group([table, matrix]))
     parts += drawn.reasons(shown)
-    charts: list[Part] = []
-    if comparison is not None:
-        charts.append(drawn.standings(comparison))
-    first = drawn.primary(measures, comparison)
-    if first is not None:
-        charts += [drawn.groups(text, values, first) for text, values in measures.groups.items()]
-    if behind is not None:
-        charts += drawn.shapes(behind.study.pictured[name])
-        charts += _scores(name, behind)
+    charts = isolation.parts("The charts", lambda: _charts(name, measures, comparison, behind))
     if charts:
         parts.append(Group(charts))
     for expression, values in measures.groups.items():
@@ -211,6 +201,19 @@ def _evaluation(
     return parts
 
 
+def _charts(
+    name: str, measures: Measures, comparison: Comparison | None, behind: Behind | None
+) -> Iterator[Part]:
+    if comparison is not None:
+        yield drawn.standings(comparison)
+    first = drawn.primary(measures, comparison)
+    if first is not None:
+        yield from (drawn.groups(text, values, first) for text, values in measures.groups.items())
+    if behind is not None:
+        yield from drawn.shapes(behind.study.pictured[name])
+        yield from _scores(name, behind)
+
+
 def _scores(name: str, behind: Behind) -> list[Bars]:
     """The numbers of the output by target, where the evaluation itself compares labels."""
     scored = next((each for each in behind.study.scored if each.name == name and each.labels), None)
@@ -222,56 +225,14 @@ def _scores(name: str, behind: Behind) -> list[Bars]:
     ]
 
 
-def _rows(behind: Behind) -> Iterator[Section]:
-    yield Section("Rows", [browser(behind)])
+def _pipeline(behind: Behind) -> Iterator[Section]:
+    drawing = Picture(as_svg(behind.plan), "Units and links; results come from the heavy frames.")
+    yield Section("Pipeline", [drawing, Code("The resolved spec", behind.spec)])
 
 
 def _effects(behind: Behind) -> Iterator[Section]:
     if found := effects(behind):
         yield Section("Position and length", [Group(found)])
-
-
-def _units(behind: Behind) -> Iterator[Section]:
-    units = by_unit(behind.calls)
-    if not units:
-        return
-    rows = [(name, *_unit(one)) for name, one in units.items()]
-    headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
-    charts = [*_unit_charts(units)]
-    yield Section(
-        "Cost and time", [Table(headers, rows, (1, 2, 3, 4, 5, 6, 7)), *([Group(charts)] if charts else [])]
-    )
-
-
-def _unit(one: UnitCalls) -> tuple[str, ...]:
-    seconds = ["–" if value is None else f"{value:.3g} s" for value in (one.median_s, one.p95_s)]
-    counts = (one.calls, one.failed, one.prompt_tokens, one.completion_tokens)
-    return (*(f"{count:,}" for count in counts), words.money(one.cost_usd), *seconds)
-
-
-def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
-    names = list(units)
-    if any(one.cost_usd for one in units.values()):
-        yield Bars(
-            "Cost by unit", names, {"": [one.cost_usd or 0.0 for one in units.values()]}, "unit", "US dollars"
-        )
-    elif any(one.prompt_tokens for one in units.values()):
-        tokens = {
-            "in": [float(one.prompt_tokens) for one in units.values()],
-            "out": [float(one.completion_tokens) for one in units.values()],
-        }
-        yield Bars("Tokens by unit", names, tokens, "unit", "tokens")
-    if any(one.median_s for one in units.values()):
-        yield Bars(
-            "Time of a call by unit",
-            names,
-            {
-                "median": [one.median_s or 0.0 for one in units.values()],
-                "from there to 95%": [(one.p95_s or 0.0) - (one.median_s or 0.0) for one in units.values()],
-            },
-            "unit",
-            "seconds",
-        )
 
 
 def _failures(report: Report) -> Iterator[Section]:

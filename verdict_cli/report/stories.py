@@ -12,9 +12,9 @@ import orjson
 
 from verdict_cli.data import read_arrow, read_rows, table_columns
 from verdict_cli.data.vectors import integers
-from verdict_cli.errors import DataError, Problem
 from verdict_cli.evaluate.column import Ints
 from verdict_cli.report.page.packing import NESTED, encoded
+from verdict_cli.values import is_logprob
 
 MOST_TEXT = 20_000
 """Characters of one text; what is beyond is left out, saying so."""
@@ -83,7 +83,7 @@ class _Teller:
     ) -> None:
         self.most = most
         self.row = row["row"]
-        self.left_out = self.calls_left_out = 0
+        self.left_out = self.calls_left_out = self.calls_unreadable = 0
         self.failure = _failure(row)
         self.source = {own: self.cut(row[name]) for name, own in sources.items()}
         self.outputs = {name: self.cut(row[name]) for name in outputs if row[name] is not None}
@@ -95,10 +95,7 @@ class _Teller:
             try:
                 self.calls.append(self.call(call))
             except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-                said = f"a call of row {call['row']} holds what no run writes there"
-                raise DataError(
-                    Problem("not-a-run", said, "run the pipeline again", "calls.parquet")
-                ) from None
+                self.calls_unreadable += 1
         else:
             self.calls_left_out += 1
 
@@ -109,6 +106,11 @@ class _Teller:
             left.append(f"{self.left_out:,} characters of long texts are left out here.")
         if self.calls_left_out:
             left.append(f"{self.calls_left_out:,} of its calls are left out here.")
+        if self.calls_unreadable:
+            left.append(
+                f"{self.calls_unreadable:,} of its calls cannot be shown: "
+                "calls.parquet holds what no run writes there."
+            )
         return {
             "failure": self.failure,
             "source": self.source,
@@ -121,6 +123,7 @@ class _Teller:
         """One call."""
         asked = call["prompt_tokens"] is not None and (call["prompt_tokens"] or call["completion_tokens"])
         messages = orjson.loads(call["messages"] or "[]")
+        probabilities, invalid = _probabilities(call["logprobs"])
         return {
             "unit": call["unit"],
             "model": call["model"],
@@ -137,11 +140,12 @@ class _Teller:
                     ("repaired", "repaired"),
                 )
                 if call[key]
-            ],
+            ]
+            + ([f"log-probabilities ignored because they are none: {invalid}"] if invalid else []),
             "failure": call["failure"],
             "error": self.cut(call["error"]),
             "reply": self.cut(call["reply"]),
-            "probabilities": _probabilities(call["logprobs"]),
+            "probabilities": probabilities,
             "messages": [{**message, "content": self.cut(message["content"])} for message in messages],
         }
 
@@ -167,17 +171,23 @@ def _failure(row: Mapping[str, Any]) -> str:
     return f"{row.get('failure.kind')}{where}: {row.get('failure.message')}"[:2000]
 
 
-def _probabilities(logprobs: str | None) -> list[tuple[str, list[tuple[str, float]]]]:
-    """The first positions of a reply at which more than one token could have stood, each with its likeliest tokens."""
+def _probabilities(logprobs: str | None) -> tuple[list[tuple[str, list[tuple[str, float]]]], int]:
+    """The first positions of a reply at which more than one token could have stood, each with its likeliest tokens;
+    and how many alternatives of the reply have no log-probability that is one."""
     if not logprobs:
-        return []
-    found = []
+        return [], 0
+    found: list[tuple[str, list[tuple[str, float]]]] = []
+    invalid = 0
     for place, position in enumerate(orjson.loads(logprobs)):
-        if len(position) > 1:
-            shares = sorted(
-                ((one["token"], math.exp(one["logprob"])) for one in position), key=lambda each: -each[1]
-            )
+        shares = [(one["token"], math.exp(min(one["logprob"], 0.0))) for one in position if _is_valid(one)]
+        invalid += len(position) - len(shares)
+        if len(position) > 1 and len(found) < MOST_POSITIONS:
+            shares.sort(key=lambda each: -each[1])
             found.append((f"token {place + 1}", shares[:MOST_SHARES]))
-        if len(found) == MOST_POSITIONS:
-            break
-    return found
+    return found, invalid
+
+
+def _is_valid(alternative: Mapping[str, Any]) -> bool:
+    """Whether its log-probability is one. JSON has null for those that are no finite numbers."""
+    logprob = alternative["logprob"]
+    return logprob is not None and is_logprob(logprob)

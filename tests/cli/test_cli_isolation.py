@@ -1,0 +1,163 @@
+"""A part of a report that cannot be made is named in its place and costs nothing else."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import verdict_cli.evaluate.gates
+import verdict_cli.report
+from verdict_cli.report.page import Bars
+from verdict_cli.report.stories import stories
+
+CONFIG = """
+verdict: 1
+name: t
+model: baseline/lexical
+dataset: {id: key}
+pipeline:
+  - {unit: JudgeUnit, name: judge, prompt: "Rate {source.text}", extract: weighted_summed_score}
+evaluate: {level: {value: output.score, metrics: [mean]}}
+gates: [{metric: level.mean, min: 0}]
+"""
+INVALID = ["null", "800.0", "0.5"]
+FILES = ("report.json", "report.md", "report.html", "junit.xml")
+
+
+@pytest.fixture
+def run(shell: Any) -> Any:
+    assert shell("run", shell.write("c.yaml", CONFIG), shell.rows(6), "--out", "out").code == 0
+    return shell
+
+
+def with_calls(run: Any, **changed: Any) -> None:
+    """Gives the run's first call other cells."""
+    path = run.folder / "out" / "calls.parquet"
+    table = pq.read_table(path)
+    for name, value in changed.items():
+        place = table.column_names.index(name)
+        cells = [value, *table.column(name).to_pylist()[1:]]
+        table = table.set_column(
+            place, table.schema.field(name), pa.array(cells, table.schema.field(name).type)
+        )
+    pq.write_table(table, path)
+
+
+def told(run: Any) -> list[dict[str, Any]]:
+    out = run.folder / "out"
+    return [story for _, story in stories(out / "results.parquet", out / "calls.parquet", np.arange(6))]
+
+
+def files(run: Any) -> dict[str, str]:
+    return {name: (run.folder / "out" / name).read_text("utf-8") for name in FILES}
+
+
+@pytest.mark.parametrize("invalid", INVALID)
+def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run: Any, invalid: str) -> None:
+    logprobs = f'[[{{"token": "4", "logprob": -0.1}}, {{"token": "x", "logprob": {invalid}}}]]'
+    with_calls(run, logprobs=logprobs)
+    for name in FILES:
+        (run.folder / "out" / name).unlink()
+    done = run("report", "out")
+    assert done.code == 0, done.err
+    assert ElementTree.fromstring(files(run)["junit.xml"]).get("errors") == "0"
+    call = told(run)[0]["calls"][0]
+    assert call["probabilities"] == [("token 1", [("4", pytest.approx(0.904837))])]
+    assert "log-probabilities ignored because they are none: 1" in call["flags"]
+    assert json.loads(files(run)["report.json"])["gates"][0]["passed"] is True
+
+
+@pytest.mark.parametrize(
+    "changed", [{"logprobs": "[[{}, 1]]"}, {"logprobs": "{"}, {"messages": "5"}, {"messages": "[5]"}]
+)
+def test_a_call_that_cannot_be_shown_is_missing_from_its_rows_story_only(
+    run: Any, changed: dict[str, str]
+) -> None:
+    with_calls(run, **changed)
+    assert run("report", "out").code == 0
+    first, *others = told(run)
+    assert first["calls"] == [] and "1 of its calls cannot be shown" in first["cut"]
+    assert first["source"] and first["outputs"]
+    assert all(len(story["calls"]) == 1 and not story["cut"] for story in others)
+
+
+def failing(*_: Any, **__: Any) -> Any:
+    raise KeyError("planted")
+
+
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        ("browser", "Rows could not be made"),
+        ("_effects", "Position and length could not be made"),
+        ("units", "Cost and time could not be made"),
+        ("_opening", "This part could not be made"),
+        ("_gates", "Gates could not be made"),
+        ("_charts", "The charts could not be made"),
+        ("_evaluation", "The evaluation level could not be made"),
+        ("_pipeline", "Pipeline could not be made"),
+    ],
+)
+def test_a_section_that_fails_is_named_in_its_place(
+    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, named: str
+) -> None:
+    monkeypatch.setattr(import_module("verdict_cli.report.html"), part, failing)
+    assert run("report", "out").code == 0
+    page = files(run)["report.html"]
+    assert named in page and "please report it" in page and "planted" in page
+    assert "The resolved spec" in page or part == "_pipeline"
+    assert page.count("could not be made") == 1
+
+
+def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bars, "drawn", failing)
+    assert run("report", "out").code == 0
+    assert "could not be made" in (page := files(run)["report.html"]) and "The resolved spec" in page
+
+
+@pytest.mark.parametrize(
+    ("maker", "name"),
+    [("full", "report.json"), ("markdown", "report.md"), ("html", "report.html"), ("junit", "junit.xml")],
+)
+def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
+    run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
+) -> None:
+    before = files(run)
+    monkeypatch.setattr(verdict_cli.report, maker, failing)
+    done = run("report", "out", "--json")
+    assert done.code == 0 and done.json()["gates"][0]["passed"] is True
+    assert f"{name} could not be made" in done.err
+    after = files(run)
+    assert f"{name} could not be made" in after[name]
+    assert {each: text for each, text in after.items() if each not in (name, "report.html")} == {
+        each: text for each, text in before.items() if each not in (name, "report.html")
+    }
+    if name == "junit.xml":
+        assert ElementTree.fromstring(after[name]).get("errors") == "1"
+
+
+def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict_cli.evaluate.gates, "_of_run", failing)
+    done = run("report", "out", "--json")
+    assert done.code == 1
+    gates = {gate["metric"]: gate for gate in done.json()["gates"]}
+    assert gates["level.mean"]["passed"] and not gates["run.coverage"]["passed"]
+    assert "KeyError" in gates["run.coverage"]["reason"]
+
+
+def test_a_chart_that_cannot_be_counted_costs_no_metric(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = json.loads(files(run)["report.json"])
+    monkeypatch.setattr(import_module("verdict_cli.evaluate.study"), "pictured", failing)
+    done = run("report", "out")
+    assert done.code == 0
+    after = json.loads(files(run)["report.json"])
+    assert "are missing from the report" in json.dumps(after) and after["gates"] == before["gates"]
