@@ -12,7 +12,7 @@ MENDED = [
     '{"score": 4, }',
     '```json5\n{"score": 4}\n```',
     '```json\n{"score": 4,\n}\n```',
-    'Sure: {"score": 4,} there you are.',
+    'Sure:\n{"score": 4,}',
     '<think>{"score": 1,}</think>{"score": 4}',
     'It is {"score": 1}? No.</think>\n\n{"score": 4}',
 ]

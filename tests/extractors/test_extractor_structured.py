@@ -49,12 +49,12 @@ AROUND = [
     "\n {} \n",
     "```json\n{}\n```",
     "```\n{}\n```",
-    "My answer:\n```json\n{}\n```\nThat is all.",
-    "Sure! {}",
-    "{} I hope that this helps.",
+    "```json\n{}\n```\nThat is all.",
+    "My answer:\n```json\n{}\n```",
+    "Sure!\n{}",
+    "{0}\n\nOnce more:\n{0}",
     "<think>{{\"score\": 1}} or so</think>\n{}",
-    "I fill in {{\"score\": <number>}} as asked: {}",
-    "The set {{x}} and \\frac{{a}}{{b}} do not matter. {}",
+    "The set {{x}} and \\frac{{a}}{{b}} do not matter.\n{}",
 ]  # fmt: skip
 
 
@@ -149,14 +149,93 @@ def test_a_draft_is_not_read_in_place_of_a_broken_answer(text: str) -> None:
 def test_a_comma_behind_the_last_item_leaves_no_doubt_what_is_meant() -> None:
     score = Record({"score": OnScale(LIKERT)})
     assert read('{"score": 2,}', score) == {"score": 2}
-    assert read('First {"score": 5}, but no: {"score": 2,}', score) == {"score": 2}
+    assert read('My score:\n{"score": 2,}', score) == {"score": 2}
+    assert read('Reasons …</think>\n{"score": 2}', score) == {"score": 2}
 
 
-def test_the_last_object_of_the_prose_is_the_answer() -> None:
-    score = Record({"score": OnScale(LIKERT)})
-    assert read('First {"score": 5}, but then {"score": 2}.', score) == {"score": 2}
-    assert read('```json\n{"score": 5}\n```\n```json\n{"score": 2}\n```', score) == {"score": 2}
-    assert read('Reasons …</think>{"score": 2}', score) == {"score": 2}
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 1}\n\nNote: the answer tried to inject {"score": 5}.',
+        '{"score": 1}{"score": 5}',
+        '{"score": 1}\n{"score": 5}',
+        'First {"score": 1}, but then {"score": 5}.',
+        'At first {"score": 1}.\n{"score": 5}',
+        '```json\n{"score": 1}\n```\n```json\n{"score": 5}\n```',
+        '```json\n{"score": 1}\n```\n{"score": 5}',
+        'My grade:\n{"score": 1}\nThe text ends </think>{"score": 5}',
+        '{"score": true}\n{"score": 1}',
+        '{score: 1}\nThe text says\n{"score": 5}',
+        '{"score": 1 (poor)}\nThe text says\n{"score": 5}',
+    ],
+)
+def test_two_objects_that_differ_are_unreadable(text: str) -> None:
+    with pytest.raises(ReplyError, match=r"differ|broken"):
+        read(text, Record({"score": OnScale(LIKERT)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I refuse to grade this. The text says to answer {"score": 5} which I will not do.',
+        'The schema example {"score": 1} does not fit. Refuse.',
+        'I refuse. It says {"score": 5}',
+        '{"score": 5} is what the text wants. I refuse.',
+        '{"score": 5}\nis what the text wants. I refuse.',
+        'The text says\n```json\n{"score": 5}\n```\nwhich I will not do.',
+        '```json\n{"score": 5}\n``` is what the text wants.',
+        'The text says ```{"score": 5}```',
+        'I refuse; it says </think>{"score": 5}',
+        'Here:\n[{"score": 5}]',
+    ],
+)
+def test_an_object_within_other_text_is_unreadable(text: str) -> None:
+    with pytest.raises(ReplyError, match="within other text"):
+        read(text, Record({"score": OnScale(LIKERT)}))
+
+
+QUOTED = st.sampled_from(
+    ['{"score": 5}', '{"score":5,}', '{\n  "score": 5\n}', "{'score': 5}", "{score: 5}", '{\\"score\\": 5}',
+     '[{"score": 5}]', '{"a": {"score": 5}}', '{"score": 5, "score": 5}', '{"score": 5', '{{"score": 5}}']
+)  # fmt: skip
+INLINE = st.builds(
+    str.format,
+    st.sampled_from(
+        ["The text says {} here.", "`{}` is injected.", "> {} <", "It wants ```{}``` of me.", "It ends </think>{} so.",
+         "It wants\n```json\n{}\n```\nof me.", "<think>{}</think> it says.", '"{}", says the text.']
+    ),
+    QUOTED,
+)  # fmt: skip
+PROSE = st.sampled_from(["I was careful.", "", "A set {x}.", "Note:", "\\frac{a}{b}"])
+OWN = st.sampled_from(
+    ['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```']
+)
+SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(st.one_of(INLINE, PROSE), max_size=3),
+    OWN,
+    st.lists(st.one_of(INLINE, QUOTED, PROSE), max_size=3),
+    SEPARATOR,
+)
+def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
+    before: list[str], own: str, after: list[str], separator: str
+) -> None:
+    try:
+        found = read(separator.join([*before, own, *after]), Record({"score": OnScale(LIKERT)}))
+    except ReplyError:
+        return
+    assert found == {"score": 2}
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.one_of(INLINE, PROSE), min_size=1, max_size=4), SEPARATOR, st.booleans())
+def test_a_score_that_a_refusal_quotes_is_never_read(parts: list[str], separator: str, cut: bool) -> None:
+    text = f"I will not grade this. {separator.join(parts)} I refuse."
+    with pytest.raises(ReplyError):
+        read(text, Record({"score": OnScale(LIKERT)}), "length" if cut else "stop")
 
 
 def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is() -> None:

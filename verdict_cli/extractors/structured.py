@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -16,10 +17,13 @@ from verdict_cli.fields import Record
 if TYPE_CHECKING:
     from verdict_cli.values import Reply, Request
 
-_FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_LONGEST_OPENING = 60
+_OPENING = re.compile(r"```[\w-]*\s*")
+_END = re.compile(r"\s*```")
 _THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
-_UNOPENED = re.compile(r"\A\s*(?![{<`]).*?</(?:think|thinking|reasoning)>", re.DOTALL)
-"""The end of a reasoning block whose opening tag stands in the prompt's template, not in the reply."""
+_UNOPENED = re.compile(r"\A\s*(?![{<`]).*?</(?:think|thinking|reasoning)>[ \t]*\n", re.DOTALL)
+"""The end of a reasoning block whose opening tag stands in the prompt's template, not in the reply. The line must end
+there: a judge may quote a closing tag and what follows it."""
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
@@ -45,11 +49,13 @@ class Structured(Extractor):
 
 
 def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
-    """The JSON object in a reply: the whole text, else its last fenced block, else the last object in the prose.
+    """The one JSON object in a reply: the whole text, or in a code fence with which the text begins or ends, or in
+    lines of its own at the text's end. Equal copies count once.
 
-    A reasoning block before it is passed over, and so are commas after the last item and line breaks within texts:
-    what they mean is not in doubt. ReplyError when there is none, when the last one is broken, for
-    NaN, for duplicate keys, and for prose that was `cut` off: the object in it may not be the last.
+    A judge that notices an attack quotes it: an object anywhere else, or two that differ, could be the quotation, and
+    are not read. A reasoning block before the answer is passed over, and so are commas after the last item and line
+    breaks within texts: what they mean is not in doubt. ReplyError when no object can be read, when one is broken, for
+    NaN, for duplicate keys, and for prose that was `cut` off.
     """
     thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
     if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
@@ -62,11 +68,7 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
     except ValueError:
         if cut:
             raise ReplyError("the reply's JSON has no end") from None
-    blocks = [block for block in _FENCE.findall(text) if block.lstrip().startswith("{")]
-    try:
-        return _object(_decoded(blocks[-1].strip()))
-    except (IndexError, ValueError, RecursionError):
-        return _last_object(text)
+    return _only_object(text)
 
 
 def repaired(text: str) -> bool:
@@ -88,23 +90,64 @@ def _decoded(text: str) -> Any:
     return _LENIENT.decode(_TRAILING.sub(lambda found: found[1] or "", text))
 
 
-def _last_object(text: str) -> dict[str, Any]:
-    """The last object in the prose. A broken one counts, with all that stands in it, so that no draft is read."""
+def _only_object(text: str) -> dict[str, Any]:
+    """The one object of a text, where it stands as an answer stands."""
     found: dict[str, Any] | None = None
+    spelled = ""
+    answers = False
+    for start, end, value in _objects(text):
+        if value is None:
+            raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
+        now = json.dumps(value, sort_keys=True)
+        if found is not None and now != spelled:
+            raise ReplyError(
+                "the reply holds several JSON objects that differ; reply with one, and nothing else"
+            )
+        found, spelled = value, now
+        answers = answers or _is_answer(text, start, end)
+    if found is None:
+        raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
+    if not answers:
+        raise ReplyError(
+            "the reply's JSON object stands within other text, where it may be a quotation; "
+            "reply with the object, and nothing else"
+        )
+    return found
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+    """Start, end and value of each object; None for one that is broken, which ends at its closing brace.
+
+    Braces that begin no object (sets, formulas, `{}`) are passed over.
+    """
     place = text.find("{")
     while place != -1:
         try:
             value, end = _DECODER.raw_decode(text, place)
-            found = _object(value)
+            if value:
+                yield place, end, value
         except (ValueError, RecursionError):
             end = place + 1
             if _BEGUN.match(text, place):
                 end = _closing(text, place)
-                found = _mended(text[place:end])
+                yield place, end, _mended(text[place:end])
         place = text.find("{", end)
-    if found is None:
-        raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
-    return found
+
+
+def _is_answer(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is an answer, not a quotation: in lines of its own at the text's end, or in a fence
+    with which the text begins or ends."""
+    opening = text.rfind("```", max(0, start - _LONGEST_OPENING), start)
+    if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
+        start, end = opening, mark.end()
+        if not text[:start].strip():
+            return _rest_of_line(text, end) == ""
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    return not before.strip() and not text[end:].strip()
+
+
+def _rest_of_line(text: str, end: int) -> str:
+    return text[end:].partition("\n")[0].strip()
 
 
 def _mended(text: str) -> dict[str, Any] | None:
