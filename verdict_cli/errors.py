@@ -140,7 +140,7 @@ class JournalError(VerdictError):
 class ProviderError(VerdictError):
     """A model call that brought no reply. ``kind`` says which sort of failure it was.
 
-    ``reply`` is what was paid for all the same (a filtered reply), None where nothing was; ``allowance`` what the
+    ``reply`` is what was paid for all the same (filtered, unreadable), None where nothing was; ``allowance`` what the
     provider said about its limits, None where it said nothing.
     """
 

@@ -26,6 +26,7 @@ from verdict_cli.errors import (
     Retryable,
 )
 from verdict_cli.journal import Journal
+from verdict_cli.providers.failures import failure_again
 from verdict_cli.values import Reply, Request, Usage
 
 LEXICAL = "model: baseline/lexical"
@@ -182,6 +183,18 @@ def test_a_reply_that_is_none_counts_against_the_budget(bench: Any) -> None:
         raise ReplyError("nothing", kind="empty", reply=await dollar(request))
 
     bench.rule = empty
+    job = bench.job(10, concurrency=1, budget_usd=3)
+    for _ in range(2):
+        with pytest.raises(BudgetError):
+            bench.run(job)
+        assert len(bench.asked) == 3
+
+
+def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: Any) -> None:
+    async def unreadable(request: Request) -> Reply:
+        raise failure_again("unavailable", "the body is not JSON", await dollar(request))
+
+    bench.rule = unreadable
     job = bench.job(10, concurrency=1, budget_usd=3)
     for _ in range(2):
         with pytest.raises(BudgetError):

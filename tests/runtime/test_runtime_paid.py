@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Rejected, ReplyError
+from verdict_cli.providers.failures import failure_again
 from verdict_cli.runtime import Context, run_row
 from verdict_cli.values import Reply, Request, Row, Usage
 
@@ -46,6 +47,7 @@ def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
         ReplyError("no", kind="empty", reply=PAID),
         ReplyError("no", kind="cut-off", reply=PAID),
         Rejected("no", kind="content-filter", reply=PAID),
+        failure_again("unavailable", "no", PAID),
     ],
 )
 def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of: Any, model: Any, problem: Any) -> None:
@@ -57,7 +59,7 @@ def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of: Any, model:
 
 
 def test_a_repaired_reply_is_recorded_as_one(plan_of: Any, model: Any) -> None:
-    for text, repaired in (('{"score": 3}', False), ('Sure: {"score": 3,}', True)):
+    for text, repaired in (('{"score": 3}', False), ('Sure:\n{"score": 3,}', True)):
         (call,) = model(text).run(plan_of(JUDGE), ROW).calls
         assert call.repaired is repaired
 

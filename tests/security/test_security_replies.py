@@ -22,7 +22,8 @@ from verdict_cli.providers.chat import read
 from verdict_cli.providers.litellm_errors import translate
 from verdict_cli.providers.native import NativeProvider
 from verdict_cli.providers.statuses import detail_of
-from verdict_cli.values import Message, Reply, Request, Row
+from verdict_cli.providers.usage import read_usage
+from verdict_cli.values import Message, Reply, Request, Row, Usage
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 KEY = "planted-0123456789abcdef"
@@ -106,9 +107,47 @@ def test_a_usage_that_is_none_counts_nothing(usage: Any) -> None:
 
 def test_cached_tokens_below_nothing_do_not_lower_the_cost() -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": -(10**9)}}
-    from verdict_cli.providers.chat import _usage
+    assert read_usage(usage)[1] == 0
 
-    assert _usage(usage)[1] == 0
+
+USED = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000}
+PRICED = Model(name="m", cost={"input_per_million": 1.0, "output_per_million": 2.0})
+PAID_FOR: dict[str, bytes] = {
+    "content of numbers": b'{"choices": [{"message": {"content": 5}}], "usage": %b}',
+    "surrogate": b'{"choices": [{"message": {"content": "\\ud800"}}], "usage": %b}',
+    "no message": b'{"choices": [{}], "usage": %b}',
+    "no choices": b'{"usage": %b}',
+    "deep": b'{"choices": [{"message": {"content": ' + b"[" * 100_000 + b"]" * 100_000 + b'}}], "usage": %b}',
+    "not utf-8": b'{"choices": [{"message": {"content": "\xff"}}], "usage": %b}',
+    "logprobs of nonsense": b'{"choices": [{"message": {"content": "ok"}, "logprobs": 5}], "usage": %b}',
+    "cut off": b'{"usage": %b, "choices": [{"message": {"content": "x',
+    "an escaped usage within": b'{"usage": %b, "choices": [{"message": {"content": "\\"usage\\": {\\"prompt_tokens\\": 1}',
+}
+
+
+@pytest.mark.parametrize("name", PAID_FOR)
+def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name: str) -> None:
+    content = PAID_FOR[name].replace(b"%b", json.dumps(USED).encode())
+    request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),))
+    with pytest.raises(Retryable) as caught:
+        read(content, request, 0.5)
+    assert caught.value.reply == Reply(
+        "", "error", usage=Usage(1_000_000, 1_000_000), cost_usd=3.0, model="m", latency_s=0.5
+    )
+
+
+def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> None:
+    content = b'data: {"choices": [{"delta": {"content": "x"}}], "usage": %b}\n\n' % json.dumps(USED).encode()
+    request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),), stream=True)
+    with pytest.raises(Retryable) as caught:
+        read(content, request, 0.5)
+    assert caught.value.reply is not None and caught.value.reply.cost_usd == 3.0
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_unreadable_reply_that_says_nothing_of_it_has_no_cost(name: str) -> None:
+    error = asked(body(BROKEN[name]))
+    assert isinstance(error, Retryable) and error.reply is None
 
 
 def test_names_as_long_as_books_are_not_kept() -> None:

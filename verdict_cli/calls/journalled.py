@@ -34,8 +34,8 @@ def journalled(
     """``ask``, with each outcome appended before it is returned or raised (the journal's ``settle`` writes it out).
 
     A call that the journal has is not made again: its reply comes back as ``recalled``, its failure is raised anew.
-    Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass, so
-    that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
+    Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass and cost
+    nothing, so that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
     run is resumed. ``as_recorded``: a failure that passes is raised anew like any other. ``appended`` is called after each append.
     """
 
@@ -51,7 +51,7 @@ def journalled(
         if (
             entry is not None
             and entry.failure
-            and not (entry.retryable and not as_recorded and _is_last(request))
+            and not (entry.retryable and kept is None and not as_recorded and _is_last(request))
         ):
             raise failure_again(entry.failure, entry.error, kept)
         if kept is not None:

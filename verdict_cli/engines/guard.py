@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, VerdictError
+from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
 from verdict_cli.values import Ask, Reply, Request
 
 
@@ -62,7 +62,7 @@ def guarded(
         try:
             spending.check()
             reply = await ask(request)
-        except (ReplyError, Rejected) as error:
+        except (ReplyError, Rejected, Retryable) as error:
             spending.add(error.reply)
             raise
         except (Refused, BudgetError) as error:
@@ -80,7 +80,7 @@ def remembered(ask: Ask, spending: Spending) -> Ask:
     async def ask_and_count(request: Request) -> Reply:
         try:
             reply = await ask(request)
-        except (ReplyError, Rejected) as error:
+        except (ReplyError, Rejected, Retryable) as error:
             if error.reply is not None and error.reply.recalled:
                 spending.add(error.reply)
             raise

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 from msgspec.structs import replace
@@ -19,8 +19,9 @@ from verdict_cli.providers.logprobs import read_logprobs
 from verdict_cli.providers.prices import cost_usd
 from verdict_cli.providers.secrets import cleared
 from verdict_cli.providers.statuses import clean
+from verdict_cli.providers.usage import paid, read_usage, written_usage
 from verdict_cli.providers.ways import Way
-from verdict_cli.values import MOST_TOKENS, Reply, Request, Usage
+from verdict_cli.values import Reply, Request, Usage
 
 _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 """OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
@@ -152,15 +153,17 @@ def read(
     """The reply in a body, in which the server may have repeated what is ``hidden``, without that.
 
     Raises Retryable for a body that is no chat completion (the message says what is wrong with it), ReplyError for
-    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it; the last two carry the
-    reply that was paid for.
+    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it. They carry the reply that
+    was paid for; Retryable where the body says what was used.
     """
     name = request.model.name
     streamed = request.stream and not content.lstrip().startswith(b"{")
     try:
         envelope = cleared(assembled(content, hidden) if streamed else loads(content), hidden)
     except (ValueError, RecursionError) as problem:
-        raise _broken(name, f"the body {'is no reply' if streamed else 'is not JSON'}: {problem}") from None
+        error = _broken(name, f"the body {'is no reply' if streamed else 'is not JSON'}: {problem}")
+        error.reply = paid(written_usage(content), request, latency_s, sent)
+        raise error from None
     return read_envelope(envelope, request, latency_s, sent)
 
 
@@ -169,7 +172,12 @@ def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str =
     try:
         return _reply(envelope, request, latency_s, sent)
     except RecursionError:
-        raise _broken(request.model.name, "it is nested too deeply") from None
+        error = _broken(request.model.name, "it is nested too deeply")
+    except Retryable as problem:
+        error = problem
+    if isinstance(envelope, dict):
+        error.reply = paid(envelope.get("usage"), request, latency_s, sent)
+    raise error from None
 
 
 def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Reply:
@@ -180,7 +188,7 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as problem:
         raise _broken(name, str(problem)) from None
-    usage, cached = _usage(envelope.get("usage"))
+    usage, cached = read_usage(envelope.get("usage"))
     reply = Reply(
         text,
         finish_reason=_short(choice.get("finish_reason")) or "stop",
@@ -260,23 +268,6 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
         message = f"model {name} reached its token limit before it said anything"
         raise ReplyError(message, hint=hint, kind="cut-off", reply=reply)
     raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
-
-
-def _usage(usage: Any) -> tuple[Usage | None, int]:
-    """The tokens charged, and how many of the prompt's were cached; None where the server did not say."""
-    if not isinstance(usage, dict):
-        return None, 0
-    asked, said = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not (_is_count(asked) and _is_count(said)):
-        return None, 0
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage(asked, said), min(cached, asked) if _is_count(cached) else 0
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    """Whether it can be a number of tokens."""
-    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def _broken(name: str, what: str) -> Retryable:

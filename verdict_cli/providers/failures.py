@@ -17,7 +17,9 @@ def failure_again(failure: str, message: str, reply: Reply | None = None) -> Pro
     ``reply`` is what was paid for all the same.
     """
     if failure in _PASSING:
-        return Retryable(message, kind=failure, retry_after_s=0)
+        passing = Retryable(message, kind=failure, retry_after_s=0)
+        passing.reply = reply
+        return passing
     if failure in _OF_THE_REPLY:
         return ReplyError(message, kind=failure, reply=reply)
     return Rejected(message, kind=failure, reply=reply)

@@ -81,7 +81,7 @@ class LitellmProvider:
             reply = read_envelope(
                 cleared(_envelope(response), self._hidden(model)), request, latency_s, parameters(asked)
             )
-        except (ReplyError, Rejected) as problem:
+        except (ReplyError, Rejected, Retryable) as problem:
             if problem.reply is not None:
                 problem.reply = self._priced(problem.reply, model, response)
             raise
