@@ -223,3 +223,14 @@ def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -
         [sys.executable, "-c", program, str(path)], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path
+    )
+    for read in (lambda: list(rows(Dataset((path,)))), lambda: scan(Dataset((path,)))):
+        with pytest.raises(DataError, match="two columns are named 'a'") as caught:
+            read()
+        assert caught.value.problem.file == str(path) and caught.value.problem.hint

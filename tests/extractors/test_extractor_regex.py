@@ -196,3 +196,10 @@ def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str,
             assert read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"], case[
                 "name"
             ]
+
+
+@pytest.mark.parametrize("depth", [1000, 5000])
+def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int) -> None:
+    trouble = Regex(fields={"score": "(" * depth + "a" + ")" * depth}).problem(Record({"score": TEXT}))
+    assert trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
+    assert len(trouble[1]) < 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +108,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
     try:
         with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+            _refuse_duplicates(path, file.schema_arrow.names)
             yield file
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
@@ -114,6 +116,14 @@ def open_parquet(path: Path) -> Iterator[Any]:
         message = "not a Parquet file" if not _looks_right(path) else f"the Parquet file is damaged: {error}"
         hint = "write it again, or let its name end as its format is called"
         raise DataError(Problem("not-parquet", message, hint, str(path))) from error
+
+
+def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
+    """A row is a mapping of column names to values, and pyarrow finds no column whose name is not unique."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        message = f"two columns are named {twice!r}"
+        raise DataError(Problem("bad-header", message, "rename one of them", str(path)))
 
 
 def _looks_right(path: Path) -> bool:

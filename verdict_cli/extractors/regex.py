@@ -48,6 +48,12 @@ class Regex(Extractor):
 
                 try:
                     regex.compile(pattern)
+                except RecursionError:
+                    return (
+                        f"fields.{name}",
+                        f"{pattern[:40]!r}… is nested too deeply",
+                        "use fewer parentheses within each other",
+                    )
                 except regex.error as error:
                     return (
                         f"fields.{name}",
