@@ -42,7 +42,7 @@ def calls_of(tmp_path: Path, replies: list[str], logprobs: list[object] | None =
 
 
 def test_two_extractors_on_one_reply_are_compared_field_by_field(tmp_path: Path) -> None:
-    calls = calls_of(tmp_path, ['{"score": 4}', '2 is too low: {"score": 5}', "no score"])
+    calls = calls_of(tmp_path, ['{"score": 4}', '2 is too low:\n{"score": 5}', "no score"])
     found, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["regex"])
     own, regex = found
     assert (own.extractor, own.replies, own.readable) == (OWN, 3, 2)
