@@ -69,3 +69,15 @@ def test_gates_that_are_no_gates_are_refused_at_their_place(run: Any) -> None:
     unmeasured = run("gate", "out", "--gates", "h.yaml")
     assert unmeasured.code == 2
     assert "h.yaml:2:12: gates[0].metric: `level` does not measure `median`" in unmeasured.err
+
+
+def test_a_run_without_gates_is_an_error(shell: Any) -> None:
+    config = shell.write("c.yaml", CONFIG.partition("gates:")[0])
+    assert shell("run", config, shell.rows(3), "--out", "out").code == 0
+    done = shell("gate", "out")
+    assert done.code == 2
+    assert "this run has no gates" in done.err
+    assert not done.out
+    assert shell("report", "out").code == 0
+    empty = shell("gate", "out", "--gates", shell.write("g.yaml", "gates: []"))
+    assert (empty.code, "g.yaml has no gates" in empty.err) == (2, True)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
+from verdict_cli.errors import UsageError
 
 
 class Undecided(StrEnum):
@@ -32,7 +33,7 @@ def gate(
 ) -> None:
     """Decide a run's gates again and rewrite its report, without asking any model.
 
-    Exit code 1 when a gate fails.
+    Exit code 1 when a gate fails, 2 when there are no gates.
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
@@ -43,6 +44,11 @@ def gate(
     directory, facts, plan = saved(run)
     if gates is not None:
         plan = replace(plan, gates=read_gates(gates, plan.evaluations))
+    if not plan.gates:
+        raise UsageError(
+            f"{gates} has no gates" if gates is not None else f"this run has no gates: {run}",
+            hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs none",
+        )
     made = reported(plan, directory, facts, inconclusive=inconclusive.value)
     show(made, as_json=as_json)
     raise typer.Exit(exit_code(made))
