@@ -71,3 +71,37 @@ def test_no_more_disagreements_are_given_than_asked_for(tmp_path: Path, most: in
     calls = calls_of(tmp_path, ['2 {"score": 5}'] * 3)
     _, differing = reread(plan_of({"unit": "JudgeUnit"}), calls, ["regex"], most=most)
     assert len(differing) == min(most, 3)
+
+
+def test_an_explanation_is_no_part_of_the_verdict(tmp_path: Path) -> None:
+    unit = {"unit": "JudgeUnit", "explanation": True}
+    calls = calls_of(tmp_path, ['{"explanation": "fine", "score": 4}'] * 2)
+    found, differing = reread(plan_of(unit), calls, ["regex"])
+    assert (found[1].both, found[1].agreed) == (2, 2)
+    assert differing == ()
+
+
+def test_a_unit_of_text_alone_is_compared_by_its_text(tmp_path: Path) -> None:
+    unit = {"unit": "Unit", "response": {"answer": "str"}}
+    calls = calls_of(tmp_path, ['{"answer": "yes"}'])
+    found, _ = reread(plan_of(unit), calls, ["structured"])
+    assert (found[1].both, found[1].agreed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "score"),
+    [({"values": ["bad", "ok", "good"]}, '"ok"'), ({"range": [1, 5]}, "3")],
+    ids=["words", "range"],
+)
+def test_a_value_off_the_scale_is_not_read(tmp_path: Path, scale: object, score: str) -> None:
+    calls = calls_of(tmp_path, [f'{{"score": {score}}}'])
+    found, differing = reread(plan_of({"unit": "JudgeUnit", "scale": scale}), calls, ["verdict"])
+    assert (found[0].readable, found[1].replies, found[1].readable, found[1].both) == (1, 1, 0, 0)
+    assert "is not on the scale" in differing[0].reason
+
+
+def test_a_mean_between_the_values_of_a_scale_is_read(tmp_path: Path) -> None:
+    position = [[{"token": "4", "logprob": -0.69}, {"token": "5", "logprob": -0.69}]]
+    calls = calls_of(tmp_path, ["4"], [position])
+    found, _ = reread(plan_of({"unit": "JudgeUnit"}), calls, ["weighted_summed_score"])
+    assert found[1].readable == 1

@@ -6,7 +6,7 @@ How a score is extracted changes it; here the replies are the same, so that ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from verdict_cli.extractors import Extractor, Reading, extractor
 from verdict_cli.extractors.regex import Regex
 from verdict_cli.fields import INTEGER, TEXT, FieldType, OnScale, Record
 from verdict_cli.models import Model
-from verdict_cli.plan import Asked, Node, Plan
+from verdict_cli.plan import Asked, Plan
 from verdict_cli.providers.logprobs import read_logprobs
 from verdict_cli.scales import Continuous
 from verdict_cli.values import Reply, Request, Row
@@ -43,8 +43,8 @@ class Rereading:
     """One extractor over the replies of one unit.
 
     ``refused`` says why the extractor does not fit the unit (then nothing was read). Of ``replies``, ``readable``
-    could be read, ``both`` by the unit's own extractor too, and ``agreed`` with the same values in the fields that
-    both give.
+    could be read, ``both`` by the unit's own extractor too, and ``agreed`` with the same values in the scored fields
+    that both give. Free text, such as an explanation, is not compared, unless a unit gives nothing else.
     """
 
     unit: str
@@ -63,7 +63,9 @@ def reread(
 
     Raises DataError when `calls` is no table of calls.
     """
-    readers = {node.id: _readers(node, extractors) for node in plan.nodes if isinstance(node.work, Asked)}
+    units = {node.id: node.work for node in plan.nodes if isinstance(node.work, Asked)}
+    readers = {unit: _readers(work, extractors) for unit, work in units.items()}
+    scored = {unit: _scored(work.response) for unit, work in units.items()}
     counts = {(unit, name): [0, 0, 0, 0] for unit, named in readers.items() for name in named}
     disagreements: list[Disagreement] = []
     for request, reply in recorded(calls, seed):
@@ -74,7 +76,11 @@ def reread(
                 continue
             found, reason = _read(reader, reply, request)
             count = counts[request.node, name]
-            shared = own.keys() & found.keys() if own is not None and found is not None else set()
+            shared = (
+                own.keys() & found.keys() & scored[request.node]
+                if own is not None and found is not None
+                else set()
+            )
             same = own is not None and found is not None and all(own[key] == found[key] for key in shared)
             count[0] += 1
             count[1] += found is not None
@@ -92,18 +98,47 @@ def reread(
     return rereadings, tuple(disagreements)
 
 
-def _readers(node: Node, extractors: Sequence[str]) -> dict[str, Reading | str]:
+def _scored(response: Record) -> frozenset[str]:
+    """The fields in which a verdict is compared: all but free text, or all where there is only text."""
+    return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(
+        response.fields
+    )
+
+
+def _readers(work: Asked, extractors: Sequence[str]) -> dict[str, Reading | str]:
     """A reading by name; the reason where an extractor does not fit the unit."""
-    work = node.work
-    assert isinstance(work, Asked)
     found: dict[str, Reading | str] = {
         OWN: work.reading if work.reading.then is None else "a second call reads its text"
     }
     for name in extractors:
         chosen: Extractor = _regex(work.response) if name == "regex" else extractor(name)
         trouble = chosen.problem(work.response)
-        found[name] = trouble[1] if trouble else chosen.bind(work.response)
+        found[name] = trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
     return found
+
+
+def _held_to(response: Record, reading: Reading) -> Reading:
+    """The reading, in which a value that is not on the unit's scale cannot be read."""
+    scales = {name: kind for name, kind in response.fields.items() if isinstance(kind, OnScale)}
+
+    def read(reply: Reply, request: Request) -> dict[str, Any]:
+        found = reading.read(reply, request)
+        for name in scales.keys() & found.keys():
+            if reading.output.fields.get(name) == scales[name] or not _between(scales[name], found[name]):
+                scales[name].read(found[name])
+        return found
+
+    return replace(reading, read=read)
+
+
+def _between(kind: OnScale, value: Any) -> bool:
+    """Whether the value is a number within a scale of numbers: extractors of probabilities give such means."""
+    scale = kind.scale
+    if not scale.numeric() or not isinstance(value, int | float):
+        return False
+    ends = (scale.min, scale.max) if isinstance(scale, Continuous) else map(scale.number, scale.values())
+    numbers = [float(end) for end in ends if end is not None]
+    return min(numbers) <= value <= max(numbers)
 
 
 def _regex(response: Record) -> Regex:
