@@ -236,3 +236,28 @@ def test_a_mapping_is_inserted_as_compact_json(value: dict[str, Any]) -> None:
     text = only("{source.v}", source={"v": value})
     assert json.loads(text) == value
     assert text == json.dumps(value, ensure_ascii=False, separators=(",", ":")) or "\\u" in text
+
+
+@pytest.mark.parametrize("written", ["{reply}", "{{reply}}", "{{ reply }}", "{ my reply }", "{a.b-c}"])
+def test_a_brace_around_a_bare_name_is_literal_and_known(written: str) -> None:
+    made = compiled(f"Rate {written}.")
+    assert made.bare == ((written, written.strip("{} ")),)
+    assert made.render({}).messages[0].content == f"Rate {written}."
+
+
+@pytest.mark.parametrize("written", ["{reply}", "{{reply}}", "{{ reply }}"])
+def test_a_backslash_prints_a_brace_around_a_bare_name(written: str) -> None:
+    made = compiled(f"Rate \\{written}.")
+    assert made.bare == ()
+    assert made.render({}).messages[0].content == f"Rate {written}."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"score": 4}', "{source}s", "{{1, 2}}", "\\{1, 2\\}", "f(x) { return x; }", "{reply:.2f}", "{3}"],
+)
+def test_other_braces_stay_as_they_are(text: str) -> None:
+    made = compile_prompt(text, unresolved, lambda *said: None, lambda *said: None)
+    assert made.bare == ()
+    if "source" not in text:
+        assert made.render({}).messages[0].content == text

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from verdict_cli import __version__
 from verdict_cli.api.threads import aside
-from verdict_cli.data import locate, read_table, scan
+from verdict_cli.data import locate, read_table
 from verdict_cli.engines import Job, RunDirectory, Stop, run
 from verdict_cli.engines.changed import Changed
 from verdict_cli.engines.identity import fingerprint, nodes, starting
+from verdict_cli.engines.preflight import preflight
 from verdict_cli.engines.ready import check_models, recording, store
 from verdict_cli.engines.ready import dataset as ready
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
@@ -58,7 +59,7 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
     with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
         rows = locate(str(data)) if isinstance(data, str | Path) else (_spooled(data, Path(spare)),)
         dataset = ready(plan, rows)
-        facts = scan(dataset, limit=wanted.limit, seed=wanted.seed)
+        facts = preflight(plan, dataset, limit=wanted.limit, seed=wanted.seed)[0]
         directory = RunDirectory(wanted.out or Path(spare) / "run")
         start = RunFacts(
             name=plan.name,

@@ -85,11 +85,10 @@ def audit(
     from verdict_cli.audit.measured import Probed, measured
     from verdict_cli.audit.probes import Wanted, programme
     from verdict_cli.audit.runs import BASELINE, Making, expected
-    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.finish import reported
     from verdict_cli.cli.several import carried_out, opened_cache
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.data import scan
     from verdict_cli.engines import Stop
     from verdict_cli.evaluate.swept import Ran
     from verdict_cli.spec.document import read_document
@@ -121,7 +120,7 @@ def audit(
     folder = out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = opened(plan, data, Path(spool_to))
-        rows = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        rows = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
         making = Making(
             folder,
             (str(config), data),

@@ -34,16 +34,16 @@ def estimate(
 
     Example: verdict estimate configs/xstest.yaml datasets/xstest_sample.jsonl --model gpt-4o-mini
     """
-    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.pipeline import planned
-    from verdict_cli.data import rows, scan
+    from verdict_cli.data import rows
     from verdict_cli.runtime.estimate import ASSUMPTIONS, total
     from verdict_cli.runtime.estimate import estimate as estimated
 
     plan = planned(config, settings or [], model, allow_outside=allow_outside).plan
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = scan(dataset, limit=limit)
+        found = checked(plan, dataset, limit=limit)
         units = estimated(plan, rows(dataset, found.selection), found.rows)
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]

@@ -63,9 +63,9 @@ def plan(
 
     Example: verdict plan configs/jury.yaml datasets/summaries_sample.jsonl --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.pipeline import planned
-    from verdict_cli.data import rows, scan
+    from verdict_cli.data import rows
     from verdict_cli.evaluate.swept import chosen
     from verdict_cli.runtime.estimate import estimate
 
@@ -78,7 +78,7 @@ def plan(
     needs, repeats, notes = needed(want, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = opened(pipeline, data, Path(spool_to))
-        found = scan(dataset)
+        found = checked(pipeline, dataset)
         there = found.rows
 
         def costs(count: int) -> tuple[Line, ...]:

@@ -153,11 +153,10 @@ def judged_dataset(
         raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
     if trace and engine is Engine.RAY:
         raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
-    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.finish import prepare, reported
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace import traced
-    from verdict_cli.data import scan
     from verdict_cli.engines import Job, Stop
     from verdict_cli.engines.identity import directory, new_facts, recorded_file, starting
 
@@ -170,7 +169,7 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        found = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
         facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
         place = directory(out, facts)
         if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():

@@ -74,11 +74,10 @@ def sweep(
 
     Example: verdict sweep configs/early_stopping.yaml datasets/answers_sample.jsonl --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
-    from verdict_cli.cli.dataset import opened
+    from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.finish import reported, to_terminal
     from verdict_cli.cli.several import carried_out, opened_cache
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.data import scan
     from verdict_cli.engines import Job, RunDirectory, Stop
     from verdict_cli.engines.identity import new_facts
     from verdict_cli.engines.several import prepared
@@ -98,7 +97,14 @@ def sweep(
             dataset = opened(plan, source, Path(spool_to))
             if source == "-":
                 source = str(dataset.files[0])
-            rows = scan(dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+            rows = checked(
+                plan,
+                dataset,
+                limit=how.limit,
+                sample=how.sample,
+                seed=how.seed,
+                quiet=how.quiet or bool(runs),
+            )
             facts = new_facts(plan, rows, (str(config), data), how.seed, how.replay)
             place = RunDirectory(folder / "variants" / slug)
             job = Job(

@@ -47,10 +47,11 @@ def validate(
             import tempfile
 
             from verdict_cli.cli.dataset import opened
-            from verdict_cli.data import scan
+            from verdict_cli.engines.preflight import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
-                scan(opened(built.plan, data, Path(spool_to)))
+                _, found = preflight(built.plan, opened(built.plan, data, Path(spool_to)))
+            warnings += found
     except SpecError as error:
         problems = error.problems
     except DataError as error:

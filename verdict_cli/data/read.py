@@ -37,8 +37,16 @@ EVERYTHING = Selection()
 _IDS = (str, int)
 
 
-def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0) -> Facts:
+def scan(
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    watch: Callable[[int, Mapping[str, Any]], None] | None = None,
+) -> Facts:
     """What the dataset holds. ``limit`` and ``sample`` are at least 1; with both, the sample is of the first ``limit``.
+    ``watch`` is called with the place and the source of each row that could be selected.
 
     Reads every row that the run could select, so a DataError comes before any model call; with
     ``skip_bad_rows`` bad rows are counted instead. No row left is a DataError too.
@@ -52,6 +60,8 @@ def scan(dataset: Dataset, *, limit: int | None = None, sample: int | None = Non
         elif source is not None:
             columns = columns or tuple(source)
             kept += 1
+            if watch is not None:
+                watch(total - 1, source)
             if kept == limit:
                 break
     if not kept:

@@ -25,7 +25,8 @@ class Sources:
         self._folder = folder
 
     def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
-        """The row of that place. DataError when it lacks a column that a unit uses, or breaks `dataset.schema`.
+        """The row of that place. DataError when it lacks a column that a unit uses, breaks `dataset.schema`, or has one
+        that a prompt names in braces without `source.`.
 
         Columns that only figures and gates use, such as labels, may be left out.
         """
@@ -35,6 +36,9 @@ class Sources:
                 known = ", ".join(map(repr, source)) or "none"
                 message = f"the row has no column {used.column!r}, which {used.place} uses"
                 raise DataError(Problem("missing-column", message, f"its columns are {known}"))
+        for brace in self._plan.braces:
+            if brace.column in source:
+                raise DataError(brace.problem)
         types = self._plan.row_types
         if types is not None:
             there = Record({name: kind for name, kind in types.fields.items() if name in source})

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from verdict_cli.errors import Problem, SpecError
+from verdict_cli.expressions import spell
 from verdict_cli.fields import FieldType
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.fingerprint import fingerprints
 from verdict_cli.plan.ids import ids
 from verdict_cli.plan.marks import check_calibrations, marked
 from verdict_cli.plan.measured import check_evaluations
-from verdict_cli.plan.node import Early, Node, Plan, Used
+from verdict_cli.plan.node import Asked, Brace, Early, Node, Plan, Used
 from verdict_cli.plan.panel import spread
 from verdict_cli.plan.published import published
 from verdict_cli.plan.resolved import resolved
@@ -50,6 +51,7 @@ class _Build:
         self.warnings: list[Problem] = []
         self.names = Namespace(spec, self.tell)
         self.columns: dict[str, Used] = {}
+        self.braces: list[Brace] = []
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
 
@@ -96,6 +98,7 @@ class _Build:
             fingerprint=whole,
             early=early,
             fence=self.spec.fence,
+            braces=tuple(self.braces),
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
@@ -149,9 +152,21 @@ class _Build:
             self.uses.append(frozenset(scope.uses.units))
             for column in sorted(scope.uses.columns):
                 self._use_column(column, one.names, one.path)
+            if node is not None and isinstance(one, Seat):
+                self._note_braces(node, one)
             if node is not None and node.pinned:
                 self._check_pinned_uses(one, scope, nodes)
         return nodes
+
+    def _note_braces(self, node: Node, one: Seat) -> None:
+        """The prompt's braces around a bare name, which are a mistake where the data has that column."""
+        for written, name in node.work.prompt.bare if isinstance(node.work, Asked) else ():
+            path = spell(("source", name))
+            message = f"{written} is literal text, but {name!r} is a column of the data"
+            hint = f"write {{{path}}}; \\{written} prints it literally"
+            problem = one.names.spec.problem("literal-column", message, hint, (*one.path, "prompt"))
+            if Brace(name, problem) not in self.braces:
+                self.braces.append(Brace(name, problem))
 
     def _check_pinned_uses(self, one: Seat | Hole, scope: Scope, nodes: Sequence[Node | None]) -> None:
         for index in sorted(scope.uses.units):

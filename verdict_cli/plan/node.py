@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from verdict_cli.calibrations import Fitted
+from verdict_cli.errors import Problem
 from verdict_cli.expressions import Expression, Path
 from verdict_cli.extractors import Reading
 from verdict_cli.fence import ANYWHERE, Fence
@@ -195,6 +196,14 @@ class Used:
 
 
 @dataclass(frozen=True)
+class Brace:
+    """A literal brace in a prompt that holds a name alone; ``problem`` is what it is where the data has that column."""
+
+    column: str
+    problem: Problem
+
+
+@dataclass(frozen=True)
 class Start:
     """For each unit that is run, the number of parents it waits for; those that wait for none, in order."""
 
@@ -219,6 +228,7 @@ class Plan:
     fingerprint: str
     early: tuple[Early, ...] = ()
     fence: Fence = ANYWHERE
+    braces: tuple[Brace, ...] = ()
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

@@ -39,6 +39,11 @@ class JinjaTemplate:
     delimited: bool = False
 
     @property
+    def bare(self) -> tuple[tuple[str, str], ...]:
+        """None: a name alone is a variable, and an unknown one is an error."""
+        return ()
+
+    @property
     def shows_images(self) -> bool:
         """False: what a Jinja2 template prints is text."""
         return False

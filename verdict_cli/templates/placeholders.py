@@ -1,4 +1,8 @@
-"""Placeholders: `{source.question}`, `{previous.judge[1].score:.2f}`. Any other brace is literal text."""
+"""Placeholders: `{source.question}`, `{previous.judge[1].score:.2f}`. Any other brace is literal text.
+
+A brace around a bare name is literal too, but `bare_names` finds it: where the data has a column of that name, the
+author meant `{source.NAME}`. `\\{NAME}` prints it.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,9 @@ _OPENING = re.compile(
     rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
 )
 _STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
+_BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
+_ESCAPED = re.compile(rf"\\(\{{\{{[ \t]*{_NAME}[ \t]*\}}\}}|\{{[ \t]*{_NAME}[ \t]*\}})")
 _SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 
@@ -67,7 +74,7 @@ def parse(
     end = 0
     for match in _OPENING.finditer(text):
         written = match["root"] + match["rest"]
-        parts.append(text[end : match.start()])
+        parts.append(_ESCAPED.sub(r"\1", text[end : match.start()]))
         end = match.end()
         if match["escape"]:
             parts.append((match["doubled"] or "") + "{" + written + "}")
@@ -85,7 +92,7 @@ def parse(
         image = isinstance(meant.type, Image)
         delimited = delimit and path[0] != "unit" and not image and not closed(meant.type)
         parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
-    parts.append(text[end:])
+    parts.append(_ESCAPED.sub(r"\1", text[end:]))
     return tuple(part for part in parts if part != "")
 
 
@@ -97,6 +104,12 @@ def lookalikes(text: str) -> list[tuple[str, str]]:
         if close and match[1] not in ROOTS:
             found.append((match[0], close[0]))
     return found
+
+
+def bare_names(text: str) -> tuple[tuple[str, str], ...]:
+    """(as written, name) of each brace that holds a name alone and no root, such as `{{ reply }}`; each once."""
+    found = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
+    return tuple(dict.fromkeys((written, name) for written, name in found if name not in ROOTS))
 
 
 def _path(root: str, rest: str) -> tuple[Path, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from verdict_cli.expressions import Path, Resolve
 from verdict_cli.templates.delimit import boundary, fenced, noted
-from verdict_cli.templates.placeholders import Slot, lookalikes, parse
+from verdict_cli.templates.placeholders import Slot, bare_names, lookalikes, parse
 from verdict_cli.templates.sections import dedented, split
 
 if TYPE_CHECKING:
@@ -24,13 +24,17 @@ class Rendered(NamedTuple):
 
 
 class Prompt(Protocol):
-    """A compiled prompt; `paths` are the paths that it names, as written, `delimited` whether texts in it are."""
+    """A compiled prompt; `paths` are the paths that it names, as written, `delimited` whether texts in it are, `bare`
+    (as written, name) of the literal braces that hold a name alone."""
 
     @property
     def paths(self) -> tuple[Path, ...]: ...
 
     @property
     def delimited(self) -> bool: ...
+
+    @property
+    def bare(self) -> tuple[tuple[str, str], ...]: ...
 
     @property
     def shows_images(self) -> bool:
@@ -47,6 +51,7 @@ class PlaceholderPrompt:
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
     slots: tuple[Slot, ...]
     delimited: bool = False
+    bare: tuple[tuple[str, str], ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -106,4 +111,4 @@ def compile_prompt(
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
     sections = tuple((role, parse(body, resolve, problem, delimit)) for role, body in split(text))
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit)
+    return PlaceholderPrompt(sections, slots, delimit, bare_names(text))
