@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 COMMANDS = ("validate", "run", "estimate")
 
 
@@ -55,3 +57,170 @@ class TestBraces:
         config = shell.config("- {unit: JudgeUnit, name: judge, prompt: {jinja: 'Rate {{ text }}'}}")
         done = shell("validate", config)
         assert (done.code, "unknown name `text`" in done.err) == (2, True)
+
+
+def labelled(shell: Any, scale: str, labels: list[Any], evaluate: str = "") -> tuple[Any, Any]:
+    """A judge on this scale, and rows with these labels."""
+    rows = data(shell, *[{"text": f"text {place}", "label": label} for place, label in enumerate(labels)])
+    right = evaluate or "{prediction: output.score, target: source.label}"
+    config = shell.config(
+        f"- {{unit: JudgeUnit, name: judge, prompt: 'Rate {{source.text}}', scale: {scale}}}\n"
+        f"evaluate: {{right: {right}}}",
+        head="model: baseline/random",
+    )
+    return config, rows
+
+
+def as_told(shell: Any, done: Any) -> Any:
+    """The pipeline after what the error says to write."""
+    wanted = re.search(r"write `(target|prediction): (.*?)`(?:$|,|;)", done.err, re.MULTILINE)
+    assert wanted, done.err
+    text = (shell.folder / "pipeline.yaml").read_text()
+    key, value = wanted[1], wanted[2] if wanted[2].startswith('"') else f'"{wanted[2]}"'
+    return shell.write("pipeline.yaml", re.sub(rf"{key}: [^,}}]+", lambda _: f"{key}: {value}", text))
+
+
+NEVER = [
+    ("boolean", ["yes", "no"], "predictions are false or true, targets are text such as"),
+    ("boolean", ["Yes", "No"], "`prediction: \"'Yes' if output.score else 'No'\"`"),
+    ("boolean", ["faithful", "made up"], "the first is the one that true means"),
+    ("{values: [bad, ok]}", ["BAD", "Ok"], "write `target: source.label | lower`"),
+    ("{range: [1, 5]}", ["1", "5"], "write `target: source.label | int`"),
+    ("{min: 0, max: 1}", ["0.5", "1"], "write `target: source.label | float`"),
+    ("{values: ['1', '2']}", [1, 2], "write `target: source.label | string`"),
+    ("{values: ['yes', 'no']}", [True, False], "`target: \"'yes' if source.label else 'no'\"`"),
+]
+
+
+class TestLabels:
+    """Labels that predictions cannot equal."""
+
+    @pytest.mark.parametrize(("scale", "labels", "said"), NEVER)
+    def test_labels_that_no_prediction_can_equal_are_an_error_with_a_fix_that_works(
+        self, shell: Any, scale: str, labels: list[Any], said: str
+    ) -> None:
+        config, rows = labelled(shell, scale, labels * 20)
+        for command in COMMANDS:
+            done = shell(command, config, rows)
+            assert (done.code, "no prediction can ever equal a target" in done.err) == (2, True), done.err
+            assert said in done.err
+        assert not (shell.folder / "runs").exists()
+        done = shell("run", as_told(shell, done), rows, "--json", "--out", "out")
+        assert done.code == 0, done.err
+        figures = done.json()["evaluations"]["right"]
+        if "min" not in scale:
+            assert figures["accuracy"]["value"] > 0
+
+    def test_labels_of_another_scale_are_an_error(self, shell: Any) -> None:
+        config, rows = labelled(shell, "{values: [poor, fair, high]}", ["bad", "ok", "good"])
+        done = shell("validate", config, rows)
+        assert done.code == 2
+        assert "pipeline.yaml:6:19: evaluate.right: no prediction can ever equal a target" in done.err
+        assert (
+            "predictions are 'poor', 'fair', 'high', targets are text such as 'bad' (1), 'good' (1)"
+            in done.err
+        )
+        assert "`scale: {values: [bad, good, ok]}`" in done.err
+
+    def test_some_labels_off_the_scale_are_a_warning_with_their_counts(self, shell: Any) -> None:
+        config, rows = labelled(shell, "{values: [bad, ok]}", ["bad", "ok", "ok", "Ok"])
+        for command in COMMANDS:
+            done = shell(command, config, rows)
+            assert done.code == 0, done.err
+            assert "pipeline.yaml:6:19: evaluate.right: 1 of 4 labels can equal no prediction" in done.err
+            assert "'Ok' (1); predictions are 'bad' or 'ok'" in done.err
+            assert "write `target: source.label | lower`" in done.err
+        assert "label-off-scale" in [
+            one["code"] for one in shell("validate", config, rows, "--json").json()["warnings"]
+        ]
+        assert "label" not in shell("run", config, rows, "-q", "--out", "o").err
+
+    @pytest.mark.parametrize(
+        ("label", "said"),
+        [
+            ({"helpful": "yes"}, "is a mapping, not a label"),
+            (["a"], ""),
+        ],
+    )
+    def test_a_label_that_is_a_mapping_is_an_error(self, shell: Any, label: Any, said: str) -> None:
+        config, rows = labelled(shell, "boolean", [label])
+        done = shell("validate", config, rows)
+        assert (done.code, said in done.err) == (2 if said else 0, True)
+        assert not said or "such as `source.label.helpful`" in done.err
+
+    def test_nan_in_a_table_is_an_error_that_names_the_row(self, shell: Any) -> None:
+        from verdict_cli.data import ParquetTable
+
+        config, _ = labelled(shell, "boolean", [True])
+        with ParquetTable(shell.folder / "data.parquet") as table:
+            table.write({"text": "a", "label": 1.0})
+            table.write({"text": "b", "label": float("nan")})
+        done = shell("run", config, "data.parquet")
+        assert (done.code, "row 1: `source.label` is nan" in done.err) == (2, True)
+
+    def test_words_among_numbers_are_told(self, shell: Any) -> None:
+        config, rows = labelled(shell, "{range: [1, 5]}", ["1", "2", "nan"])
+        done = shell("validate", config, rows)
+        assert (done.code, "labels that are no numbers, such as 'nan'" in done.err) == (2, True)
+
+    def test_one_label_alone_is_a_warning(self, shell: Any) -> None:
+        config, rows = labelled(shell, "boolean", [True, True])
+        done = shell("validate", config, rows)
+        assert (done.code, "all 2 labels are true" in done.err) == (0, True)
+
+    def test_no_label_at_all_is_a_warning(self, shell: Any) -> None:
+        config, rows = labelled(shell, "boolean", [None, None])
+        done = shell("validate", config, rows)
+        assert (done.code, "`source.label` is null in all 2 rows" in done.err) == (0, True)
+
+    def test_a_probability_of_words_needs_its_positive_label(self, shell: Any) -> None:
+        evaluate = "{probability: output.score, target: source.label}"
+        config, rows = labelled(shell, "{min: 0, max: 1}", ["yes", "no"], evaluate)
+        done = shell("run", config, rows)
+        assert (done.code, "`probability` needs `positive`" in done.err) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("scale", "labels", "evaluate"),
+        [
+            ("boolean", [True, False], ""),
+            ("boolean", [1, 0], ""),
+            ("{range: [1, 5]}", [1, 2.5], ""),
+            ("{min: 0, max: 1}", [0.2, 7], ""),
+            ("{values: [a, b]}", ["a", "b", None], ""),
+            ("boolean", ["yes", "no"], "{prediction: output.score, target: source.label == 'yes'}"),
+            ("boolean", ["x", "y"], "{prediction: output.score, target: human.label}"),
+            (
+                "{values: [a, b]}",
+                ["a", "b", "other"],
+                "{prediction: output.score, target: source.label, where: source.label != 'other'}",
+            ),
+        ],
+    )
+    def test_labels_that_fit_are_not_mentioned(
+        self, shell: Any, scale: str, labels: list[Any], evaluate: str
+    ) -> None:
+        config, rows = labelled(shell, scale, labels, evaluate)
+        done = shell("validate", config, rows)
+        assert (done.code, done.err) == (0, "")
+
+
+class TestIds:
+    """Ids that repeat."""
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_ids_in_several_rows_are_a_warning_with_the_first(self, shell: Any, command: str) -> None:
+        rows = data(
+            shell, *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])]
+        )
+        config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
+        done = shell(command, config, rows)
+        assert done.code == 0
+        assert "2 ids of the column 'key' are in several rows, such as 'a' in 2" in done.err
+
+    def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
+        config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
+        assert shell("validate", config, shell.rows(5_000)).err == ""
+        repeated = data(
+            shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"}
+        )
+        assert "in several rows" not in shell("estimate", config, repeated, "--limit", "2").err

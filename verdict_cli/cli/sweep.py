@@ -91,7 +91,7 @@ def sweep(
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
-        runs = []
+        runs: list[Any] = []
         source = data
         for (one, plan), slug in zip(plans, _slugs([one.name for one, _ in plans]), strict=True):
             dataset = opened(plan, source, Path(spool_to))

@@ -96,10 +96,18 @@ def check_labels(name: str, data: Data, results: Path) -> None:
         ("targets", data.targets, data.target),
     ):
         example = data.labels[int(codes[codes != MISSING][0])]
-        spelled.append(f"{side} are {'numbers' if column.numeric else 'text'} such as {example!r}")
+        kind = ("booleans" if column.types == {"bool"} else "numbers") if column.numeric else "text"
+        spelled.append(f"{side} are {kind} such as {_spelled(example)}")
     message = f"no prediction can ever equal a target: {' and '.join(spelled)}"
-    hint = "convert one of them in its expression, such as `output.score | string` or `source.label | int`"
+    hint = (
+        "convert one of them in its expression, such as `'yes' if output.score else 'no'` or `source.label | int`; "
+        "`verdict validate CONFIG DATA` says which fits these labels"
+    )
     raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))
+
+
+def _spelled(label: Any) -> str:
+    return key_text(label) if isinstance(label, bool) else repr(label)
 
 
 def check_positive(name: str, evaluation: Evaluation, data: Data, results: Path) -> None:

@@ -80,6 +80,8 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, seats)
         data = resolved(self.names)
+        named = [node.id for node in nodes]
+        evaluations = {name: spread(one, named) for name, one in self.spec.file.evaluate.items()}
         whole, each = fingerprints(self.names, placed, nodes, last, early)
         plan = Plan(
             name=self.spec.file.name,
@@ -88,10 +90,7 @@ class _Build:
             columns=tuple(self.columns.values()),
             row_types=types,
             where=selected,
-            evaluations={
-                name: spread(one, [node.id for node in nodes])
-                for name, one in self.spec.file.evaluate.items()
-            },
+            evaluations=evaluations,
             gates=self.spec.file.gates,
             published=tables,
             resolved=data,
@@ -99,6 +98,7 @@ class _Build:
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
+            places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in evaluations},
         )
         return Built(plan, tuple(in_order(self.warnings)))
 

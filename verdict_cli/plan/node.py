@@ -213,7 +213,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Plan:
-    """A pipeline ready to run."""
+    """A pipeline ready to run. ``places`` says where each evaluation is in the file: a problem without a message."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -229,6 +229,7 @@ class Plan:
     early: tuple[Early, ...] = ()
     fence: Fence = ANYWHERE
     braces: tuple[Brace, ...] = ()
+    places: Mapping[str, Problem] = field(default_factory=dict)
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:
