@@ -224,3 +224,36 @@ class TestIds:
             shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"}
         )
         assert "in several rows" not in shell("estimate", config, repeated, "--limit", "2").err
+
+
+class TestShownLabels:
+    """A prompt that shows the label which its judge is measured by."""
+
+    @pytest.mark.parametrize(
+        ("prompt", "target", "shown"),
+        [
+            ("Rate {source.label}", "source.label", True),
+            ("Rate {source}", "source.label", True),
+            ("Rate {source.gold.helpful}", "source.gold.helpful | int", True),
+            ("Rate {source.gold.text}", "source.gold.helpful", False),
+            ("Rate {source.text}", "source.label", False),
+        ],
+    )
+    def test_a_label_in_the_prompt_is_a_warning(
+        self, shell: Any, prompt: str, target: str, shown: bool
+    ) -> None:
+        more = f"\nevaluate: {{right: {{prediction: output.score, target: {json.dumps(target)}}}}}"
+        done = shell("validate", judge(shell, prompt, more))
+        assert done.code == 0
+        said = (
+            "pipeline[0].prompt: the prompt shows `"
+            + target.removesuffix(" | int")
+            + "`, which is the target"
+        )
+        assert (said in done.err) is shown
+
+    def test_the_run_tells_it_too(self, shell: Any) -> None:
+        config, rows = labelled(shell, "boolean", [True, False])
+        config.write_text(config.read_text().replace("source.text", "source.label"))
+        done = shell("run", config, rows)
+        assert (done.code, "which is the target of `evaluate.right`" in done.err) == (0, True)

@@ -21,8 +21,10 @@ from verdict_cli.plan.resolved import resolved
 from verdict_cli.plan.scope import Scope, Upstream
 from verdict_cli.plan.seats import Hole, Path, Seat, Stopping, seat
 from verdict_cli.plan.selection import row_types, where
+from verdict_cli.plan.shown import shown_labels
 from verdict_cli.plan.wiring import Block, Edge, WiringError, inner_edges, outputs
 from verdict_cli.spec import Namespace, Spec
+from verdict_cli.spec.evaluate import Evaluation
 from verdict_cli.spec.load import in_order
 
 MOST_LINKS = 1_000_000
@@ -82,6 +84,7 @@ class _Build:
         data = resolved(self.names)
         named = [node.id for node in nodes]
         evaluations = {name: spread(one, named) for name, one in self.spec.file.evaluate.items()}
+        self._warn_shown(nodes, placed, evaluations)
         whole, each = fingerprints(self.names, placed, nodes, last, early)
         plan = Plan(
             name=self.spec.file.name,
@@ -197,6 +200,17 @@ class _Build:
             self.columns[column] = Used(column, str(at), asked)
         elif asked and not known.asked:
             self.columns[column] = replace(known, asked=True)
+
+    def _warn_shown(
+        self, nodes: Sequence[Node], seats: Sequence[Seat], evaluations: Mapping[str, Evaluation]
+    ) -> None:
+        """Warns of each prompt that shows the label which its judge is measured by."""
+        for index, label, name in shown_labels(nodes, evaluations):
+            one = seats[index]
+            message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
+            hint = "take the label out of the prompt, unless the judge is to see it"
+            path = (*one.path, "prompt")
+            self._warn(one.names.spec.problem("label-in-prompt", message, hint, path))
 
     def _warn_unused(self, nodes: Sequence[Node], seats: Sequence[Seat | Hole]) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""
