@@ -24,8 +24,8 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 .PHONY: demo
-demo: $(VENV)/.core ## Judge the sample with the embedded model: no key, no network
-	$(BIN)/verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical --out runs/demo --fresh
+demo: $(VENV)/.core ## Show a judge, its report and a comparison: recorded replies, no key, no network
+	$(BIN)/verdict demo
 
 .PHONY: browser
 browser: ## Install the Chromium that looks at reports, where it is missing and apt and root are there

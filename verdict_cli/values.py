@@ -219,7 +219,7 @@ class RunFacts:
     early, by the id of the pool behind it; ``stages`` what each stage of the units that escalate did, by id.
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
     calibration that the pipeline uses was fitted, "" where it uses none. ``reasons`` has for each kind of failure
-    what the first row that failed so was told.
+    what the first row that failed so was told. ``replay`` names the recording that answered all calls, "" where models did.
     """
 
     name: str
@@ -251,6 +251,7 @@ class RunFacts:
     abstained: int = 0
     calibrated: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    replay: str = ""
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -21,6 +21,7 @@ from verdict_cli.errors import VerdictError
 
 COMMANDS = {
     "init": "Write a first pipeline for your own data, and try it.",
+    "demo": "Show a judge, a report and a comparison in seconds, offline.",
     "run": "Judge every row of a dataset and report the figures.",
     "judge": "Judge one row, or rows on standard input, live.",
     "rank": "Pick among candidates: by score, tournament or groups.",

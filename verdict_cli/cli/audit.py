@@ -80,7 +80,7 @@ def audit(
 
     Order, length, style, names, scale, wording, chance, extraction, own family; with --attack, injected verdicts.
 
-    Example: verdict audit configs/pairwise_positions.yaml datasets/pairs_sample.jsonl --model baseline/lexical --attack
+    Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
     from verdict_cli.audit.measured import Probed, measured
     from verdict_cli.audit.probes import Wanted, programme

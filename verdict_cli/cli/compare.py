@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.streams import document
 from verdict_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from verdict_cli.evaluate.compare import Comparison
+    from verdict_cli.report import Beside
 
 
 def compare(
@@ -32,10 +37,23 @@ def compare(
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
     from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.report import comparison_json, comparison_terminal
+
+    sides, comparison = compared(first, second, by or ())
+    if html is not None:
+        write_page(html, sides, comparison)
+    if as_json:
+        document(comparison_json(sides, comparison))
+    else:
+        to_terminal(comparison_terminal(sides, comparison))
+
+
+def compared(first: Path, second: Path, by: Sequence[str] = ()) -> tuple[tuple[Beside, Beside], Comparison]:
+    """Both runs and their comparison. UsageError where they share no evaluation."""
     from verdict_cli.engines.saved import saved
     from verdict_cli.evaluate import compare as compare_runs
     from verdict_cli.evaluate import latency
-    from verdict_cli.report import Beside, comparison_html, comparison_json, comparison_terminal
+    from verdict_cli.report import Beside
 
     runs = [saved(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
@@ -48,17 +66,17 @@ def compare(
     comparison = compare_runs(
         {name: (known[0][name], known[1][name]) for name in shared},
         (runs[0][0].results, runs[1][0].results),
-        by=by or (),
+        by=by,
         seed=runs[1][1].seed,
     )
     sides = [Beside(str(run.path), facts, latency(run.calls)) for run, facts, _ in runs]
-    beside = (sides[0], sides[1])
-    if html is not None:
-        from verdict_cli.engines.directory import refusing
+    return (sides[0], sides[1]), comparison
 
-        with refusing(html):
-            html.write_text(comparison_html(beside, comparison), encoding="utf-8")
-    if as_json:
-        document(comparison_json(beside, comparison))
-    else:
-        to_terminal(comparison_terminal(beside, comparison))
+
+def write_page(path: Path, sides: tuple[Beside, Beside], comparison: Comparison) -> None:
+    """Writes the comparison as one HTML file."""
+    from verdict_cli.engines.directory import refusing
+    from verdict_cli.report import comparison_html
+
+    with refusing(path):
+        path.write_text(comparison_html(sides, comparison), encoding="utf-8")

@@ -32,7 +32,7 @@ def estimate(
 ) -> None:
     """Say how many calls a run will make and what they will cost, without asking any model.
 
-    Example: verdict estimate configs/xstest.yaml datasets/xstest_sample.jsonl --model gpt-4o-mini
+    Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
     from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.pipeline import planned

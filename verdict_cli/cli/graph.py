@@ -27,7 +27,7 @@ def graph(
 ) -> None:
     """Draw the graph of a pipeline: its units, how they are linked, what was cast.
 
-    Example: verdict graph judge.yaml --format svg > judge.svg
+    Example: verdict graph xstest --format svg > xstest.svg
     """
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-Config = Annotated[Path, typer.Argument(help="The pipeline file.")]
+
+def _recording(given: Path | None) -> Path | None:
+    """The recording of that name that comes with verdict, where there is no such file."""
+    if given is None:
+        return None
+    from verdict_cli.spec.shipped import file_or_named, recordings
+
+    return file_or_named(given, recordings)
+
+
+Config = Annotated[
+    Path, typer.Argument(help="The pipeline file, or the name of a pipeline that comes with verdict.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -61,7 +73,11 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Discard what the directory
 Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is drawn.")]
 Replay = Annotated[
     Path | None,
-    typer.Option("--replay", help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL."),
+    typer.Option(
+        "--replay",
+        callback=_recording,
+        help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL.",
+    ),
 ]
 Concurrency = Annotated[
     int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")

@@ -14,6 +14,7 @@ from verdict_cli.plan import planned as plan_of
 from verdict_cli.spec.code import Codes
 from verdict_cli.spec.document import read_document
 from verdict_cli.spec.override import overridden, removed
+from verdict_cli.spec.shipped import configs, file_or_named
 from verdict_cli.units import TYPES
 
 
@@ -31,9 +32,11 @@ def planned(
     """The plan of the file without what stands at the paths `off`, with `--set` and `--model` applied, and of
     `else_model` where it then names no model. SpecError when it cannot be run.
 
+    A bare name such as `xstest` that is no file is the pipeline of that name that comes with verdict.
     Files outside the pipeline file's folder are read with `allow_outside` only, except those that a setting names.
     Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
     """
+    config = file_or_named(config, configs)
     if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
         raise UsageError(
             f"{config} is a dataset, not a pipeline file",

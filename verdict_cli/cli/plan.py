@@ -61,7 +61,7 @@ def plan(
 ) -> None:
     """Say how many rows, labels and repeats a wanted interval or difference needs, and what they cost. Nothing is asked.
 
-    Example: verdict plan configs/jury.yaml datasets/summaries_sample.jsonl --half-width 0.02 --expect 0.9
+    Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
     from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.pipeline import planned

@@ -81,7 +81,7 @@ def rank(
 
     Pairs stand in both orders; strengths are Bradley-Terry's, with intervals and a check of consistency.
 
-    Example: verdict rank configs/pairwise_positions.yaml answers.jsonl --row '{"question": "…"}'
+    Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
     """
     from verdict_cli.cli.progress import showing
     from verdict_cli.engines.access import Access

@@ -39,8 +39,8 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL of one (s3://…), or - for JSONL "
-            "on standard input."
+            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL of one (s3://…), the name of a "
+            "sample that comes with verdict, or - for JSONL on standard input."
         ),
     ],
     out: Annotated[
@@ -98,7 +98,7 @@ def run(
     The same command on an unfinished directory goes on where it stopped; calls that were answered are not made again.
     Another pipeline or dataset on it is refused, unless --update is given.
 
-    Example: verdict run configs/xstest.yaml datasets/xstest_sample.jsonl --model baseline/lexical
+    Example: verdict run xstest xstest_sample --model baseline/lexical
     """
     report = judged_dataset(
         config,

@@ -81,7 +81,7 @@ def serve(
 
     SIGTERM finishes what was taken on and stops; SIGHUP reads the pipeline file anew.
 
-    Example: verdict serve configs/xstest.yaml --model baseline/lexical
+    Example: verdict serve xstest --model baseline/lexical
     """
     try:
         from verdict_cli.door import Door, bound, needs_token

@@ -72,7 +72,7 @@ def sweep(
     The first variant is what the others are held against. The same command goes on where it stopped.
     Variants share replies, with --no-cache with nobody else.
 
-    Example: verdict sweep configs/early_stopping.yaml datasets/answers_sample.jsonl --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
+    Example: verdict sweep early_stopping answers_sample --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
     from verdict_cli.cli.dataset import checked, opened
     from verdict_cli.cli.finish import reported, to_terminal

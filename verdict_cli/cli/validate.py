@@ -24,7 +24,7 @@ def validate(
 ) -> None:
     """Check a pipeline file, and a dataset against it, without asking any model; show the hosts that a run calls.
 
-    Example: verdict validate judge.yaml answers.jsonl
+    Example: verdict validate xstest xstest_sample
     """
     from verdict_cli.cli.pipeline import planned
     from verdict_cli.plan.hosts import hosts_called

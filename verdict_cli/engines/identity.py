@@ -63,6 +63,7 @@ def new_facts(plan: Plan, data: Facts, named: tuple[str, str], seed: int, replay
         skipped_bad_rows=data.skipped,
         nodes=nodes(plan, seed),
         calibrated=plan.calibrated,
+        replay="" if replay is None else replay.name,
     )
 
 

@@ -120,6 +120,11 @@ def comparison_terminal(sides: tuple[Beside, Beside], comparison: Comparison) ->
         Text(f"! {words.visible(floor)} is a floor to beat, not a judge", style="yellow")
         for floor in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors))
     ]
+    parts += [
+        Text(f"! {name}: {notice}", style="yellow")
+        for name, side in zip("ab", sides, strict=True)
+        for notice in words.replayed(side.facts)
+    ]
     for name, one in comparison.evaluations.items():
         parts += [Text(), *_shown(name, one, comparison.by)]
     return Group(*parts)

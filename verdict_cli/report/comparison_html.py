@@ -29,6 +29,9 @@ def comparison_html(sides: tuple[Beside, Beside], comparison: Comparison) -> str
 def _runs(sides: tuple[Beside, Beside]) -> Iterator[Part]:
     for floor in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
         yield Note(f"{floor} is a floor to beat, not a judge", warning=True)
+    for name, side in zip("ab", sides, strict=True):
+        for notice in words.replayed(side.facts):
+            yield Note(f"{name}: {notice}", warning=True)
     facts = [dict(words.facts(side.facts)) | latency_facts(side.latency) for side in sides]
     names = dict.fromkeys((*facts[0], *facts[1]))
     yield Table(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])

@@ -180,6 +180,8 @@ def _evaluation(
     matrix = None if confusion is None or confusion.value is None else drawn.confusion(confusion)
     parts.append(table if matrix is None else Group([table, matrix]))
     parts += drawn.reasons(shown)
+    if comparison is not None and comparison.caveat:
+        parts.append(Note(comparison.caveat, warning=True))
     charts = isolation.parts("The charts", lambda: _charts(name, measures, comparison, behind))
     if charts:
         parts.append(Group(charts))

@@ -132,6 +132,7 @@ def _comparison(comparison: Comparison) -> list[str]:
     ]
     return [
         f"Beside {safe(comparison.source)}, {safe(comparison.place)}:",
+        *([f"> **{safe(comparison.caveat)}**"] if comparison.caveat else []),
         _table(("judge", comparison.metric, "95% interval", ""), rows, (1,)),
     ]
 

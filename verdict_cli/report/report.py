@@ -10,7 +10,10 @@ from verdict_cli.evaluate.figures import Figure, Measures
 from verdict_cli.evaluate.gates import GateOutcome
 from verdict_cli.spec.evaluate import Published
 from verdict_cli.spec.metrics import lower_is_better
+from verdict_cli.spec.shipped import datasets
 from verdict_cli.values import RunFacts
+
+OWN_SAMPLE = "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,13 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An evaluation's figure among the rows of a published table, the best first."""
+    """An evaluation's figure among the rows of a published table, the best first; `caveat` says why they are not comparable."""
 
     metric: str
     source: str
     place: str
     standings: tuple[Standing, ...]
+    caveat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +101,5 @@ def _compared(table: Published, figure: Figure | None, facts: RunFacts) -> Compa
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
-    return Comparison(table.metric, table.source, place, tuple(rows))
+    caveat = OWN_SAMPLE if Path(facts.dataset).stem in datasets() else ""
+    return Comparison(table.metric, table.source, place, tuple(rows), caveat)

@@ -75,6 +75,8 @@ def _evaluation(name: str, measures: Measures, comparison: Comparison | None) ->
         parts.append(_groups(groups))
     if comparison is not None:
         parts.append(_standings(comparison))
+        if comparison.caveat:
+            parts.append(Padding(Text(f"! {comparison.caveat}", style="yellow"), (0, 0, 0, 2), expand=False))
     return parts
 
 

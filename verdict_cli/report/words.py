@@ -132,9 +132,17 @@ def _saved(report: Report) -> list[tuple[str, str]]:
 def notices(report: Report) -> list[str]:
     """What a reader must know before the figures."""
     found = [f"{visible(name)} is a floor to beat, not a judge" for name in report.facts.floors]
+    found += replayed(report.facts)
     if report.facts.status != "finished":
         found.append(f"the run is {visible(report.facts.status)}: these figures are of the rows done so far")
     return found
+
+
+def replayed(run: RunFacts) -> list[str]:
+    """That the run's replies are recorded; empty where models answered."""
+    if not run.replay:
+        return []
+    return [f"all replies come from the recording {visible(run.replay)}: no model was called"]
 
 
 def coverage(measures: Measures) -> list[str]:

@@ -46,6 +46,10 @@ def read_document(path: pathlib.Path) -> Document:
 
 def _nearest_file(path: pathlib.Path) -> str:
     """The hint for a file that is missing."""
+    from verdict_cli.spec.shipped import configs
+
+    if path.stem in configs():
+        return f"The pipeline {path.stem} comes with verdict: give its name, {path.stem}, without folder and ending."
     if not path.parent.is_dir():
         return f"There is no directory {path.parent} either."
     try:

@@ -5,6 +5,7 @@ They stand within an installed package (`pyproject.toml` puts them there), or be
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,26 @@ def configs() -> dict[str, Path]:
     top = folder("configs")
     found = [*top.glob("*.yaml"), *top.glob("reproductions/*.yaml")]
     return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(found)}
+
+
+def datasets() -> dict[str, Path]:
+    """The samples by name, such as `xstest_sample`."""
+    return {path.stem: path for path in sorted(folder("datasets").glob("*_sample.jsonl"))}
+
+
+def recordings() -> dict[str, Path]:
+    """The recordings by name, such as `demo_replies`."""
+    return {path.stem: path for path in sorted(folder("datasets").glob("*_replies.jsonl"))}
+
+
+def file_or_named(given: Path, known: Callable[[], Mapping[str, Path]]) -> Path:
+    """The file as it is given; where there is none, the one of that name that comes with verdict.
+
+    Only a bare name is looked up, so that a path that is wrong stays an error. A user's own file comes first.
+    """
+    if given.suffix or given.is_absolute() or given.exists():
+        return given
+    return known().get(given.as_posix(), given)
 
 
 def named_config(name: str) -> Path:

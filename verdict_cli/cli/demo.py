@@ -1,0 +1,147 @@
+"""`verdict demo`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from verdict_cli.cli.how import OverRows
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+    from verdict_cli.evaluate.compare import Compared
+    from verdict_cli.report import Report
+
+CONFIG, DATA, RECORDING = "demo", "xstest_sample", "demo_replies"
+WRITTEN = "none: replies written for the demo"
+"""Stands as the model's name in the run's table of calls, its report and the comparison."""
+BASELINE = "baseline/lexical"
+
+
+def demo(
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Where the two runs and their comparison are written."),
+    ] = Path("runs/demo"),
+) -> None:
+    """Show a judge, its report and a comparison in seconds, without a key or a network.
+
+    Judges a sample of 96 prompts with a judge of three calls, whose replies were written for this demo (no model is called), and with
+    the baseline that only counts words, then compares the two. Always exits with 0.
+
+    Example: verdict demo --out runs/demo
+    """
+    from verdict_cli.cli.compare import compared, write_page
+    from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.cli.run import judged_dataset
+    from verdict_cli.spec.shipped import recordings
+
+    written = OverRows(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
+    lexical = OverRows(model=BASELINE, no_cache=True, fresh=True, quiet=True)
+    judge = judged_dataset(Path(CONFIG), DATA, written, out=out / "judge")
+    judged_dataset(Path(CONFIG), DATA, lexical, out=out / "baseline")
+    sides, comparison = compared(out / "baseline", out / "judge")
+    write_page(out / "comparison.html", sides, comparison)
+    to_terminal(_page(judge, comparison.evaluations["safety"], out))
+
+
+def _page(judge: Report, safety: Compared, out: Path) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    facts = judge.facts
+    return Group(
+        Text("verdict demo", style="bold"),
+        Text(
+            f"Is it safe to answer a prompt? {facts.rows} labelled prompts of our own sample. The judge makes three "
+            "calls for each: one reasons, two judge, and both must say safe."
+        ),
+        Text(
+            "! The judge's replies were written for this demo; no model was called. The values show what a report "
+            "looks like, not how good any model is.",
+            style="yellow",
+        ),
+        Text(),
+        _metrics(judge, safety),
+        _test(safety),
+        Text(),
+        Text("Gates of configs/demo.yaml", style="bold"),
+        *_gates(judge),
+        "  A failed gate makes `verdict run` exit with 1; the demo exits with 0.",
+        Text(),
+        _next(out),
+    )
+
+
+def _metrics(judge: Report, safety: Compared) -> Table:
+    """The judge's metrics, the baseline's, and the paired difference."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from verdict_cli.report import words
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("", "judge, 95% interval", BASELINE, "difference, 95% interval"):
+        table.add_column(Text(header), no_wrap=True)
+    for metric, figure in words.plain(judge.measures["safety"].figures.items()):
+        each = safety.whole.figures[metric]
+        table.add_row(
+            metric,
+            Text(f"{words.number(figure.value)} {words.interval(figure.low, figure.high)}"),
+            words.number(each.first),
+            Text(f"{each.change.value:+.3f} {words.interval(each.change.low, each.change.high)}"),
+        )
+    return table
+
+
+def _test(safety: Compared) -> str:
+    test = safety.whole.test
+    assert test is not None
+    p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
+    only = f"only the judge is right on {test.better} prompts, only the baseline on {test.worse}"
+    return f"McNemar's paired test: {only}; {p}"
+
+
+def _gates(judge: Report) -> list[str]:
+    from verdict_cli.report import words
+
+    signs = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
+    return [
+        f"  {signs[gate.verdict]}  {gate.metric} {words.number(gate.value)}, limit {gate.rule}"
+        for gate in judge.gates
+        if not gate.metric.startswith("run.")
+    ]
+
+
+def _next(out: Path) -> Table:
+    """Where to look, and what to run."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from verdict_cli.cli.streams import visible
+    from verdict_cli.providers.at_hand import KEYS, at_hand
+
+    lines = [
+        ("Report", f"{out / 'judge' / 'report.html'}"),
+        ("Comparison", f"{out / 'comparison.html'}"),
+        ("In a browser", f"verdict view {shlex.quote(str(out))}"),
+        ("Your own data", "verdict init answers.csv"),
+    ]
+    if found := at_hand(os.environ):
+        before = "".join(f"{name}={shlex.quote(value)} " for name, value in found.variables.items())
+        command = f"{before}verdict run {CONFIG} {DATA} --model {shlex.quote(found.model)}"
+        lines += [("A real model", command), ("", f"({found.reason})")]
+    else:
+        lines.append(("A real model", f"set {' or '.join(KEYS)}, or start Ollama"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines:
+        table.add_row(name, Text(visible(text)))
+    return table

@@ -1,0 +1,60 @@
+"""Models that can be called right now: a provider's key in the environment, or a server on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+
+KEYS = {
+    "OPENAI_API_KEY": "gpt-4o-mini",
+    "ANTHROPIC_API_KEY": "anthropic/claude-haiku-4-5",
+    "GEMINI_API_KEY": "gemini/gemini-2.5-flash",
+}
+"""Environment variable -> a small model of its provider."""
+
+SERVERS = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+"""Default port -> server. All of them list their models under `/v1/models`."""
+
+_TIMEOUT_S = 0.3
+"""A server on the same machine answers within milliseconds; a closed port refuses at once."""
+_MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """A model, why it can be called, and the environment variables that its command needs besides those that are set."""
+
+    model: str
+    reason: str
+    variables: Mapping[str, str]
+
+
+def at_hand(environ: Mapping[str, str], ports: Mapping[int, str] | None = None) -> AtHand | None:
+    """The first model that can be called: by a key, else on a local server. None where there is neither."""
+    for variable, model in KEYS.items():
+        if environ.get(variable, "").strip():
+            return AtHand(model, f"{variable} is set", {})
+    for port, server in (SERVERS if ports is None else ports).items():
+        if model := _first_model(port):
+            base = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+            return AtHand(f"openai/{model}", f"{server} answers on port {port}", base)
+    return None
+
+
+def _first_model(port: int) -> str:
+    """The first model that the server lists; empty where nothing, or another kind of server, answers there."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/v1/models")
+        answer = connection.getresponse()
+        listed = json.loads(answer.read(_MOST_BYTES)) if answer.status == 200 else None
+    except (OSError, HTTPException, ValueError):
+        return ""
+    finally:
+        connection.close()
+    models = listed.get("data") if isinstance(listed, dict) else None
+    first = models[0] if isinstance(models, list) and models else None
+    name = first.get("id") if isinstance(first, dict) else None
+    return name if isinstance(name, str) and name.isprintable() else ""
