@@ -40,23 +40,29 @@ def test_the_endpoints_of_the_page_are_those_of_the_server() -> None:
     assert named - {"/openapi.json"} == served
 
 
-def test_the_first_pipeline_prints_what_the_readme_shows(
+def test_the_commands_of_the_readme_print_what_it_shows_in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readme = ROOT / "README.md"
     (tmp_path / "grounded.yaml").write_text(blocks(readme, "yaml")[0], encoding="utf-8")
-    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
     monkeypatch.chdir(tmp_path)
-    command = shlex.split(blocks(readme, "sh")[0])
-    assert command[0] == "verdict"
-    ran = CliRunner().invoke(app, command[1:])
-    assert ran.exit_code == 0, ran.output
+    lines = [line for block in blocks(readme, "sh") for line in block.splitlines()]
+    commands = [shlex.split(line) for line in lines if line.startswith("verdict ")]
+    assert [words[1] for words in commands] == ["demo", "run"]
 
     def plain(text: str) -> str:
         return " ".join(re.sub(r"time [\d.]+ s", "time", text).split())
 
-    shown = [plain(line) for line in blocks(readme, "text")[0].splitlines() if line.strip() != "…"]
-    assert [line for line in shown if line not in plain(ran.stdout)] == []
+    for words, text in zip(commands, blocks(readme, "text"), strict=True):
+        ran = CliRunner().invoke(app, words[1:])
+        assert ran.exit_code == 0, ran.output
+        shown = [plain(line) for line in text.splitlines() if line.strip() != "…"]
+        assert [line for line in shown if line not in plain(ran.stdout)] == []
+
+
+def test_the_first_command_of_the_readme_installs_from_the_checkout() -> None:
+    assert blocks(ROOT / "README.md", "sh")[0].splitlines()[0] == "pip install ."
+    assert "pip install verdict-cli" not in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_make_command_of_the_readme_is_a_target() -> None:
@@ -71,21 +77,21 @@ def test_the_picture_of_the_report_is_small() -> None:
 
 
 PEERS = {
-    "The judge stands in a file": "Judge itself declared in a file",
-    "Judges of several stages": "Multi-stage judge graph",
+    "Judge defined in a config file": "Judge itself declared in a file",
+    "Multi-stage judges": "Multi-stage judge graph",
     "Pairs judged in both orders": "Built-in order swap",
     "Scores weighted by log-probabilities": "Logprob-weighted score",
-    "An unreadable reply is no score": "Parse failure is its own status",
-    "Intervals of figures": "Stderr / CI of mean",
-    "Two runs compared by a paired test": "Paired test of two runs",
-    "A killed run goes on": "Resume after kill",
-    "Calls and cost told before": "Pre-run call/cost estimate",
-    "A spend cap for the whole run": "Whole-run spend cap",
-    "A threshold decides": "Threshold → exit code",
-    "A web viewer": "Local web viewer",
+    "Unreadable replies are never scored": "Parse failure is its own status",
+    "Confidence intervals": "Stderr / CI of mean",
+    "Paired test of two runs": "Paired test of two runs",
+    "Resumes a killed run": "Resume after kill",
+    "Estimate of calls and cost": "Pre-run call/cost estimate",
+    "Spend cap": "Whole-run spend cap",
+    "Thresholds set": "Threshold → exit code",
+    "Web viewer": "Local web viewer",
     "Providers' batch prices": "Provider batch API",
-    "A pytest plugin": "pytest plugin",
-    "An extension for VS Code": "VS Code extension",
+    "pytest plugin": "pytest plugin",
+    "VS Code extension": "VS Code extension",
 }
 
 

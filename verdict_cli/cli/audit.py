@@ -93,6 +93,7 @@ def audit(
     from verdict_cli.evaluate.swept import Ran
     from verdict_cli.spec.document import read_document
     from verdict_cli.spec.override import overridden
+    from verdict_cli.spec.shipped import configs, file_or_named
 
     plan = how.plan(config)
     wanted = Wanted(
@@ -106,7 +107,8 @@ def audit(
         family,
         judge_family,
     )
-    made = programme(plan, overridden(read_document(config), how.settings or ()).data, config.parent, wanted)
+    file = file_or_named(config, configs)
+    made = programme(plan, overridden(read_document(file), how.settings or ()).data, file.parent, wanted)
     recorded = how.recording(plan)
     left = dict(made.left_out)
     plans: list[tuple[Probe | None, Plan]] = [(None, plan)]

@@ -148,9 +148,12 @@ def sweep(
 def _variants(config: Path, how: OverRows, vary: list[str], *, together: bool) -> tuple[Variant, ...]:
     from verdict_cli.spec.document import read_document
     from verdict_cli.spec.override import overridden
+    from verdict_cli.spec.shipped import configs, file_or_named
     from verdict_cli.spec.vary import variants
 
-    found = variants(overridden(read_document(config), how.settings or ()), vary, together=together)
+    found = variants(
+        overridden(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
+    )
     if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
         raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
     return found
