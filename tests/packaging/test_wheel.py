@@ -132,6 +132,13 @@ def test_what_comes_with_the_program_is_found(installed: Installed) -> None:
     assert "did you mean 'JudgeUnit'?" in installed("explain", "JugdeUnit", code=2)
 
 
+def test_the_demo_and_the_names_of_shipped_files_need_nothing_but_the_wheel(installed: Installed) -> None:
+    assert "✗ failed  safety.precision 0.822" in installed("demo", "--out", "demo")
+    assert (installed.folder / "demo" / "judge" / "report.html").is_file()
+    ran = installed("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "named")
+    assert "rows 96 · failed 0" in ran
+
+
 def test_every_command_starts(installed: Installed) -> None:
     assert installed("--version") == "verdict 0.1.0\n"
     assert installed("python -m verdict_cli", "--version") == "verdict 0.1.0\n"

@@ -48,7 +48,7 @@ def checked(
 def _located(data: str) -> tuple[Path, ...]:
     """The files of a path or of a sample's name. DataError where there are none, with the name of the sample that is meant."""
     given = Path(data)
-    if (named := file_or_named(given, datasets)) != given:
+    if not given.is_dir() and (named := file_or_named(given, datasets)) != given:
         return (named,)
     try:
         return locate(data)

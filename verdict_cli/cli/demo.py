@@ -40,12 +40,15 @@ def demo(
     from verdict_cli.cli.compare import compared, write_page
     from verdict_cli.cli.finish import to_terminal
     from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.spec.shipped import recordings
+    from verdict_cli.spec.shipped import configs, datasets, recordings
 
+    # The names read better in the report than the paths, unless the user's folder has something of that name.
+    config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
+    data = str(datasets()[DATA]) if Path(DATA).exists() else DATA
     written = OverRows(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
     lexical = OverRows(model=BASELINE, no_cache=True, fresh=True, quiet=True)
-    judge = judged_dataset(Path(CONFIG), DATA, written, out=out / "judge")
-    judged_dataset(Path(CONFIG), DATA, lexical, out=out / "baseline")
+    judge = judged_dataset(config, data, written, out=out / "judge")
+    judged_dataset(config, data, lexical, out=out / "baseline")
     sides, comparison = compared(out / "baseline", out / "judge")
     write_page(out / "comparison.html", sides, comparison)
     to_terminal(_page(judge, comparison.evaluations["safety"], out))

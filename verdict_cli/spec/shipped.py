@@ -45,7 +45,7 @@ def file_or_named(given: Path, known: Callable[[], Mapping[str, Path]]) -> Path:
 
     Only a bare name is looked up, so that a path that is wrong stays an error. A user's own file comes first.
     """
-    if given.suffix or given.is_absolute() or given.exists():
+    if given.suffix or given.is_absolute() or given.is_file():
         return given
     return known().get(given.as_posix(), given)
 
