@@ -139,7 +139,8 @@ class Seen:
 def chromium() -> Iterator[Any]:
     """A headless browser. While it is open Playwright's event loop runs in this thread, so that no other can."""
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="Playwright is not installed: pip install 'verdict-cli[dev]'"
+        "playwright.sync_api",
+        reason="Playwright is not installed: in a checkout of verdict: pip install '.[dev]'",
     )
     program = next(
         (

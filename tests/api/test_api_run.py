@@ -232,4 +232,4 @@ def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch
     monkeypatch.setattr("verdict_cli.api.dataset.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pandas is not installed") as told:
         (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
-    assert "verdict-cli[pandas]" in told.value.hint
+    assert ".[pandas]" in told.value.hint

@@ -51,4 +51,4 @@ def test_the_run_without_a_journal_that_others_are_compared_with_runs(shell: Any
 def test_ray_that_is_not_installed_is_told_with_its_extra(shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--engine", "ray")
-    assert (done.code, "verdict-cli[ray]" in done.err) == (2, True)
+    assert (done.code, ".[ray]" in done.err) == (2, True)

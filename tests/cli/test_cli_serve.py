@@ -23,7 +23,7 @@ def test_without_the_extra_it_says_how_to_install_it(shell: Any, monkeypatch: py
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = shell("serve", shell.config(STEPS))
-    assert (done.code, "pip install 'verdict-cli[serve]'" in done.err) == (2, True)
+    assert (done.code, "pip install '.[serve]'" in done.err) == (2, True)
 
 
 def test_an_address_that_is_taken_and_a_wrong_rule_are_told(shell: Any) -> None:

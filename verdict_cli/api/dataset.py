@@ -51,7 +51,7 @@ def judged_table(plan: Plan, data: Any, wanted: Wanted) -> pandas.DataFrame:
     if find_spec("pandas") is None:
         raise UsageError(
             "run_dataset gives a DataFrame, and pandas is not installed",
-            hint="pip install 'verdict-cli[pandas]'; `verdict run` needs no pandas",
+            hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
         )
     recorded = None if wanted.replay is None else recording(wanted.replay, plan)
     if recorded is None:

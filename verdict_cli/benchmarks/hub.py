@@ -73,7 +73,8 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         )
     except ImportError:
         raise UsageError(
-            "datasets of the hub need the package huggingface_hub", hint="pip install 'verdict-cli[hf]'"
+            "datasets of the hub need the package huggingface_hub",
+            hint="in a checkout of verdict: pip install '.[hf]'",
         ) from None
     constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict tells nobody what it runs on
     try:

@@ -89,7 +89,7 @@ def serve(
     except ImportError as fault:
         raise UsageError(
             f"verdict serve needs {fault.name}, which is not installed",
-            hint="pip install 'verdict-cli[serve]'",
+            hint="in a checkout of verdict: pip install '.[serve]'",
         ) from None
     from verdict_cli.cli.trace import traced
     from verdict_cli.engines.access import Access

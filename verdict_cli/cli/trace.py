@@ -34,7 +34,8 @@ def traced(*, wanted: bool, content: bool, environ: Mapping[str, str] = os.envir
         exporter = _exporter(environ)
     except ImportError:
         raise UsageError(
-            "--trace needs OpenTelemetry, which is not installed", hint="pip install 'verdict-cli[otel]'"
+            "--trace needs OpenTelemetry, which is not installed",
+            hint="in a checkout of verdict: pip install '.[otel]'",
         ) from None
     named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     provider = TracerProvider(resource=Resource.create({} if named else {SERVICE_NAME: "verdict"}))

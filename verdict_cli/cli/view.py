@@ -48,7 +48,7 @@ def view(
     except ImportError as fault:
         raise UsageError(
             f"verdict view needs {fault.name}, which is not installed",
-            hint="pip install 'verdict-cli[view]'",
+            hint="in a checkout of verdict: pip install '.[view]'",
         ) from None
     if not where.is_dir():
         raise UsageError(f"there is no directory {where}", hint="give a run, or a directory with runs in it")

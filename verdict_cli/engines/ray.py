@@ -52,7 +52,9 @@ def check(job: Job) -> None:
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise UsageError("--engine ray needs Ray", hint="pip install 'verdict-cli[ray]'") from None
+        raise UsageError(
+            "--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'"
+        ) from None
 
 
 def run(job: Job, stop: Stop, watch: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
