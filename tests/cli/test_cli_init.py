@@ -32,7 +32,7 @@ def test_flags_make_a_pipeline_that_judges_the_first_rows(shell: Any, answers: P
     assert "range: [1, 5]" in text
     assert "rows 3 · failed 0" in made.out
     assert "verdict run judge.yaml answers.csv" in made.err
-    assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\n"
+    assert shell("validate", "judge.yaml", "answers.csv").out == "judge.yaml: valid\ncalls api.openai.com\n"
 
 
 def test_the_schema_beside_it_is_the_program_s_own(shell: Any, answers: Path) -> None:
@@ -120,7 +120,7 @@ def test_every_judge_that_comes_with_verdict_can_be_copied_and_is_valid(name: st
     assert made.code == 0, made.err
     (sample,) = shell.folder.glob("*_sample.jsonl")
     checked = shell("validate", f"{name}.yaml", sample.name)
-    assert (checked.code, checked.out) == (0, f"{name}.yaml: valid\n"), checked.err
+    assert (checked.code, checked.out.splitlines()[0]) == (0, f"{name}.yaml: valid"), checked.err
 
 
 def test_a_copy_judges_its_sample_and_an_unknown_name_has_its_nearest(shell: Any) -> None:

@@ -69,7 +69,9 @@ def test_every_pipeline_file_has_a_sample() -> None:
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
 def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
     result = CliRunner().invoke(app, ["validate", str(path), "--json"])
-    assert (result.exit_code, json.loads(result.stdout)) == (0, {"ok": True, "errors": [], "warnings": []})
+    document = json.loads(result.stdout)
+    document.pop("hosts")
+    assert (result.exit_code, document) == (0, {"ok": True, "errors": [], "warnings": []})
 
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)

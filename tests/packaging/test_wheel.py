@@ -115,7 +115,7 @@ def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> No
         *("init", "answers.csv", "--question", "Is it right?", "--columns", "answer", "--target", "label")
     )
     assert "rows 2 · failed 0" in made
-    assert installed("validate", "judge.yaml", "answers.csv") == "judge.yaml: valid\n"
+    assert installed("validate", "judge.yaml", "answers.csv") == "judge.yaml: valid\ncalls api.openai.com\n"
     ran = installed("run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run")
     assert "rows 2 · failed 0" in ran
     assert "<html" in (installed.folder / "run" / "report.html").read_text(encoding="utf-8")
