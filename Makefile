@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# The folder of recorded sets, from which docs/reproductions.md is made.
+# The folder of recorded sets from which docs/reproductions.md is generated.
 RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -28,23 +28,23 @@ demo: $(VENV)/.core ## Show a judge, its report and a comparison: recorded repli
 	$(BIN)/verdict demo
 
 .PHONY: browser
-browser: ## Install the Chromium that looks at reports, where it is missing and apt and root are there
+browser: ## Install Chromium for the report tests, if it is missing and apt and root are available
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 && exit 0; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
-	fi || echo "Chromium cannot be installed here: its tests skip"
+	fi || echo "Chromium cannot be installed here; its tests will be skipped"
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
 	$(BIN)/python -m pytest -q -n 2 -m "not ray"
 
 .PHONY: test-ray
-test-ray: $(VENV)/.dev ## Run the tests of the Ray engine, which install Ray
+test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
 	$(PIP) install --constraint constraints.txt --editable '.[ray]'
 	$(BIN)/python -m pytest -q -m ray
 
 .PHONY: check
-check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of schemas, reference and figures
+check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas, reference and metrics
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -54,25 +54,26 @@ check: $(VENV)/.dev ## Format, lint, types, floors, data cards; freshness of sch
 	@timeout 120 $(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off > .pip-audit 2>&1; \
 	if grep -q "^Found .*vulnerabilit" .pip-audit; then cat .pip-audit; rm -f .pip-audit; exit 1; fi; \
 	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
-		|| echo "pip-audit is not installed or cannot reach its data: vulnerabilities were not looked up"; rm -f .pip-audit
+		|| echo "pip-audit is missing or cannot reach its database: vulnerabilities were not checked"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
 	$(BIN)/python docs/tools/licences.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench wice --replay $(RECORDINGS) --markdown; } | grep '^| [a-z]*/' | grep -vxFf docs/reproductions.md \
-		|| { echo "docs/reproductions.md has other figures: make reproductions"; exit 1; }
+		|| { echo "docs/reproductions.md has other values: make reproductions"; exit 1; }
+	$(BIN)/python docs/tools/wording.py
 
 .PHONY: format
-format: $(VENV)/.dev ## Format the code and mend what lint can mend
+format: $(VENV)/.dev ## Format the code and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: schema
-schema: $(VENV)/.core ## Write the schemas of pipelines, data cards and published tables anew
+schema: $(VENV)/.core ## Regenerate the schemas of pipelines, data cards and published tables
 	for of in pipeline card published; do $(BIN)/verdict schema $$of --out schemas/$$of.schema.json; done
 
 .PHONY: reference
-reference: $(VENV)/.core ## Write the pages of docs/reference anew
+reference: $(VENV)/.core ## Regenerate the pages of docs/reference
 	$(BIN)/python docs/tools/reference.py
 
 $(VENV)/.docs: $(VENV)/.core
@@ -84,16 +85,16 @@ docs: $(VENV)/.docs ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: licences
-licences: $(VENV)/.core ## Write docs/licences.md anew from the packages' metadata; all extras are to be installed
+licences: $(VENV)/.core ## Regenerate docs/licences.md from the packages' metadata; needs all extras installed
 	$(BIN)/python docs/tools/licences.py
 
 .PHONY: errors
-errors: $(VENV)/.core ## Write docs/errors.md anew from the messages in the code
+errors: $(VENV)/.core ## Regenerate docs/errors.md from the messages in the code
 	$(BIN)/python docs/tools/errors_page.py > docs/errors.md.part
 	mv docs/errors.md.part docs/errors.md
 
 .PHONY: reproductions
-reproductions: $(VENV)/.core ## Write docs/reproductions.md anew from the recordings in RECORDINGS
+reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the recordings in RECORDINGS
 	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part
 	mv docs/reproductions.md.part docs/reproductions.md
 
