@@ -1,6 +1,6 @@
-"""Writes docs/errors.md: every message of the program with its cure, read from the code that raises it.
+"""Write docs/errors.md: every message of the program with its fix, read from the code that raises it.
 
-`python docs/tools/errors_page.py` prints the page; `make errors` writes it, and a test holds it fresh.
+`python docs/tools/errors_page.py` prints the page; `make errors` runs it, and a test checks that the page is current.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ PACKAGE = ROOT / "verdict_cli"
 
 RAISED = {
     "UsageError": ("The command line", "`verdict COMMAND --help` shows what it takes"),
-    "OutputError": ("Files that are written", "free space, or choose another place"),
-    "FetchError": ("Downloads", "try again, or fetch the file by hand and give its path"),
-    "JournalError": ("Runs that go on", "choose another `--out`, or discard the run with `--fresh`"),
+    "OutputError": ("Files that are written", "free some space, or choose another path"),
+    "FetchError": ("Downloads", "try again, or download the file manually and pass its path"),
+    "JournalError": ("Resuming runs", "choose another `--out`, or discard the run with `--fresh`"),
     "Refused": (
-        "Models that refuse",
-        "check the key, the model's name and its settings; then the same command goes on",
+        "Provider refusals",
+        "check the key, the model's name and its settings; then rerun the same command to resume",
     ),
     "Retryable": (
-        "Failures that pass",
-        "nothing: it is asked again; then the same command with `--retry-failed`",
+        "Transient failures",
+        "retried automatically; if it persists, rerun the same command with `--retry-failed`",
     ),
     "Rejected": (
-        "Calls that cannot succeed",
-        "mend the row or the prompt; then the same command with `--retry-failed`",
+        "Rejected calls",
+        "fix the row or the prompt; then rerun the same command with `--retry-failed`",
     ),
-    "BudgetError": ("Budgets", "raise `--budget`; the same command goes on"),
-    "PinnedError": ("Pinned units", "mend the pinned unit; the same command goes on"),
-    "WorkerError": ("Workers", "see Ray's logs; the same command goes on"),
+    "BudgetError": ("Budgets", "raise `--budget` and rerun the same command to resume"),
+    "PinnedError": ("Pinned units", "fix the pinned unit and rerun the same command to resume"),
+    "WorkerError": ("Workers", "see Ray's logs; rerun the same command to resume"),
     "ReplyError": (
-        "Replies that cannot be read",
-        "nothing: it is asked again; where it stays so, see the reply in the report, then mend the prompt or the extractor",
+        "Unreadable replies",
+        "retried automatically; if it persists, check the raw reply in the report, then adjust the prompt or the extractor",
     ),
-    "RowError": ("Rows that fail", "mend the expression, the template or the row's values"),
-    "ExpressionError": ("Expressions", "[the expression language](language.md)"),
+    "RowError": ("Failed rows", "fix the expression, the template or the row's values"),
+    "ExpressionError": ("Expressions", "see [the expression language](language.md)"),
 }
-"""Error classes: the section that their messages stand in, and the cure where the place that raises gives none."""
+"""Error classes: the section of their messages, and the fix for messages without a hint of their own."""
 
 SECTIONS = (
     (
         "Pipeline files",
-        "mend the file at the place that the message names; `verdict explain KEY` says what a key takes",
+        "fix the reported line; `verdict explain KEY` describes the values of a key",
     ),
     (
         "Datasets",
-        "mend the file at the place that the message names, or leave bad rows out with `--skip-bad-rows`",
+        "fix the reported line, or skip bad rows with `--skip-bad-rows`",
     ),
 )
 OF_DATA = ("data", "engines", "evaluate", "rank", "benchmarks", "providers", "serve", "api")
@@ -63,7 +63,7 @@ OF_PARTS = {
     "extractors": "bad-extractor",
     "spec": "bad-evaluation",
 }
-"""Folders, and modules of `spec`, whose checks give (key, message, cure), and the code that they are told under."""
+"""Folders, and modules of `spec`, whose checks give (key, message, fix), and the code that they are told under."""
 
 TELLERS = {"Problem", "problem", "_problem", "_CannotStopError"}
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
@@ -71,18 +71,18 @@ CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message: the section it stands in, its code, the text with `…` for what varies, and the cure."""
+    """One message: the section it stands in, its code, the text with `…` for what varies, and the fix."""
 
     section: str
     code: str
     text: str
-    cure: str
+    fix: str
 
 
 def messages() -> list[Message]:
     """Every message of the package, each once."""
     found = {message for path in sorted(PACKAGE.rglob("*.py")) for message in _of_file(path)}
-    return sorted(found, key=lambda one: (_order(one.section), one.code, one.text, one.cure))
+    return sorted(found, key=lambda one: (_order(one.section), one.code, one.text, one.fix))
 
 
 def _order(section: str) -> int:
@@ -105,24 +105,24 @@ def _called(call: ast.Call, folder: str, texts: _Texts) -> Iterator[Message]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
     keywords = {one.arg: one.value for one in call.keywords}
     if name in RAISED and call.args:
-        section, cure = RAISED[name]
+        section, fix = RAISED[name]
         kind = texts.of(keywords.get("kind")) or ""
         hint = keywords.get("hint") or (call.args[1] if len(call.args) > 1 else None)
-        yield from _message(section, kind, texts.of(call.args[0]), texts.of(hint), cure)
+        yield from _message(section, kind, texts.of(call.args[0]), texts.of(hint), fix)
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
         if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):
-            section, cure = SECTIONS[folder in OF_DATA]
+            section, fix = SECTIONS[folder in OF_DATA]
             hint = keywords.get("hint") or (call.args[2] if len(call.args) > 2 else None)
-            yield from _message(section, code.value, texts.of(call.args[1]), texts.of(hint), cure)
+            yield from _message(section, code.value, texts.of(call.args[1]), texts.of(hint), fix)
         elif name == "_CannotStopError":
-            section, cure = SECTIONS[0]
-            yield from _message(section, "bad-until", texts.of(code), texts.of(call.args[1]), cure)
+            section, fix = SECTIONS[0]
+            yield from _message(section, "bad-until", texts.of(code), texts.of(call.args[1]), fix)
 
 
 def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
-    """The messages of checks that return (key, message, cure), or (code, message, cure, …)."""
-    section, cure = SECTIONS[0]
+    """The messages of checks that return (key, message, fix), or (code, message, fix, …)."""
+    section, fix = SECTIONS[0]
     if folder not in OF_PARTS or len(made.elts) not in (3, 4):
         return
     first, message, hint = made.elts[:3]
@@ -131,19 +131,19 @@ def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
         return
     coded = isinstance(first, ast.Constant) and "-" in str(first.value)
     if len(made.elts) == 4 and coded:
-        yield from _message(section, str(first.value), said, texts.of(hint), cure)  # type: ignore[attr-defined]
+        yield from _message(section, str(first.value), said, texts.of(hint), fix)  # type: ignore[attr-defined]
     elif (
         len(made.elts) == 3
         and (texts.of(hint) or "") != ""
         and isinstance(hint, ast.Constant | ast.JoinedStr)
     ):
         code = OF_PARTS[texts.module if folder == "spec" and texts.module in OF_PARTS else folder]
-        yield from _message(section, code, said, texts.of(hint), cure)
+        yield from _message(section, code, said, texts.of(hint), fix)
 
 
-def _message(section: str, code: str, text: str | None, hint: str | None, cure: str) -> Iterator[Message]:
+def _message(section: str, code: str, text: str | None, hint: str | None, fix: str) -> Iterator[Message]:
     if code or (text and re.search(r"[a-z]{2}", text)):
-        yield Message(section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else cure)
+        yield Message(section, code, text or "…", hint if hint and re.search(r"[a-z]{2}", hint) else fix)
 
 
 class _Texts:
@@ -207,19 +207,19 @@ class _Texts:
 def page() -> str:
     """The page."""
     lines = [
-        "# Messages and their cures",
+        "# Error reference",
         "",
-        "Every message of the program, made by `make errors` from the code that tells them; `…` stands for what varies.",
-        "A message begins with the place, where there is one: file, line, column and key. `verdict validate --json` gives the",
-        "codes. What the exit codes mean stands in [the language](language.md).",
+        "Every message of the program, generated by `make errors` from the code; `…` replaces the variable parts. A message starts",
+        "with its location, if it has one: file, line, column and key. `verdict validate --json` prints the codes. For the exit codes,",
+        "see [the language](language.md#running).",
     ]
     section = ""
     for one in messages():
         if one.section != section:
             section = one.section
-            lines += ["", f"## {section}", "", "| code | message | cure |", "| --- | --- | --- |"]
+            lines += ["", f"## {section}", "", "| Code | Message | Fix |", "| --- | --- | --- |"]
         code = f"`{one.code}`" if one.code else ""
-        lines.append(f"| {code} | {_cell(one.text)} | {_cell(one.cure)} |")
+        lines.append(f"| {code} | {_cell(one.text)} | {_cell(one.fix)} |")
     return "\n".join(lines) + "\n"
 
 

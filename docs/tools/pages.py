@@ -1,5 +1,5 @@
-"""Makes the site of the pages as they stand in the repository: the README is its first page, and what pages link to
-outside `docs/` is part of the site too, so that one text serves both."""
+"""Build the site from the pages of the repository. The README is the first page, and files outside `docs/` that pages link
+to are included, so the repository and the site share one text."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PAGES = {
     "benchmarks/README.md": "speed.md",
     "datasets/README.md": "samples.md",
 }
-"""Pages that stand elsewhere in the repository, and where they are in the site."""
+"""Pages outside `docs/`, and their paths in the site."""
 
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 GENERATED = {site: stands for stands, site in PAGES.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that stand elsewhere, the pipelines, and whatever else outside `docs/` pages link to."""
+    """Add the pages outside `docs/`, the pipelines, and all other files that pages link to."""
     for stands, site in PAGES.items():
         files.append(File.generated(config, site, abs_src_path=str(ROOT / stands)))
     for place in sorted({*linked_files(), *(f"configs/{path.name}" for path in ROOT.glob("configs/*.yaml"))}):
@@ -34,13 +34,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     listed = "\n".join(
         f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml"))
     )
-    text = f"# Pipelines that come with verdict\n\n{listed}\n"
+    text = f"# Included pipelines\n\n{listed}\n"
     files.append(File.generated(config, "configs.md", content=text))
     return files
 
 
 def linked_files() -> set[str]:
-    """Files outside `docs/`, no pages themselves, that pages link to."""
+    """Files outside `docs/` that pages link to and that are not pages."""
     found: set[str] = set()
     for page in (*(ROOT / "docs").rglob("*.md"), *(ROOT / stands for stands in PAGES)):
         for link in LINK.finditer(page.read_text(encoding="utf-8")):
@@ -51,7 +51,7 @@ def linked_files() -> set[str]:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Links as they lead in the repository become links within the site."""
+    """Rewrite repository links to site links."""
     site = page.file.src_uri
     stands = GENERATED.get(site, f"docs/{site}")
     here = posixpath.dirname(stands)

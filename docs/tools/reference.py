@@ -1,6 +1,6 @@
-"""Writes the pages of docs/reference from the classes that read pipeline files, and from what the commands' help says.
+"""Write the pages of docs/reference from the classes that read pipeline files and from the help of the commands.
 
-`python docs/tools/reference.py` writes them, `--check` exits with 1 where one is not what it would write.
+`python docs/tools/reference.py` writes them, `--check` exits with 1 if a page is out of date.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORD = re.compile(r"\b[A-Z][A-Za-z]+\b|\b(?:scale|extractor|step)\b")
 
 
 def main() -> None:
-    """Writes the pages, or with `--check` says which are old."""
+    """Write the pages, or with `--check` list the ones that are out of date."""
     os.environ["COLUMNS"] = "100"
     pages = {
         "file": file_page(),
@@ -41,32 +41,32 @@ def main() -> None:
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             old.append(path.relative_to(ROOT).as_posix())
     if old:
-        sys.exit(f"not as the program is: {', '.join(old)}; run `make reference`")
+        sys.exit(f"out of date: {', '.join(old)}; run `make reference`")
 
 
-SCALES = """A scale is the domain of a judge's values. It is named under `scales:` or written in place; `likert` (1 to 5) and
-`boolean` (yes or no) need no keys. [How they are spelled and read](../language.md#scales)."""
+SCALES = """A scale is the domain of a judge's values. It is named under `scales:` or written inline; `likert` (1 to 5) and
+`boolean` (yes or no) need no keys. [Spelling and reading of values](../language.md#scales)."""
 
-EXTRACTORS = """An extractor says how a response is asked for and read from the reply: `extract: argmax_score`, or with keys
-`extract: {type: regex, fields: {score: LAST_INT}}`. [What is refused rather than guessed](../language.md#extractors)."""
+EXTRACTORS = """An extractor determines how a response is requested and read from the reply: `extract: argmax_score`, or with keys
+`extract: {type: regex, fields: {score: LAST_INT}}`. [What is rejected instead of guessed](../language.md#extractors)."""
 
-UNITS = """A unit is a step that asks a model, or computes from what units before it gave. Each example is a whole pipeline of
-`configs/examples`, with what it gives for the sample's first row. Its model is the embedded `baseline/lexical` (no key, no network, no
-judge): put any other in its place."""
+UNITS = """A unit is a step that calls a model, or computes from the outputs of earlier units. Each example is a complete pipeline from
+`configs/examples`, followed by its output for the sample's first row. The examples use the embedded `baseline/lexical` (needs no key and no
+network, and is not an LLM judge); replace it with any other model."""
 
-FILE = """The keys of a pipeline file and of all that stands in it, as `verdict schema` has them for editors.
-[The language](../language.md) says what they mean together; [units](units.md), [scales](scales.md) and [extractors](extractors.md)
-have pages of their own."""
+FILE = """The keys of a pipeline file and of everything in it, as in the output of `verdict schema` for editors.
+[The language](../language.md) explains how they work together. [Units](units.md), [scales](scales.md) and
+[extractors](extractors.md) have separate pages."""
 
 
 def file_page() -> str:
-    """The file, then each mapping that stands in one."""
+    """The file, then each mapping in it."""
     parts = [part for part in entries().values() if part.group == "mapping"]
     return page("A pipeline file", FILE, (line for part in parts for line in section(part)))
 
 
 def units_page() -> str:
-    """Each unit, then the keys that they share."""
+    """Each unit, then the shared keys."""
     parts = [part for part in entries().values() if part.group == "unit"]
     asking = shared_keys(asking=True)
     everywhere = shared_keys(asking=False)
@@ -76,7 +76,7 @@ def units_page() -> str:
         "",
         *table(everywhere),
         "",
-        "## Keys of every unit that asks a model",
+        "## Keys of every unit that calls a model",
         "",
         *table(rest),
         "",
@@ -91,13 +91,13 @@ def group_page(group: str, title: str, text: str) -> str:
 
 
 def commands_page() -> str:
-    """What each command's `--help` says."""
+    """The `--help` of each command."""
     lines: list[str] = []
     for name in COMMANDS:
         lines += [f"## verdict {name}", "", "```text", said([name]), "```", ""]
         for each in re.findall(r"^  ([a-z]+)  ", said([name]).partition("Commands:\n")[2], re.MULTILINE):
             lines += [f"### verdict {name} {each}", "", "```text", said([name, each]), "```", ""]
-    text = "What `verdict COMMAND --help` says. [Exit codes](../language.md#running)."
+    text = "The output of `verdict COMMAND --help`. [Exit codes](../language.md#running)."
     return page("Commands", text, lines)
 
 
@@ -135,7 +135,7 @@ def given(part: Entry) -> str:
 
 def table(keys: Iterable[Key]) -> list[str]:
     """A Markdown table of keys."""
-    return ["| key | value | default | is |", "| --- | --- | --- | --- |", *map(row, keys)]
+    return ["| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *map(row, keys)]
 
 
 def row(key: Key) -> str:

@@ -1,7 +1,7 @@
 """Find retired words in the project's texts.
 
 The list is the table "Retired words" of docs/style.md. Checked are comments and strings of Python and JavaScript,
-the text of HTML, comments of CSS, and whole pages, configurations and schemas.
+the text of HTML, comments of CSS, strings of JSON, and whole pages and configurations but for the keys.
 
 `python docs/tools/wording.py [PATH…]` prints `file:line: word -> better` and exits with 1 where it finds one.
 """
@@ -47,6 +47,10 @@ JS_TEXT = re.compile(
 )
 MARKUP = re.compile(r"<script\b.*?</script>|<style\b.*?</style>|<[^>]*>", re.DOTALL)
 CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+JSON_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"")
+YAML_NAME = re.compile(r"^[ ]*(?:- )?[\w-]+:(?:[ ]+[^\s\"'#]+[ ]*$)?", re.MULTILINE)
+"""A key, with its value where that is a single word."""
+
 STRINGS = {tokenize.STRING} | {
     getattr(tokenize, name)
     for name in ("FSTRING_MIDDLE", "FSTRING_START", "FSTRING_END")
@@ -126,12 +130,20 @@ def of_html(text: str) -> str:
     return MARKUP.sub(lambda tag: blank(tag[0]), text)
 
 
+def of_yaml(text: str) -> str:
+    """All but keys and values of one word."""
+    return YAML_NAME.sub(lambda name: blank(name[0]), text)
+
+
 READERS: dict[str, Callable[[str], str]] = {
     ".py": of_python,
     ".pyi": of_python,
     ".js": of_matches(JS_TEXT),
     ".css": of_matches(CSS_COMMENT),
     ".html": of_html,
+    ".json": of_matches(JSON_STRING),
+    ".yaml": of_yaml,
+    ".yml": of_yaml,
 }
 
 

@@ -1,4 +1,4 @@
-"""docs/errors.md holds every message of the program with its cure, as the code has them today."""
+"""docs/errors.md holds every message of the program with its fix, as in the code."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_the_page_is_fresh(made: ModuleType) -> None:
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == made.page(), "run: make errors"
 
 
-def test_every_message_has_a_cure(made: ModuleType) -> None:
+def test_every_message_has_a_fix(made: ModuleType) -> None:
     found = made.messages()
     assert len(found) > 400
-    assert [one for one in found if not re.search("[a-z]{2}", one.cure)] == []
+    assert [one for one in found if not re.search("[a-z]{2}", one.fix)] == []
 
 
 def test_every_class_of_error_has_its_section(made: ModuleType) -> None:

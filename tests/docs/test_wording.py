@@ -45,6 +45,8 @@ def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
         (".js", "const mend = 1; // mend it\nmake('figure', 'a figure');\n", [1, 2]),
         (".html", '<figure class="mend">\n<p>a figure</p></figure>\n', [2]),
         (".yaml", "# figure 3 of the paper\n", []),
+        (".yaml", "holds: figure\nfigure: 3\ntext: the figure\n", [3]),
+        (".json", '{"figure": "a figure", "enum": ["figure"]}\n', [1]),
         (".md", "Recommended, amended, mend-free.\n", []),
     ],
 )

@@ -160,7 +160,7 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     assert "Stars" not in before
     assert made["$defs"]["Stars"]["properties"]["type"]["const"] == "stars"
     assert made["$defs"]["Stars"]["properties"]["range"]["description"] == "The fewest and the most stars."
-    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith("What stands before")
+    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith("The text before")
     assert "lenient" in json.dumps(made["$defs"]["Evaluation"]["properties"]["metrics"])
 
 
@@ -211,7 +211,7 @@ def test_a_misspelled_foreign_name_is_told_with_the_nearest(
     ("name", "said"),
     [
         ("stars", "A number of stars."),
-        ("last_line", "What stands before the answer on that line."),
+        ("last_line", "The text before the answer on that line."),
         ("lenient", "How far the judge is above the target"),
     ],
 )
