@@ -1,9 +1,9 @@
-"""What audits find in recorded judges: `python benchmarks/audit.py`.
+"""Audit recorded judges: `python benchmarks/audit.py`.
 
-Position, on LLMBar's judges in both orders (Zeng et al., 2024; the strategy `Vanilla`), beside the agreement that the
-repository publishes. The noise floor, on ReaLMistake's judges that were sampled five times (Kamoi et al., 2024). Each line
-is a `verdict audit --replay`. Prints Markdown tables. The recordings are read from the folder `shared` beside the project,
-or from $VERDICT_SHARED.
+Position, on LLMBar's judges in both orders (Zeng et al., 2024; the strategy `Vanilla`), compared with the agreement that
+the repository publishes. Repeat noise, on ReaLMistake's judges that were sampled five times (Kamoi et al., 2024). Each line
+is a `verdict audit --replay`. Prints Markdown tables. The recordings are read from the folder `shared` next to the
+project, or from $VERDICT_SHARED.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ pipeline:
 
 
 def audited(pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: str) -> dict[str, Any]:
-    """The effects of an audit, by cause."""
+    """The effects of an audit, by probe."""
     from verdict_cli.cli.app import app
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -74,13 +74,13 @@ def audited(pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: 
     return {one["cause"]: one for one in json.loads(printed.getvalue())["effects"]}
 
 
-def said(figure: dict[str, Any], digits: int = 3) -> str:
+def with_interval(metric: dict[str, Any], digits: int = 3) -> str:
     """`0.050 [0.022, 0.112]`."""
-    return f"{figure['value']:.{digits}f} [{figure['low']:.{digits}f}, {figure['high']:.{digits}f}]"
+    return f"{metric['value']:.{digits}f} [{metric['low']:.{digits}f}, {metric['high']:.{digits}f}]"
 
 
 def positions() -> Iterator[tuple[str, ...]]:
-    """A table line for each recorded judge and subset."""
+    """One table line per recorded judge and subset."""
     folder = DATA / "llmbar"
     for run in lines(folder / "published_statistics.jsonl"):
         if run["strategy"] != "Vanilla":
@@ -101,14 +101,14 @@ def positions() -> Iterator[tuple[str, ...]]:
         yield (
             f"{run['evaluator']}, {run['subset']}",
             str(found["n"]),
-            said(found["changed"]),
+            with_interval(found["changed"]),
             f"{published / 100:.3f}",
-            said(found["shift"]),
+            with_interval(found["shift"]),
         )
 
 
 def samples() -> Iterator[tuple[str, ...]]:
-    """A table line for each judge that was sampled five times."""
+    """One table line per judge that was sampled five times."""
     raw = lines(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
     for judge in dict.fromkeys(row["judge"] for row in raw):
         own = [(f"{row['id']}", row["predictions_list"]) for row in raw if row["judge"] == judge]
@@ -119,7 +119,7 @@ def samples() -> Iterator[tuple[str, ...]]:
             if reply is not None
         ]
         found = audited(SAMPLES, [{"key": key} for key, _ in own], replies, "--repeats", "4")["repeated"]
-        yield judge, str(found["n"]), said(found["changed"])
+        yield judge, str(found["n"]), with_interval(found["changed"])
 
 
 def table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -128,6 +128,12 @@ def table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    headers = ("judge", "pairs", "other verdict", "published", "first place minus a half")
+    headers = (
+        "Judge",
+        "Pairs",
+        "Changed verdict rate",
+        "Published",
+        "Share of first position minus one half",
+    )
     sys.stdout.write(table(headers, positions()) + "\n")
-    sys.stdout.write(table(("judge", "rows", "two askings differ"), samples()))
+    sys.stdout.write(table(("Judge", "Rows", "Pairs of repeats that differ"), samples()))

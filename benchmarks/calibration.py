@@ -1,9 +1,10 @@
-"""What calibrating buys on rows that it has not seen: `python benchmarks/calibration.py [SPLITS]`.
+"""Effect of calibration on held-out rows: `python benchmarks/calibration.py [SPLITS]`.
 
-By `verdict run --replay` and `verdict calibrate`: GPT-4's token probabilities (AlpacaEval 2), once against the tokens
-that it drew and once, on the answers of the attack NullModel, against what is true of a constant text; the weights of
-the eleven judges of TriviaQA answers. Then, by the same functions, maps of shares of votes and of scores that judges gave
-to what people say. Then the promise of a chosen bound, by random halves of TriviaQA's rows. Prints Markdown tables. The recordings are read from the folder `shared` beside the project, or from $VERDICT_SHARED.
+By `verdict run --replay` and `verdict calibrate`: GPT-4's token probabilities (AlpacaEval 2), compared with the tokens
+that it drew and, for the answers of the attack NullModel, with the truth about a constant text; the weights of the eleven
+judges of TriviaQA answers. Then, by the same functions, maps from shares of votes and from scores to human labels. Then the
+guarantee of a chosen threshold, on random halves of TriviaQA's rows. Prints Markdown tables. The recordings are read from
+the folder `shared` next to the project, or from $VERDICT_SHARED.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Table = list[dict[str, Any]]
 
 
 def alpacaeval() -> tuple[Table, Table]:
-    """Rows (the token drawn, and the answer that is no constant text) and replies."""
+    """Rows (the token drawn, and the answer that is not a constant text) and replies."""
     rows: Table = []
     replies: Table = []
     for path in sorted((DATA / "alpacaeval_logprobs").glob("*.jsonl.gz")):
@@ -66,7 +67,7 @@ def alpacaeval() -> tuple[Table, Table]:
 
 
 def triviaqa() -> tuple[Table, Table]:
-    """Rows with people's verdicts, and the judges' replies."""
+    """Rows with human verdicts, and the judges' replies."""
     rows: Table = []
     replies: Table = []
     for row in lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz"):
@@ -80,7 +81,7 @@ def triviaqa() -> tuple[Table, Table]:
 
 
 def verdict(*words: str) -> Any:
-    """What the command prints with --json."""
+    """The JSON document that the command prints."""
     from verdict_cli.cli.app import app
 
     with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
@@ -99,7 +100,7 @@ def run(folder: Path, name: str, pipeline: str, inputs: tuple[Table, Table]) -> 
 
 
 def figures(what: str, document: Any, wanted: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """A table line for each method and figure."""
+    """One table line per method and metric."""
     rows = f"{document['calibration']['rows']:,}"
     for method, each in document["figures"].items():
         for name in wanted:
@@ -110,7 +111,7 @@ def figures(what: str, document: Any, wanted: Iterable[str]) -> Iterator[tuple[s
 
 
 def fitted(folder: Path) -> Iterator[tuple[str, ...]]:
-    """The figures of every fit."""
+    """The metrics of every fit."""
     judge = run(folder, "alpacaeval", JUDGE, alpacaeval())
     scores = ("ece", "brier")
     drawn = verdict("calibrate", judge, "--target", "source.drawn")
@@ -124,11 +125,11 @@ def fitted(folder: Path) -> Iterator[tuple[str, ...]]:
 
 
 Verdicts = tuple[Sequence[float], Any, Any]
-"""The votes for something (1, 0, or between), what people say (None: nothing), and what rows that belong together share."""
+"""The votes (1, 0, or between), the human label (None if missing), and the cluster of the row."""
 
 
 def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
-    """What is judged by whom, and the verdicts of each row."""
+    """Each recorded jury with its verdicts on each row."""
     rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     for what, judges in (
         ("eleven judges", JUDGES),
@@ -183,7 +184,7 @@ def _pairs(judge: str) -> Iterator[Verdicts]:
 
 
 def mapped_votes() -> Iterator[tuple[str, ...]]:
-    """A table line for each judge and method."""
+    """One table line per judge and method."""
     for what, given in voted():
         known = [one for one in given if one[0] and one[1] is not None]
         share = np.array([np.mean(said) for said, _, _ in known], float)
@@ -207,7 +208,7 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
 
 
 def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
-    """How often the rows left out keep the agreement that a bound was chosen for."""
+    """How often held-out rows reach the agreement for which a threshold was chosen."""
     names = [f"judge[{place}].score" for place in range(len(JUDGES))]
     table = [*read_table(folder / "triviaqa" / "results.parquet", [*names, "vote.score", "source.human"])]
     columns = {
@@ -242,7 +243,7 @@ def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
-    """Prints it."""
+    """Print a Markdown table."""
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)
@@ -252,17 +253,17 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         table(
-            ("judge", "rows", "method", "figure", "before", "held out", "difference"), fitted(Path(temporary))
+            ("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"), fitted(Path(temporary))
         )
         splits = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
         head = (
-            "agreement wanted",
-            "labelled rows",
-            "a bound is found",
-            "promise kept",
-            "answered",
-            "agreement",
+            "Target agreement",
+            "Labelled rows",
+            "Threshold found",
+            "Guarantee kept",
+            "Answered",
+            "Agreement",
         )
         table(head, promised(Path(temporary), splits))
-        changes = ("`ece`", "its difference", "`brier`", "its difference")
-        table(("judge", "rows", "method", *changes), mapped_votes())
+        changes = ("`ece`", "Difference of `ece`", "`brier`", "Difference of `brier`")
+        table(("Judge", "Rows", "Method", *changes), mapped_votes())

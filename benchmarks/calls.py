@@ -1,4 +1,4 @@
-"""How near a run comes to what an endpoint allows: seconds of `verdict run` against rows × latency ÷ concurrency, as the
+"""Run time compared with the bound of an endpoint: seconds of `verdict run` against rows × latency ÷ concurrency, as the
 endpoint sees them from the first request to the last reply, and those of the whole process.
 
     python benchmarks/calls.py [REPETITIONS]

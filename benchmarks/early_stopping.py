@@ -1,9 +1,9 @@
-"""What stopping early saves, and whether it keeps its promise: `python benchmarks/early_stopping.py [ROWS]`.
+"""Calls saved by early stopping, and whether its guarantee holds: `python benchmarks/early_stopping.py [ROWS]`.
 
 First by simulation: votes and means whose units are drawn at random, by the rule that runs use. Then on recorded
-judges, by `verdict run --replay` of the same pipeline with `until` and without: the eleven judges of TriviaQA answers in
+judges, by `verdict run --replay` of the same pipeline with and without `until`: the eleven judges of TriviaQA answers in
 three orders, and the five samples of ReaLMistake's self-consistency. Prints Markdown tables. The recordings are read
-from the folder `shared` beside the project, or from $VERDICT_SHARED.
+from the folder `shared` next to the project, or from $VERDICT_SHARED.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def early(most: int, confidence: float, rule: Vote | Mean) -> Early:
 
 
 def asked(layer: Early, values: list[Any], field: str) -> int:
-    """How many of the values are asked for."""
+    """How many of the values are used."""
     count = at_first(layer)
     while not settled(layer, [{field: value} for value in values[:count]], len(values) - count):
         count += 1
@@ -51,7 +51,7 @@ def mode(values: list[Any]) -> Any:
 
 
 def simulated(rows: int) -> Iterator[tuple[str, ...]]:
-    """A table line for each kind of units, bound and confidence."""
+    """One table line per kind of unit, rule and confidence."""
     rng = np.random.default_rng(7)
 
     def shares(kinds: int) -> list[int]:
@@ -86,7 +86,7 @@ def simulated(rows: int) -> Iterator[tuple[str, ...]]:
 
 
 def agrees(rule: Vote | Mean, some: list[Any], every: list[Any]) -> bool:
-    """Whether the units asked say what all of them say."""
+    """Whether the units that ran give the same result as all of them."""
     if isinstance(rule, Vote):
         return bool(mode(some) == mode(every))
     first, whole = float(np.mean(some)), float(np.mean(every))
@@ -153,7 +153,7 @@ def run(folder: Path, until: str, keys: Mapping[str, str], most: int) -> tuple[l
 
 
 def replayed() -> Iterator[tuple[str, ...]]:
-    """A table line for each recorded set and confidence."""
+    """One table line per recorded set and confidence."""
     trivia = {"scale": "boolean", "extract": "{type: regex, fields: {score: '^(true|false)$'}}"}
     mistakes = {
         "scale": "{values: [error, no_error]}",
@@ -182,7 +182,7 @@ def replayed() -> Iterator[tuple[str, ...]]:
 
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
-    """Prints it."""
+    """Print a Markdown table."""
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)
@@ -191,5 +191,5 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 
 if __name__ == "__main__":
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
-    table(("units (9 at most)", "confidence", "kept", "calls saved"), simulated(rows))
-    table(("recorded judges", "confidence", "same verdict", "calls", "saved"), replayed())
+    table(("Units", "Confidence", "Verdict kept", "Calls saved"), simulated(rows))
+    table(("Recorded judges", "Confidence", "Same verdict", "Calls", "Saved"), replayed())

@@ -1,4 +1,4 @@
-"""Fuzzes what reads other people's text: python benchmarks/fuzz.py [--guided] [--seconds 600] [PART ...]
+"""Fuzz everything that reads untrusted text: python benchmarks/fuzz.py [--guided] [--seconds 600] [PART ...]
 
 Each part is given mutated and generated input until its time is up. Allowed are the program's own errors; anything else is
 a failure, is printed with its input, and makes the exit code 1. Printed for each part: examples, the slowest one, and by

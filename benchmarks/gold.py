@@ -1,9 +1,10 @@
-"""How often corrected figures hold the truth with few labels: `python benchmarks/gold.py [SUBSETS]`.
+"""Coverage of the intervals of corrected metrics with few labels: `python benchmarks/gold.py [SUBSETS]`.
 
 The judges of TriviaQA answers (Thakur et al., 2024), each on all rows that it and people judged. Random subsets of the
-rows keep their label; what is counted is how often the interval holds the share that people call right among all rows. For
-`of: rows` these are the rows themselves; for `of: population` they are as many drawn from them with replacement, the set being
-the population. Prints a Markdown table. The recordings are read from the folder `shared` beside the project, or from $VERDICT_SHARED.
+rows keep their label. The table counts how often the interval contains the share of all rows that people call right. For
+`of: rows` the rows are fixed; for `of: population` as many rows are drawn from them with replacement, so that the set is
+the population. Prints a Markdown table. The recordings are read from the folder `shared` next to the project, or from
+$VERDICT_SHARED.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FIGURES = ("ppi", "rogan_gladen", "labelled")
 
 
 def judged(judge: str) -> tuple[np.ndarray, np.ndarray]:
-    """The judge's verdicts and people's, 1 for right."""
+    """The judge's verdicts and the human ones, 1 for right."""
     rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     both = [(row["judges"][judge], row["human"]) for row in rows]
     found = np.array([pair for pair in both if None not in pair], dtype=np.float64)
@@ -36,7 +37,7 @@ def judged(judge: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def covered(subsets: int, of: Of) -> Iterator[tuple[str, ...]]:
-    """A table line for each judge and number of labels."""
+    """One table line per judge and number of labels."""
     for judge in JUDGES:
         said, human = judged(judge)
         whole, every = human.mean(), np.arange(len(human))
@@ -58,7 +59,7 @@ def covered(subsets: int, of: Of) -> Iterator[tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    head = ("of", "judge", "it says", "people say", "labels", *(f"`{name}`" for name in FIGURES))
+    head = ("Of", "Judge", "Judge's value", "Human value", "Labels", *(f"`{name}`" for name in FIGURES))
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
     for kind in get_args(Of):
         for row in covered(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000, kind):

@@ -1,13 +1,13 @@
-"""How often the 95% intervals cover the truth, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS [FAMILY]]`.
+"""Coverage of the 95% intervals, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS [FAMILY]]`.
 
-Prints, for each figure, the percentage of simulated samples with an interval whose interval holds the true value: 20, 100 and 1,000
+Prints, for each metric, the percentage of simulated samples with an interval whose interval contains the true value: 20, 100 and 1,000
 independent rows, then the same in 10, 25 and 100 clusters of unequal size. Every row is drawn from normal variables
-that its cluster shares by 0.3, so clustered rows are distributed as independent ones are.
+with a correlation of 0.3 within its cluster, so clustered rows have the same distribution as independent ones.
 
-A figure of labels takes few values in a small sample, and the coverage of any interval that is not randomised swings
-with the true value (Brown, Cai and DasGupta, 2001). So where data are labels or ratings every sample has a truth of its
-own, drawn evenly from a range, and the percentage is the mean coverage over it (Agresti and Coull, 1998); the truth is
-computed from the table of the population. Where data are continuous the truth is the figure of two million rows.
+A metric of labels takes few values in a small sample, and the coverage of any interval that is not randomised swings
+with the true value (Brown, Cai and DasGupta, 2001). If data are labels or ratings, every sample therefore has its own true
+value, drawn evenly from a range, and the percentage is the mean coverage over it (Agresti and Coull, 1998); the true value is
+computed from the table of the population. If data are continuous, the true value is the metric of two million rows.
 Uses two processes.
 """
 
@@ -49,7 +49,7 @@ Table = tuple[Columns, Floats]
 
 
 def between(share: float, low: float, high: float) -> float:
-    """The number at this share of the way."""
+    """Linear interpolation."""
     return low + share * (high - low)
 
 
@@ -90,7 +90,7 @@ def scored_table(middle: float, noise: float) -> Table:
 
 
 def believed(z: Floats, slope: float) -> Columns:
-    """Probabilities in hundredths that are too sure of themselves, the more so the smaller the slope."""
+    """Overconfident probabilities in hundredths; a smaller slope means more overconfidence."""
     p = np.clip(np.round(betaincinv(0.8, 1.2, ndtr(z[0])), 2), 0.01, 0.99)
     return p, (ndtr(z[1]) < 0.5 + slope * (p - 0.5)).astype(float)
 
@@ -124,7 +124,7 @@ def continued(z: Floats) -> Columns:
 
 
 def two_judges(z: Floats, first: float, second: float) -> Columns:
-    """Three labels and two judges of them, whose mistakes go together."""
+    """Three labels and two judges of them, whose errors are correlated."""
     target, guess = np.searchsorted([0.5, 0.8], ndtr(z[0])), np.minimum(ndtr(z[2]) * 3, 2).astype(int)
     right = ndtr(z[1]) < first, ndtr(0.6 * z[1] + 0.8 * z[3]) < second
     return target, *(np.where(each, target, guess) for each in right)
@@ -145,7 +145,7 @@ def two_judges_table(first: float, second: float) -> Table:
 
 
 def three_judges(z: Floats, *right: float) -> Columns:
-    """Two labels and three judges of them, whose mistakes go together."""
+    """Two labels and three judges of them, whose errors are correlated."""
     target = (ndtr(z[0]) < 0.4).astype(int)
     mixed = np.linalg.cholesky(np.full((3, 3), 0.5) + 0.5 * np.eye(3)) @ z[1:]
     return target, *(
@@ -164,14 +164,14 @@ def three_judges_table(*right: float) -> Table:
 
 
 def of_panel(target: Ints, *votes: Ints) -> dict[str, Statistic]:
-    """The figures of a panel whose target is known."""
+    """The metrics of a panel with a known target."""
     values = [said.astype(float) for said in votes]
     return panel.statistics(votes, values, [(said != target).astype(float) for said in votes], True)
 
 
 @dataclass(frozen=True)
 class Family:
-    """How a sample is drawn, its statistics, the figures that are looked at, and the ranges of the truth's parameters."""
+    """How a sample is drawn, its statistics, the metrics to check, and the ranges of the population's parameters."""
 
     sample: Callable[..., Columns]
     statistics: Callable[..., dict[str, Statistic]]
@@ -187,12 +187,12 @@ OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "weighted_
 
 
 def three(target: Ints, prediction: Ints) -> dict[str, Statistic]:
-    """The figures of three labels."""
+    """The metrics of three labels."""
     return labels.statistics(target, prediction, 3, None, False)
 
 
 def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
-    """The figures of two columns of numbers."""
+    """The metrics of two columns of numbers."""
     return numbers.pairs(x, y) | ranks.pairs(x, y)
 
 
@@ -232,11 +232,11 @@ FAMILIES: Mapping[str, Family] = {
 
 
 PAIRED = ("two judges, 60 to 90%", "two judges, 85 to 98%")
-"""Here `statistics` gives the figures of each judge, and the truth is their difference."""
+"""Here `statistics` gives the metrics of each judge, and the true value is their difference."""
 
 
 def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[str, Figure]:
-    """The figures of a sample, or the differences of the two judges' figures."""
+    """The metrics of a sample, or the differences of the two judges' metrics."""
     family = FAMILIES[name]
     at = tuple(column[sample.first] for column in columns)
     if name not in PAIRED:
@@ -257,7 +257,7 @@ def clusters(rng: np.random.Generator, n: int) -> Ints:
 
 
 def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, float]:
-    """The figures of a population, or how much the second judge's are above the first's."""
+    """The metrics of a population, or the second judge's minus the first's."""
     family = FAMILIES[name]
     sides = [columns] if name not in PAIRED else [(columns[0], said) for said in columns[1:]]
     each = [
@@ -273,7 +273,7 @@ def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, floa
 
 
 def fixed(name: str) -> dict[str, float] | None:
-    """The figures of a population that is the same for every sample, None where it is drawn."""
+    """The metrics of a population that is the same for every sample; None if it is random."""
     family = FAMILIES[name]
     if family.table is not None:
         return None
@@ -286,7 +286,7 @@ def fixed(name: str) -> dict[str, float] | None:
 def covered(
     job: tuple[str, int, bool, int, int, dict[str, float] | None],
 ) -> tuple[str, int, bool, dict[str, tuple[int, int]]]:
-    """How many of the simulations `first`, `first + 2`, … have an interval, and one that holds the truth."""
+    """How many of the simulations `first`, `first + 2`, … have an interval, and how many of those contain the true value."""
     name, n, clustered, first, simulations, known = job
     family = FAMILIES[name]
     given, held = dict.fromkeys(family.figures, 0), dict.fromkeys(family.figures, 0)
@@ -308,7 +308,7 @@ def covered(
 
 
 def main(simulations: int, names: list[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     cells = [(n, clustered) for clustered in (False, True) for n in CLUSTERS]
     total: dict[tuple[str, str, int, bool], tuple[int, int]] = {}
     with Pool(2) as pool:
@@ -325,7 +325,7 @@ def main(simulations: int, names: list[str]) -> None:
                 before = total.get(key, (0, 0))
                 total[key] = before[0] + given, before[1] + held
     heads = [f"{n} in {CLUSTERS[n][2]} clusters" if clustered else str(n) for n, clustered in cells]
-    print(f"| data | figure | {' | '.join(heads)} |\n| --- | --- |{' ---: |' * len(cells)}")
+    print(f"| Data | Metric | {' | '.join(heads)} |\n| --- | --- |{' ---: |' * len(cells)}")
     count = dict.fromkeys(("within", "above", "below", "none"), 0)
     for name in names:
         for figure in FAMILIES[name].figures:
@@ -340,7 +340,7 @@ def main(simulations: int, names: list[str]) -> None:
 
 
 def spelled(given: int, held: int, simulations: int) -> tuple[str, str]:
-    """Where the coverage lies, and its cell: none where fewer than one sample of twenty has an interval."""
+    """The class of the coverage, and its cell: none if fewer than one sample in twenty has an interval."""
     if given < simulations / 20:
         return "none", "–"
     share = 100 * held / given

@@ -1,4 +1,4 @@
-"""What the journal costs: `verdict run` with it and with one that keeps nothing, in turn.
+"""Journal overhead: `verdict run` with the journal and with one that stores nothing, alternating.
 
     python benchmarks/journal.py [REPETITIONS]
 

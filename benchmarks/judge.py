@@ -1,4 +1,4 @@
-"""What a call of `Judge` costs beside the model: microseconds a row with the embedded model, by way of calling.
+"""Overhead of calling `Judge`: microseconds per row with the embedded model, by calling method.
 
 python benchmarks/judge.py
 """
@@ -41,7 +41,7 @@ def bare(pipeline: Pipeline) -> float:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     unit = JudgeUnit().prompt("Does the answer {source.answer} fit the question {source.question}?")
     pipeline = Pipeline("bench", model="baseline/lexical") >> unit
     with Judge(pipeline) as judge:
@@ -62,7 +62,7 @@ def main() -> None:
             "`Pipeline.run(row)`": microseconds(lambda count: [pipeline.run(ROW) for _ in range(count)], 100),
         }
     own = ways["the pipeline itself, in one loop"]
-    print("| way | µs a row | of it beside the pipeline |")
+    print("| Method | µs a row | Of it outside the pipeline |")
     print("| --- | ---: | ---: |")
     for name, took in ways.items():
         print(f"| {name} | {took:.0f} | {max(0.0, took - own):.0f} |")

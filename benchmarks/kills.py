@@ -1,4 +1,4 @@
-"""How many calls are paid twice when a run is killed again and again.
+"""Repeated calls of a run that is killed again and again.
 
     python benchmarks/kills.py [KILLS]
 

@@ -1,7 +1,7 @@
-"""Rows against repeats, planned from recorded samples: `python benchmarks/plan.py`.
+"""Rows or repeats, planned from recorded samples: `python benchmarks/plan.py`.
 
 The pilot is ReaLMistake's self-consistency (Kamoi et al., 2024): three judges, each sampled five times, replayed by
-`verdict run`. Prints what `verdict plan --pilot` says of it. The recordings are read from the folder `shared` beside the
+`verdict run`. Prints the plan of `verdict plan --pilot` for it. The recordings are read from the folder `shared` beside the
 project, or from $VERDICT_SHARED.
 """
 

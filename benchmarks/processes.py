@@ -1,4 +1,4 @@
-"""What several processes on one machine would give: a run in one process, and its two halves in two at once.
+"""Gain from several processes on one machine: a run in one process, and its two halves in two concurrent ones.
 
     python benchmarks/processes.py [REPETITIONS]
 

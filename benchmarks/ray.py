@@ -1,4 +1,4 @@
-"""What the Ray engine costs beside the local one, on this machine.
+"""Cost of the Ray engine compared with the local one, on this machine.
 
     python benchmarks/ray.py [ROWS]
 
@@ -6,7 +6,7 @@
 seconds of the whole command, seconds from the first row to the last report, rows a second in them. Leaves with 1 where the
 two tables differ. Below it, in CPU time, what one process does for all workers: permits that the actor with the limits gives
 in bundles of 64, without Ray's own messages; rows that are read, and then read and handed out under keys of their own; lines of
-the journal that are dealt to parts, put together from them, and read when a run goes on; rows and calls of tables that are joined;
+the journal that are distributed to parts, merged from them, and read when a run resumes; rows and calls of tables that are joined;
 with the bytes on disk and in memory that a row or a call takes of each.
 """
 

@@ -1,4 +1,4 @@
-"""Rows a second and peak memory of `verdict run` at several sizes of the same dataset.
+"""Throughput and peak memory of `verdict run` at several sizes of the same dataset.
 
     python benchmarks/rows.py [ROWS …]
 

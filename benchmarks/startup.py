@@ -1,4 +1,4 @@
-"""How long the command line takes to start, beside Python with the libraries that it cannot do without.
+"""Start-up time of the command line, compared with Python importing the required libraries.
 
     python benchmarks/startup.py [REPETITIONS]
 

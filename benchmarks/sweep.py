@@ -1,4 +1,4 @@
-"""What more judges buy, on recorded ones: `python benchmarks/sweep.py [FOLDER]`.
+"""Accuracy by number of recorded judges: `python benchmarks/sweep.py [FOLDER]`.
 
 Writes the verdicts of the eleven judges of TriviaQA answers (Thakur et al., 2024) as a recording of eleven copies of one
 unit, in the order in which the data names them. Then `verdict sweep` varies how many vote.

@@ -1,7 +1,7 @@
-"""How long `verdict view` takes for a run of a million rows, and what memory: `python benchmarks/view.py`.
+"""Time and memory of `verdict view` for a run of a million rows: `python benchmarks/view.py`.
 
-The run is written as Parquet files of a run's own columns, three calls to ten rows; the server is a process of its own, asked
-as the page asks. Times are those of the first request of each kind: nothing is kept from an earlier one.
+The run is written as Parquet files of a run's own columns, three calls to ten rows; the server is a process of its own, with
+the requests of the page. Times are those of the first request of each kind: nothing is kept from an earlier one.
 """
 
 from __future__ import annotations
@@ -147,18 +147,18 @@ def measured(run: Path) -> None:
         def row(name: str, seconds: float) -> None:
             print(f"| {name} | {seconds:.2f} | {peak(server.pid):,.0f} |", flush=True)
 
-        row("the run's page: facts and first rows", ask("/") + ask("/api/run") + ask("/api/rows"))
+        row("the run page: facts and first rows", ask("/") + ask("/api/run") + ask("/api/rows"))
         started = perf_counter()
         while not json.loads(urlopen(f"{base}/api/run?run={run.name}").read())["ready"]:
             sleep(0.2)
         row("every row judged, in the background", perf_counter() - started)
         row("the last page", ask("/api/rows", page="19999"))
-        row("a row's story", ask("/api/row", row="777777"))
+        row("a row's details", ask("/api/row", row="777777"))
         row("filtered: wrong rows", ask("/api/rows", f='["outcome", "is", "wrong"]'))
         row("sorted by a number", ask("/api/rows", sort="output.score", down="1"))
         row("sorted by a text", ask("/api/rows", sort="source.text"))
-        row("two words searched", ask("/api/rows", q="cites because"))
-        row("its second page", ask("/api/rows", q="cites because", page="1"))
+        row("search for two words", ask("/api/rows", q="cites because"))
+        row("second page of that search", ask("/api/rows", q="cites because", page="1"))
     finally:
         server.terminate()
         server.communicate()

@@ -71,7 +71,7 @@ CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message: the section it stands in, its code, the text with `…` for what varies, and the fix."""
+    """One message: its section, its code, the text with `…` for what varies, and the fix."""
 
     section: str
     code: str

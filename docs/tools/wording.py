@@ -58,6 +58,10 @@ STRINGS = {tokenize.STRING} | {
 }
 QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 
+INTERPOLATED = re.compile(r"[A-Za-z]?[fF][A-Za-z]?[\"']|`")
+EXPRESSION = re.compile(r"\$?\{[^{}]*\}")
+"""Python before 3.12 gives an f-string as one token, its expressions included."""
+
 
 def retired(page: str) -> dict[str, str]:
     """The retired phrases of the style page, and what to write instead."""
@@ -87,6 +91,8 @@ def blank(text: str) -> str:
 
 def prose(text: str, continued: bool = False) -> str:
     """A comment or a string without its quotes. A lone string without a space is a value, not prose."""
+    if INTERPOLATED.match(text):
+        text = EXPRESSION.sub(lambda code: blank(code[0]), text)
     inside = QUOTES.sub(lambda quote: " " * len(quote[0]), text).replace("\\n", "  ")
     return inside if continued or len(inside.split()) > 1 else blank(text)
 
