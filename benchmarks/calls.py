@@ -52,7 +52,7 @@ COSTS = (
     ("native", ONE, "aiohttp", 3_000, 12_000, 256),
     ("litellm", ONE.replace("-mini}", "-mini, params: {drop_params: true}}"), "litellm", 300, 1_300, 64),
 )
-"""Label, pipeline, the client of floor.py, two numbers of rows whose difference counts, calls at once."""
+"""Label, pipeline, the client of floor.py, two numbers of rows whose difference counts, concurrent calls."""
 
 
 def serve(latency_s: float = LATENCY_S) -> tuple[subprocess.Popen[bytes], str]:
@@ -109,7 +109,7 @@ def served_s(url: str, rest: str = "stats") -> float:
 def walls(folder: Path, repetitions: int, url: str) -> None:
     """Prints how near the calls, and the whole process, come to the bound."""
     print(
-        "| pipeline | rows | at once | bound s | first request to last reply s | times the bound | whole process s "
+        "| pipeline | rows | concurrent | bound s | first request to last reply s | times the bound | whole process s "
         "| times the bound | peak MB |"
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")

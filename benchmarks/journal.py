@@ -2,9 +2,8 @@
 
     python benchmarks/journal.py [REPETITIONS]
 
-Each run is a process of its own, of the same set-up; only where "without" is said, the journal is one that forgets at once
-and rows are given no key. Against `baseline/lexical`, whose calls are not kept, and against the loopback server of the shared
-folder (VERDICT_SHARED, else `../shared`) that answers at once or after 200 ms, without the cache. Prints a Markdown table of
+Each run is a separate process with the same set-up. In the runs "without", the journal stores nothing and rows get no key. Against `baseline/lexical`, whose calls are not stored, and against the loopback server of the shared
+folder (VERDICT_SHARED, else `../shared`) that answers immediately or after 200 ms, without the cache. Prints a Markdown table of
 medians, and the share of the throughput that the journal takes.
 """
 
@@ -22,8 +21,8 @@ from rows import PIPELINE, Measured, make, measure
 
 CASES = (
     ("baseline/lexical", PIPELINE, None, 30_000, ()),
-    ("server, at once, 512 calls at once", ONE, 0.0, 10_000, ("--no-cache", "--concurrency", "512")),
-    ("server, 200 ms, 128 calls at once", ONE, 0.2, 3_000, ("--no-cache", "--concurrency", "128")),
+    ("server, immediate, 512 concurrent calls", ONE, 0.0, 10_000, ("--no-cache", "--concurrency", "512")),
+    ("server, 200 ms, 128 concurrent calls", ONE, 0.2, 3_000, ("--no-cache", "--concurrency", "128")),
 )
 
 

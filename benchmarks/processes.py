@@ -3,7 +3,7 @@
     python benchmarks/processes.py [REPETITIONS]
 
 Against `baseline/lexical` (no network: all is the process's own work), and against the loopback server of the shared folder
-(VERDICT_SHARED, else `../shared`) that answers at once, without the cache, 512 calls at once in all. Prints a Markdown table of
+(VERDICT_SHARED, else `../shared`) that answers immediately, without the cache, 512 concurrent calls in total. Prints a Markdown table of
 medians: seconds until the last of the processes has ended, and the CPU seconds of all of them, each with a start and a
 report of its own.
 """
@@ -21,7 +21,7 @@ from rows import PIPELINE, make, measure
 
 CASES = (
     ("baseline/lexical", PIPELINE, None, 20_000, 64),
-    ("server that answers at once", ONE, 0.0, 8_000, 512),
+    ("server that answers immediately", ONE, 0.0, 8_000, 512),
 )
 
 
