@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.benchmarks.recorded.case import lines
-from verdict_cli.data import read_table
-from verdict_cli.evaluate.calibrate.bound import bound
-from verdict_cli.evaluate.calibrate.fit_probability import crossed
-from verdict_cli.evaluate.calibrate.held_out import folds, held_out
-from verdict_cli.evaluate.calibrate.probability import FITS
-from verdict_cli.evaluate.metrics import probability
+from verdict_cli.stats.metrics import probability
+from verdict_cli.storage.tables.reader import read_table
+from verdict_cli.studies.calibrate.fit_probability import crossed
+from verdict_cli.studies.calibrate.fit_threshold import threshold_bound
+from verdict_cli.studies.calibrate.held_out import folds, held_out
+from verdict_cli.studies.calibrate.probability_maps import FITS
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -195,7 +195,12 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
             p = np.stack([1 - share, share], axis=1)
             after = crossed(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
             found = held_out(
-                ("ece", "brier"), probability.statistics, (share, truth), (after, truth), places, rng
+                ("ece", "brier"),
+                probability.probability_statistics,
+                (share, truth),
+                (after, truth),
+                places,
+                rng,
             )
             cells = []
             for one in found.values():
@@ -229,7 +234,7 @@ def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
             for _ in range(splits):
                 order = rng.permutation(len(right))
                 fit, rest = order[:count], order[count:]
-                chosen = bound(confidence[fit], right[fit], wanted, 0.95)
+                chosen = threshold_bound(confidence[fit], right[fit], wanted, 0.95)
                 if chosen.threshold is None:
                     kept += 1
                     continue

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.benchmarks.recorded.case import lines
-from verdict_cli.data import read_table
-from verdict_cli.plan import Early, Mean, Vote
-from verdict_cli.runtime.stopping import at_first, settled
+from verdict_cli.plan.node import Early, Mean, Vote
+from verdict_cli.run.stopping_rule import at_first, is_settled
+from verdict_cli.storage.tables.reader import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -40,7 +40,7 @@ def early(most: int, confidence: float, rule: Vote | Mean) -> Early:
 def asked(layer: Early, values: list[Any], field: str) -> int:
     """How many of the values are used."""
     count = at_first(layer)
-    while not settled(layer, [{field: value} for value in values[:count]], len(values) - count):
+    while not is_settled(layer, [{field: value} for value in values[:count]], len(values) - count):
         count += 1
     return count
 

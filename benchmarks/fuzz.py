@@ -28,30 +28,42 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.expressions import ExpressionError, compile_expression
-from verdict_cli.expressions.paths import unresolved
-from verdict_cli.extractors.regex import Regex
-from verdict_cli.extractors.structured import Structured
-from verdict_cli.extractors.verdict import Verdict
-from verdict_cli.fields import INTEGER, NUMBER, TEXT, TRUTH, OnScale, Record, TextList
-from verdict_cli.journal import Entry, Journal
-from verdict_cli.models import Model
-from verdict_cli.plan import planned
-from verdict_cli.providers.chat import read
-from verdict_cli.providers.statuses import detail_of
-from verdict_cli.scales import LIKERT, Boolean, Continuous, Discrete
-from verdict_cli.spec.document import parse_document
-from verdict_cli.templates import compile_prompt
-from verdict_cli.templates.insert import insert
-from verdict_cli.templates.jinja import compile_jinja
-from verdict_cli.values import Message, Reply, Request, Row
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError, unresolved
+from verdict_cli.language.extractors.regex import Regex
+from verdict_cli.language.extractors.structured import Structured
+from verdict_cli.language.extractors.verdict import Verdict
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
+from verdict_cli.language.prompts.insert import insert
+from verdict_cli.language.prompts.jinja import compile_jinja
+from verdict_cli.language.prompts.prompt import compile_prompt
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.llm.providers.chat_completions import read_body
+from verdict_cli.llm.providers.http_errors import detail_of
+from verdict_cli.messages import Message, Reply, Request, Row
+from verdict_cli.model import Model
+from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.storage.journal.entry import JournalEntry
+from verdict_cli.storage.journal.journal import Journal
 
 ROOT = Path(__file__).parents[1]
 SLOWEST_S = 10.0
 REQUEST = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),))
 STREAMED = Request(Row(0, 0, {}), "judge", Model(name="gpt-4o"), (Message("user", "x"),), stream=True)
-RESPONSE = Record(
-    {"why": TEXT, "score": OnScale(LIKERT), "n": INTEGER, "p": NUMBER, "ok": TRUTH, "items": TextList()}
+RESPONSE = RecordType(
+    {"why": TEXT, "score": ScaleType(LIKERT), "n": INTEGER, "p": NUMBER, "ok": TRUTH, "items": TextListType()}
 )
 
 JSON = st.recursive(
@@ -119,7 +131,7 @@ TAGS += [
 
 def pipelines(text: bytes) -> None:
     """The loader and the plan."""
-    planned(parse_document(text, "fuzz.yaml"), ROOT / "configs")
+    load_plan(parse_document(text, "fuzz.yaml"), ROOT / "configs")
 
 
 VALUES: dict[str, Any] = {"source": {"a": "text {{ 1 }} <user>", "n": 3, "l": [1, 2, "x"], "m": {"k": None}}}
@@ -166,9 +178,9 @@ READERS = [
         (Structured(), RESPONSE),
         (
             Regex(fields={"score": "FIRST_INT", "n": "LAST_INT", "p": "(a+)+$"}),
-            Record({"score": OnScale(LIKERT), "n": INTEGER, "p": TEXT}),
+            RecordType({"score": ScaleType(LIKERT), "n": INTEGER, "p": TEXT}),
         ),
-        (Verdict(), Record({"score": OnScale(LIKERT)})),
+        (Verdict(), RecordType({"score": ScaleType(LIKERT)})),
     )
 ]
 
@@ -187,7 +199,7 @@ def journal(content: bytes) -> None:
         path = Path(folder) / "journal.jsonl"
         path.write_bytes(content)
         with Journal.open(path) as opened:
-            opened.append(Entry("1", "judge", 0, 0, Reply("x"), latency_s=0.1))
+            opened.append(JournalEntry("1", "judge", 0, 0, Reply("x"), latency_s=0.1))
 
 
 def replies(content: bytes) -> None:
@@ -195,7 +207,7 @@ def replies(content: bytes) -> None:
     for request in (REQUEST, STREAMED):
         for hidden in ((), ("planted-key",)):
             with contextlib.suppress(VerdictError):
-                read(content, request, 0.1, "", hidden)
+                read_body(content, request, 0.1, "", hidden)
     detail_of(content, ("planted-key",))
 
 
@@ -205,8 +217,8 @@ def seeds_of_journal() -> list[bytes]:
         path = Path(folder) / "journal.jsonl"
         with Journal.open(path) as opened:
             for row in range(4):
-                opened.append(Entry(str(row), "judge", 0, 0, Reply("four", "stop"), latency_s=0.2))
-            opened.append(Entry("9", "judge", 1, 2, None, "timeout", "slow", retryable=True))
+                opened.append(JournalEntry(str(row), "judge", 0, 0, Reply("four", "stop"), latency_s=0.2))
+            opened.append(JournalEntry("9", "judge", 1, 2, None, "timeout", "slow", retryable=True))
         return [path.read_bytes(), b""]
 
 

@@ -18,9 +18,9 @@ from typing import get_args
 import numpy as np
 
 from verdict_cli.benchmarks.recorded.case import lines
-from verdict_cli.evaluate.gold import Pairs, corrected
-from verdict_cli.evaluate.intervals import Draw
-from verdict_cli.spec.evaluate import Of
+from verdict_cli.language.evaluations import GoldScope
+from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.prediction_powered import GoldPairs, corrected
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -36,7 +36,7 @@ def judged(judge: str) -> tuple[np.ndarray, np.ndarray]:
     return found[:, 0], found[:, 1]
 
 
-def covered(subsets: int, of: Of) -> Iterator[tuple[str, ...]]:
+def covered(subsets: int, of: GoldScope) -> Iterator[tuple[str, ...]]:
     """One table line per judge and number of labels."""
     for judge in JUDGES:
         said, human = judged(judge)
@@ -49,7 +49,7 @@ def covered(subsets: int, of: Of) -> Iterator[tuple[str, ...]]:
                 kept = rng.choice(len(rows), labels, replace=False)
                 truth = np.full(len(rows), np.nan)
                 truth[kept] = human[rows][kept]
-                found, _facts = corrected(Pairs(said[rows], truth, True), Draw(rng), of=of)
+                found, _facts = corrected(GoldPairs(said[rows], truth, True), Draw(rng), of=of)
                 for name in FIGURES:
                     one = found[name]
                     held[name] += one.low <= whole <= one.high
@@ -61,6 +61,6 @@ def covered(subsets: int, of: Of) -> Iterator[tuple[str, ...]]:
 if __name__ == "__main__":
     head = ("Of", "Judge", "Judge's value", "Human value", "Labels", *(f"`{name}`" for name in FIGURES))
     print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
-    for kind in get_args(Of):
+    for kind in get_args(GoldScope):
         for row in covered(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000, kind):
             print(f"| {' | '.join(row)} |", flush=True)

@@ -25,11 +25,12 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 from scipy.stats import multivariate_normal
 
-from verdict_cli.evaluate.column import Floats, Ints
-from verdict_cli.evaluate.figures import Figure
-from verdict_cli.evaluate.intervals import Draw, figures, paired
-from verdict_cli.evaluate.metrics import Statistic, labels, numbers, panel, probability, ranks
-from verdict_cli.evaluate.sample import Sample
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.figures import MetricValue
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired
+from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
+from verdict_cli.stats.metrics.statistic import Statistic
 
 Columns = tuple[Floats, ...]
 LARGE = 2_000_000
@@ -166,7 +167,7 @@ def three_judges_table(*right: float) -> Table:
 def of_panel(target: Ints, *votes: Ints) -> dict[str, Statistic]:
     """The metrics of a panel with a known target."""
     values = [said.astype(float) for said in votes]
-    return panel.statistics(votes, values, [(said != target).astype(float) for said in votes], True)
+    return panel.panel_statistics(votes, values, [(said != target).astype(float) for said in votes], True)
 
 
 @dataclass(frozen=True)
@@ -188,12 +189,12 @@ OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "weighted_
 
 def three(target: Ints, prediction: Ints) -> dict[str, Statistic]:
     """The metrics of three labels."""
-    return labels.statistics(target, prediction, 3, None, False)
+    return confusion.label_statistics(target, prediction, 3, None, False)
 
 
 def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     """The metrics of two columns of numbers."""
-    return numbers.pairs(x, y) | ranks.pairs(x, y)
+    return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y)
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -201,7 +202,7 @@ FAMILIES: Mapping[str, Family] = {
     "three labels, 88 to 98%": Family(judged, three, ("accuracy", *OF_LABELS), judged_table, ((0.88, 0.98),)),
     "a positive label": Family(
         sorted_out,
-        lambda t, p: labels.statistics(t, p, 2, 1, False),
+        lambda t, p: confusion.label_statistics(t, p, 2, 1, False),
         ("precision", "recall", "f1"),
         sorted_table,
         ((0.3, 0.5), (0.7, 0.9)),
@@ -210,7 +211,7 @@ FAMILIES: Mapping[str, Family] = {
     "two normal columns": Family(continued, pairs, OF_NUMBERS),
     "probabilities": Family(
         believed,
-        probability.statistics,
+        probability.probability_statistics,
         ("auroc", "average_precision", "brier", "log_loss", "ece"),
         believed_table,
         ((0.4, 1),),
@@ -225,9 +226,15 @@ FAMILIES: Mapping[str, Family] = {
         ((0.7, 0.95),) * 3,
     ),
     "ratings": Family(
-        rated, lambda x: numbers.values(x, False), ("mean", "variance"), rated_table, ((2, 4), (0.7, 1.3))
+        rated,
+        lambda x: numbers.number_values(x, False),
+        ("mean", "variance"),
+        rated_table,
+        ((2, 4), (0.7, 1.3)),
     ),
-    "exponential values": Family(skewed, lambda x: numbers.values(x, False), ("mean", "median", "variance")),
+    "exponential values": Family(
+        skewed, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")
+    ),
 }
 
 
@@ -235,13 +242,13 @@ PAIRED = ("two judges, 60 to 90%", "two judges, 85 to 98%")
 """Here `statistics` gives the metrics of each judge, and the true value is their difference."""
 
 
-def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[str, Figure]:
+def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[str, MetricValue]:
     """The metrics of a sample, or the differences of the two judges' metrics."""
     family = FAMILIES[name]
     at = tuple(column[sample.first] for column in columns)
     if name not in PAIRED:
         statistics = family.statistics(*at)
-        return figures({figure: statistics[figure] for figure in family.figures}, sample, draw)
+        return metrics_with_intervals({figure: statistics[figure] for figure in family.figures}, sample, draw)
     first, second = (family.statistics(at[0], said) for said in at[1:])
     return {figure: paired(first[figure], second[figure], sample, draw) for figure in family.figures}
 

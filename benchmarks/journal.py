@@ -57,11 +57,11 @@ class Forgetful:
 def without(arguments: list[str]) -> None:
     """The command line, whose runs have no journal."""
     from verdict_cli.cli.app import main as command_line
-    from verdict_cli.data import read
-    from verdict_cli.engines import directory, local
+    from verdict_cli.run import local, run_directory
+    from verdict_cli.storage.datasets import read
 
-    directory.Journal = Forgetful  # type: ignore[misc,assignment]
-    local.told_apart = iter  # type: ignore[assignment]
+    run_directory.Journal = Forgetful  # type: ignore[misc,assignment]
+    local.number_duplicates = iter  # type: ignore[assignment]
     read.content_key = lambda _: ""  # type: ignore[assignment]
     sys.argv = ["verdict", *arguments]
     command_line()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from time import perf_counter
 
 from verdict_cli import Judge, JudgeUnit, Pipeline
-from verdict_cli.engines.access import Access
-from verdict_cli.engines.warm import Warm
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.model_client import ModelClient
 
 ROW = {"question": "What is the capital of France?", "answer": "The capital of France is Paris."}
 ROUNDS = 15
@@ -33,7 +33,7 @@ def bare(pipeline: Pipeline) -> float:
     """Rows one after another in the loop that judges them: the pipeline itself."""
 
     async def work(count: int) -> None:
-        warm = await Warm(pipeline.plan(), Access.open()).open()
+        warm = await JudgeSession(pipeline.plan(), ModelClient.open()).open()
         for _ in range(count):
             await warm.judge(warm.row(ROW))
 

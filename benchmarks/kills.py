@@ -25,7 +25,7 @@ from time import sleep
 from typing import Any
 from urllib.request import urlopen
 
-from verdict_cli.places import Place
+from verdict_cli.storage.object_store.folder import RemoteFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
@@ -101,7 +101,7 @@ def killed(
         raise SystemExit(f"the undisturbed run ended with {whole.returncode}")
     if store:
         (folder / "killed").mkdir()
-        Place.at(f"{store}/killed").fetch("results.parquet", folder / "killed" / "results.parquet")
+        RemoteFolder.at(f"{store}/killed").fetch("results.parquet", folder / "killed" / "results.parquet")
     return Counts(
         kills=done,
         calls=counted["distinct_bodies"],
@@ -143,7 +143,7 @@ def _wait(process: subprocess.Popen[bytes], url: str, requests: int) -> None:
 
 
 def _table(directory: Path) -> list[dict[str, list[Any]]]:
-    from verdict_cli.data import read_table
+    from verdict_cli.storage.tables.reader import read_table
 
     return list(read_table(directory / "results.parquet"))
 

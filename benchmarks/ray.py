@@ -42,52 +42,56 @@ def timed(folder: Path, out: str, flags: Sequence[str]) -> tuple[float, float]:
 
 async def permits(bundles: int) -> float:
     """Permits a CPU second."""
-    from verdict_cli.engines.desk import Desk, Heard, Wanted
-    from verdict_cli.models import Model
-    from verdict_cli.values import Reply
+    from verdict_cli.messages import Reply
+    from verdict_cli.model import Model
+    from verdict_cli.run.ray.coordinator import CallOutcome, Coordinator, PermitRequest
 
-    desk, model = Desk(64), Model(name="openai/m", api_base="http://127.0.0.1:9/v1")
+    desk, model = Coordinator(64), Model(name="openai/m", api_base="http://127.0.0.1:9/v1")
     await desk.begin("worker", 0)
     start = process_time()
     for bundle in range(bundles):
         tickets = range(64 * bundle, 64 * (bundle + 1))
-        await desk.post("worker", [Wanted(ticket, "judge", model, 100) for ticket in tickets], [], None)
+        await desk.post(
+            "worker", [PermitRequest(ticket, "judge", model, 100) for ticket in tickets], [], None
+        )
         given = (await desk.permits("worker")).tickets
-        await desk.post("worker", [], [(ticket, Heard.of(Reply("3"))) for ticket in given], None)
+        await desk.post("worker", [], [(ticket, CallOutcome.of(Reply("3"))) for ticket in given], None)
     return 64 * bundles / (process_time() - start)
 
 
 def joining(table: Path, rows: int) -> float:
     """Rows a CPU second of putting the tables behind one another."""
-    from verdict_cli.data import joined, read_table
+    from verdict_cli.storage.tables.reader import concatenate_tables, read_table
 
     columns = dict.fromkeys(next(iter(read_table(table))), "null")
     start = process_time()
-    joined([table] * 4, table.with_name("joined.parquet"), columns)
+    concatenate_tables([table] * 4, table.with_name("joined.parquet"), columns)
     return 4 * rows / (process_time() - start)
 
 
 def reading(data: Path, count: int) -> tuple[float, float]:
     """Rows a CPU second of the first reading, which finds problems, and of the second, which hands the rows out."""
-    from verdict_cli.data import Dataset, rows, scan
-    from verdict_cli.journal import told_apart
+    from verdict_cli.storage.datasets.dataset import Dataset
+    from verdict_cli.storage.datasets.read import scan, stream_rows
+    from verdict_cli.storage.journal.digest_index import number_duplicates
 
     dataset = Dataset((data,))
     start = process_time()
     selection = scan(dataset).selection
     first = process_time() - start
     start = process_time()
-    for _ in told_apart(rows(dataset, selection)):
+    for _ in number_duplicates(stream_rows(dataset, selection)):
         pass
     return count / first, count / (process_time() - start)
 
 
 def journalling(folder: Path, count: int) -> tuple[float, float, float, float]:
     """Lines a CPU second of opening, of dealing and of gathering a journal, and the bytes of a line with one sentence."""
-    from verdict_cli.engines import RunDirectory
-    from verdict_cli.engines.deal import dealt, gathered
-    from verdict_cli.journal import Entry, Journal
-    from verdict_cli.values import Reply, Row, Usage
+    from verdict_cli.messages import Reply, Row, Usage
+    from verdict_cli.run.ray.partition import merge_partitions, partition_journal
+    from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.storage.journal.entry import JournalEntry
+    from verdict_cli.storage.journal.journal import Journal
 
     words = '{"thinking": "The answer covers what was asked, though its second half is hard to follow.", "score": 4}'
     rows = [Row(place, place, {}, f"{place * 2654435761:032x}") for place in range(count)]
@@ -96,18 +100,18 @@ def journalling(folder: Path, count: int) -> tuple[float, float, float, float]:
     with run.open_journal(nodes) as journal:
         for row in rows:
             reply = Reply(words, "stop", None, Usage(212, 24), 0.0001, "gpt-4o-mini-2024-07-18", 0.81)
-            journal.append(Entry(row.key, "judge", 0, 0, reply, latency_s=0.81))
+            journal.append(JournalEntry(row.key, "judge", 0, 0, reply, latency_s=0.81))
     start = process_time()
     run.open_journal(nodes).close()
     opened = process_time() - start
     start = process_time()
-    dealt(run.journal, run.path / "parts", rows, 5000, nodes)
+    partition_journal(run.journal, run.path / "parts", rows, 5000, nodes)
     handed = process_time() - start
     for note in run.path.glob("parts/*/dealt"):
         note.unlink()  # what was dealt is then what the parts have asked
     with Journal.open(folder / "gathered.jsonl", nodes) as whole:
         start = process_time()
-        asyncio.run(gathered(run, whole))
+        asyncio.run(merge_partitions(run, whole))
         together = process_time() - start
     return count / opened, count / handed, count / together, run.journal.stat().st_size / count
 

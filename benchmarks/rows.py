@@ -95,10 +95,10 @@ def measure(
 def watched(arguments: list[str]) -> None:
     """The command line, which notes in the file `NOTE` the seconds, CPU seconds and megabytes before its report."""
     start = perf_counter()
-    from verdict_cli.cli import finish
+    from verdict_cli.cli import write_report
     from verdict_cli.cli.app import main as command_line
 
-    reported = finish.reported
+    reported = write_report.write_report
 
     def noted(*given: Any, **more: Any) -> Any:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB
@@ -107,7 +107,7 @@ def watched(arguments: list[str]) -> None:
         )
         return reported(*given, **more)
 
-    finish.reported = noted
+    write_report.write_report = noted
     sys.argv = ["verdict", *arguments]
     command_line()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ("looking", "pytester", "stores")
+pytest_plugins = ("browser_fixtures", "pytester", "stores")
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1_000)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.places import Place
+from verdict_cli.storage.object_store.folder import RemoteFolder
 
 LACKING = [name for name in ("s3fs", "moto", "flask", "flask_cors") if find_spec(name) is None]
 
@@ -48,12 +48,12 @@ class S3:
     def running(self) -> bool:
         return self._server is not None
 
-    def bucket(self, name: str) -> Place:
+    def bucket(self, name: str) -> RemoteFolder:
         """A new bucket."""
         import fsspec
 
         fsspec.filesystem("s3", use_listings_cache=False).mkdir(name)
-        return Place.at(f"s3://{name}")
+        return RemoteFolder.at(f"s3://{name}")
 
 
 @pytest.fixture(scope="session")

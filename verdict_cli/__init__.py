@@ -18,7 +18,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be run by any Pyt
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api.extractors": (
+    "python.extractors": (
         "ArgmaxScoreExtractor",
         "Extractor",
         "PostHocExtractor",
@@ -30,15 +30,15 @@ _HOMES = {
         "VerdictExtractor",
         "WeightedSummedScoreExtractor",
     ),
-    "api.judge": ("Judge",),
-    "api.judged": ("Judged",),
-    "api.pipeline": ("Pipeline",),
-    "api.prompts": ("Prompt",),
-    "api.scales": ("BooleanScale", "ContinuousScale", "DiscreteScale", "LikertScale", "Scale"),
-    "api.schema": ("Schema",),
-    "api.steps": ("Block", "Layer"),
-    "api.unit": ("Unit",),
-    "api.units": (
+    "python.judge": ("Judge",),
+    "python.judged": ("Judged",),
+    "python.pipeline": ("Pipeline",),
+    "python.prompts": ("Prompt",),
+    "python.scales": ("BooleanScale", "ContinuousScale", "DiscreteScale", "LikertScale", "Scale"),
+    "python.schema": ("Schema",),
+    "python.steps": ("Block", "Layer"),
+    "python.unit": ("Unit",),
+    "python.units": (
         "ArgumentUnit",
         "BestOfKJudgeUnit",
         "CategoricalJudgeUnit",
@@ -75,8 +75,8 @@ _HOMES = {
         "UsageError",
         "VerdictError",
     ),
-    "spec.metric": ("Metric",),
-    "extractors.verdict": ("build_rubric", "parse_verdict"),
+    "language.metric_names": ("Metric",),
+    "language.extractors.verdict": ("build_rubric", "parse_verdict"),
 }
 """The module in which each public name is defined."""
 

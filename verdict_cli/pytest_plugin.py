@@ -86,7 +86,8 @@ class RowJudge:
     """`verdict_judge(row)` gives what the pipeline gives on; `verdict_judge.accept(row)` fails where the rule is broken."""
 
     def __init__(self, judge: Judge, accept: str | None) -> None:
-        from verdict_cli.expressions import ExpressionError, compile_expression
+        from verdict_cli.language.expressions.expression import compile_expression
+        from verdict_cli.language.expressions.paths import ExpressionError
 
         self.judge = judge
         """The `Judge` itself: `acall`, `reward`."""
@@ -108,17 +109,17 @@ class RowJudge:
 
     def accept(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row; fails the test, saying why, where the marker's `accept` does not hold."""
-        from verdict_cli.api.schema import plain
         from verdict_cli.errors import RowError
+        from verdict_cli.python.schema import plain_view
 
         __tracebackhide__ = True
         if self._rule is None:
             raise _failed("the marker verdict has no accept, such as accept='output.score >= 4'")
         given = {**(row or {}), **columns}
         judged = self(given)
-        output, nodes = plain(judged), plain(judged.nodes)
+        output, nodes = plain_view(judged), plain_view(judged.nodes)
         try:
-            holds = self._rule({"source": plain(given), "output": output, "nodes": nodes})
+            holds = self._rule({"source": plain_view(given), "output": output, "nodes": nodes})
         except RowError as error:
             raise _failed(f"accept `{self._text}`: {error.message}") from None
         if holds is not True:
@@ -139,7 +140,7 @@ def _told(output: Any, judged: Judged) -> str:
 
 def _failed(message: str) -> BaseException:
     """What fails a test with these words alone; signs that steer a terminal are escaped."""
-    from verdict_cli.report.words import visible
+    from verdict_cli.report.formatting import visible_text
 
-    shown = "\n".join(visible(line) for line in message.split("\n"))
+    shown = "\n".join(visible_text(line) for line in message.split("\n"))
     return pytest.fail.Exception(shown, pytrace=False)

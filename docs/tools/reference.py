@@ -15,7 +15,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import COMMANDS, app
-from verdict_cli.spec.reference import Entry, Key, entries, shared_keys
+from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, shared_keys
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -112,7 +112,7 @@ def page(title: str, text: str, lines: Iterable[str]) -> str:
     return "\n".join([f"# {title}", "", NOTE, "", text, "", *lines]).rstrip() + "\n"
 
 
-def section(part: Entry) -> Iterator[str]:
+def section(part: ReferenceEntry) -> Iterator[str]:
     """A part: its text, its own keys, its example and what that gives."""
     yield from (f"## {part.name[:1].upper() + part.name[1:] if part.group == 'mapping' else part.name}", "")
     yield from (part.text, "")
@@ -123,7 +123,7 @@ def section(part: Entry) -> Iterator[str]:
         yield from ("```yaml", part.example.text.rstrip(), "```", "", "```json", given(part), "```", "")
 
 
-def given(part: Entry) -> str:
+def given(part: ReferenceEntry) -> str:
     """The output for the sample's first row."""
     assert part.example is not None
     with (ROOT / part.example.data).open(encoding="utf-8") as data:
@@ -133,12 +133,12 @@ def given(part: Entry) -> str:
     return json.dumps(json.loads(done.stdout)["output"], ensure_ascii=False)
 
 
-def table(keys: Iterable[Key]) -> list[str]:
+def table(keys: Iterable[ReferenceKey]) -> list[str]:
     """A Markdown table of keys."""
     return ["| Key | Value | Default | Meaning |", "| --- | --- | --- | --- |", *map(row, keys)]
 
 
-def row(key: Key) -> str:
+def row(key: ReferenceKey) -> str:
     """A key's line, with links to the mappings that its value may be."""
     default = "required" if key.required else f"`{key.default}`" if key.default is not None else ""
     kind = WORD.sub(lambda word: linked(word[0]), key.kind) if "`" not in key.kind else key.kind

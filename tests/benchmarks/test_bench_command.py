@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.benchmarks import recorded
 from verdict_cli.benchmarks.card import cards
-from verdict_cli.benchmarks.recorded.case import Case, Figure
+from verdict_cli.benchmarks.recorded.case import Case, PublishedFigure
 from verdict_cli.cli.app import app
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
@@ -48,10 +48,10 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     replies = [{"id": str(n), "unit": "judge", "reply": "2" if n == 2 else "1"} for n in range(3)]
     figures = (
-        Figure("accuracy", "judge.accuracy", 0.6667, 4),
-        Figure("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
+        PublishedFigure("accuracy", "judge.accuracy", 0.6667, 4),
+        PublishedFigure("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
     )
-    more = (Figure("a wrong one", "judge.accuracy", 0.9, 4),)
+    more = (PublishedFigure("a wrong one", "judge.accuracy", 0.9, 4),)
     cases = [
         Case("pandalm/right", "pandalm", lambda: (rows, replies), figures),
         Case("pandalm/wrong", "pandalm", lambda: (rows, replies), more, origin="recomputed"),

@@ -11,10 +11,10 @@ from verdict_cli.benchmarks.card import UNKNOWN, cards, read_card
 from verdict_cli.benchmarks.importers import IMPORTERS
 from verdict_cli.benchmarks.recorded import SETS
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.plan import planned
-from verdict_cli.spec.document import read_document
-from verdict_cli.spec.override import overridden
-from verdict_cli.spec.shipped import configs, folder, named_config
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.package_files import configs, folder, named_config
+from verdict_cli.plan.load_plan import load_plan
 
 CARD = """\
 name: mine
@@ -43,7 +43,7 @@ def test_a_card_with_a_pipeline_can_be_imported_and_its_settings_fit(name: str) 
         return
     assert name in IMPORTERS and card.sample is not None
     path = named_config(card.config)
-    assert planned(overridden(read_document(path), card.settings), path.parent).plan.evaluations
+    assert load_plan(apply_override(read_document(path), card.settings), path.parent).plan.evaluations
 
 
 @pytest.mark.parametrize("name", cards())
@@ -52,7 +52,7 @@ def test_its_sample_has_the_columns_of_its_pipeline(name: str) -> None:
     if card.config is None or card.sample is None:
         pytest.skip("nothing to judge")
     path = named_config(card.config)
-    used = {column.column for column in planned(read_document(path), path.parent).plan.columns}
+    used = {column.column for column in load_plan(read_document(path), path.parent).plan.columns}
     lines = (folder("datasets") / card.sample).read_text(encoding="utf-8").splitlines()
     assert all(used <= json.loads(line).keys() for line in lines)
 

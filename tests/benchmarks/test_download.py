@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback_site import Site, cut_off, ranged, refused, send, unsaid, whole
 
-from verdict_cli.benchmarks.download import ATTEMPTS, Wanted, download
+from verdict_cli.benchmarks.download import ATTEMPTS, DownloadTarget, download
 from verdict_cli.errors import FetchError
 
 BODY = b"".join(b"row %d\n" % place for place in range(20_000))
@@ -30,7 +30,7 @@ class Clock:
 
 def fetch(site: Site, folder: Path, clock: Clock | None = None, **known: Any) -> Path:
     target = folder / "data.txt"
-    wanted = Wanted(f"{site.url}/data.txt", target, **{"sha256": SHA, **known})
+    wanted = DownloadTarget(f"{site.url}/data.txt", target, **{"sha256": SHA, **known})
     assert download(wanted, pause=clock or Clock()) == hashlib.sha256(target.read_bytes()).hexdigest()
     assert [path.name for path in folder.iterdir()] == ["data.txt"]
     return target
@@ -168,7 +168,7 @@ def test_more_than_the_limit_is_not_fetched(site: Site, tmp_path: Path, answer: 
 
 def test_a_closed_port_is_told(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match="could not be fetched in"):
-        download(Wanted("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
+        download(DownloadTarget("http://127.0.0.1:1/x", tmp_path / "x"), pause=Clock())
 
 
 def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_check_that_refuses_leaves_nothing(site: Site, tmp_path: Path) -> None
 
     site.answers = [whole(BODY)]
     with pytest.raises(FetchError, match="no"):
-        download(Wanted(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock())
+        download(DownloadTarget(f"{site.url}/data.txt", tmp_path / "data.txt"), check, pause=Clock())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,8 +14,10 @@ from loopback_site import Site, cut_off, send, whole
 
 from verdict_cli.benchmarks.fetch import fetch_split
 from verdict_cli.benchmarks.hub import split_of
-from verdict_cli.data import Dataset, locate, rows
 from verdict_cli.errors import FetchError, UsageError
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import stream_rows
 
 pytest.importorskip("huggingface_hub")
 
@@ -63,7 +65,7 @@ def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(hub: Site, 
     first, second = SHARDS.values()
     hub.answers += [cut_off(first, 100), whole(first), whole(second)]
     fetched = fetch_split("them/things:test", tmp_path / "out", 1 << 20, pause=no_pause)
-    assert [row.source["value"] for row in rows(Dataset(locate(str(fetched.path))))] == [1, 2, 3]
+    assert [row.source["value"] for row in stream_rows(Dataset(find_files(str(fetched.path))))] == [1, 2, 3]
     assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.asked[0]["path"]
     resolved = "/datasets/them/things/resolve/refs%2Fconvert%2Fparquet/default/test"
     assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [

@@ -12,12 +12,12 @@ import pytest
 
 from verdict_cli.benchmarks.card import cards
 from verdict_cli.benchmarks.importers import IMPORTERS, imported
-from verdict_cli.data import scan
-from verdict_cli.engines.ready import dataset
 from verdict_cli.errors import DataError, UsageError
-from verdict_cli.plan import planned
-from verdict_cli.spec.document import read_document
-from verdict_cli.spec.shipped import named_config
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.package_files import named_config
+from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.run.preflight import check_dataset
+from verdict_cli.storage.datasets.read import scan
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
 
@@ -105,8 +105,8 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
     if labels:
         assert Counter(row["label"] for row in rows) == labels
     config = named_config(cards()[name].config or "")
-    plan = planned(read_document(config), config.parent).plan
-    found = scan(dataset(plan, [written(tmp_path / "rows.jsonl", *rows)]))
+    plan = load_plan(read_document(config), config.parent).plan
+    found = scan(check_dataset(plan, [written(tmp_path / "rows.jsonl", *rows)]))
     assert found.rows == count
     identity = str(plan.resolved["dataset"]["id"])
     assert len({row[identity] for row in rows}) == count

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.values import Reply, Request
+from verdict_cli.messages import Reply, Request
 
 Judge = Callable[[Request, str], str]
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
@@ -39,8 +39,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], list[Request]]:
             async def close(self) -> None:
                 return
 
-        monkeypatch.setattr("verdict_cli.engines.access.Providers", Providers)
-        monkeypatch.setattr("verdict_cli.engines.ready.check", lambda *_, **__: "")
+        monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
+        monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
         return seen
 
     return install

@@ -13,8 +13,8 @@ import yaml
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.data import read_table
-from verdict_cli.data.labels import FILE, add_label
+from verdict_cli.storage.tables.human_labels import FILE, add_label
+from verdict_cli.storage.tables.reader import read_table
 
 HEAD = "verdict: 1\nname: c\nmodel: {name: m, retries: 0}\ndataset: {id: key}\npipeline:\n"
 JUDGE = """

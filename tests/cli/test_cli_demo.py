@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import ROOT, Shell
 
-from verdict_cli.providers.at_hand import KEYS, SERVERS, at_hand
+from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 
 REPLIES = [
     json.loads(line)
@@ -31,7 +31,7 @@ ROWS = [
 def nothing_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("verdict_cli.providers.at_hand.SERVERS", {})
+    monkeypatch.setattr("verdict_cli.llm.providers.detect_models.SERVERS", {})
 
 
 def test_the_recording_has_one_reply_for_every_row_and_call_and_says_who_wrote_it() -> None:
@@ -198,7 +198,7 @@ def test_a_published_table_beside_our_own_sample_says_that_it_is_not_comparable(
 def examples() -> dict[str, list[str]]:
     """Command -> the words of its help's example, where they name what comes with verdict only."""
     from verdict_cli.cli.app import COMMANDS
-    from verdict_cli.spec.shipped import configs
+    from verdict_cli.language.package_files import configs
 
     found = {}
     for name in COMMANDS:

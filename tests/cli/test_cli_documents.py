@@ -179,11 +179,15 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(r
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=60
     )
     loaded = set(done.stderr.split())
-    assert {"verdict_cli.units.judge", "verdict_cli.extractors.structured"} <= loaded
-    assert loaded.isdisjoint({"verdict_cli.units.ranker", "verdict_cli.units.conversational"})
-    assert loaded.isdisjoint({"verdict_cli.extractors.regex", "verdict_cli.extractors.token_probability"})
-    assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.values"})
-    assert loaded.isdisjoint({"verdict_cli.calibrations.kinds", "verdict_cli.plan.early"})
+    assert {"verdict_cli.language.units.judge", "verdict_cli.language.extractors.structured"} <= loaded
+    assert loaded.isdisjoint(
+        {"verdict_cli.language.units.ranker", "verdict_cli.language.units.conversational"}
+    )
+    assert loaded.isdisjoint(
+        {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
+    )
+    assert loaded.isdisjoint({"verdict_cli.cli.run", "verdict_cli.cli.cache", "verdict_cli.messages"})
+    assert "verdict_cli.plan.early_stopping" not in loaded
 
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:

@@ -193,7 +193,7 @@ def test_a_mistake_of_the_program_is_logged_and_not_shown(
 
     monkeypatch.setenv("TMPDIR", str(shell.folder))
     monkeypatch.setattr("tempfile.tempdir", str(shell.folder))
-    monkeypatch.setattr("verdict_cli.cli.pipeline.planned", mistaken)
+    monkeypatch.setattr("verdict_cli.cli.load_pipeline.load_plan_for_command", mistaken)
     done = shell("graph", shell.config(JUDGE))
     assert done.code == 70
     (log,) = shell.folder.glob("verdict-error-*.log")

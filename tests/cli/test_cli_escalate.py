@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.data import read_table
+from verdict_cli.storage.tables.reader import read_table
 
 CONFIG = """
 verdict: 1

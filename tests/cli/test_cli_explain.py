@@ -13,8 +13,8 @@ import typer
 
 from verdict_cli.cli.app import COMMANDS, app
 from verdict_cli.errors import EXITS
-from verdict_cli.spec.metrics import MEANINGS, METRICS
-from verdict_cli.spec.reference import entries
+from verdict_cli.language.metric_names import MEANINGS, METRICS
+from verdict_cli.language.reference import entries
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.data import read_table
+from verdict_cli.storage.tables.reader import read_table
 
 pytest.importorskip("resource", reason="this system limits no file sizes")
 ROOT = Path(__file__).resolve().parents[2]

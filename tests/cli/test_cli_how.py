@@ -5,32 +5,32 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from verdict_cli.cli.how import How, OverRows, expanded
+from verdict_cli.cli.model_options import ModelOptions, RowOptions, flatten_options
 from verdict_cli.cli.options import AsJson
 
 
-def _command(first: str, *, how: OverRows, as_json: AsJson = False) -> tuple[Any, ...]:
+def _command(first: str, *, how: RowOptions, as_json: AsJson = False) -> tuple[Any, ...]:
     """Says what it got."""
     return first, how, as_json
 
 
 def test_options_of_a_class_stand_where_its_parameter_stood() -> None:
-    names = list(inspect.signature(expanded(_command)).parameters)
+    names = list(inspect.signature(flatten_options(_command)).parameters)
     assert names[0] == "first"
     assert names[-1] == "as_json"
-    assert set(names[1:-1]) == set(OverRows.__dataclass_fields__)
-    assert set(How.__dataclass_fields__) < set(names)
+    assert set(names[1:-1]) == set(RowOptions.__dataclass_fields__)
+    assert set(ModelOptions.__dataclass_fields__) < set(names)
 
 
 def test_a_command_gets_its_options_as_one_value() -> None:
-    given = {name: field.default for name, field in OverRows.__dataclass_fields__.items()}
-    made = expanded(_command)(first="a", as_json=True, **(given | {"seed": 7, "limit": 3}))
-    assert made == ("a", OverRows(seed=7, limit=3), True)
+    given = {name: field.default for name, field in RowOptions.__dataclass_fields__.items()}
+    made = flatten_options(_command)(first="a", as_json=True, **(given | {"seed": 7, "limit": 3}))
+    assert made == ("a", RowOptions(seed=7, limit=3), True)
 
 
 def test_a_command_without_such_a_class_keeps_its_options() -> None:
     def plain(first: str, second: int = 2) -> tuple[str, int]:
         return first, second
 
-    assert list(inspect.signature(expanded(plain)).parameters) == ["first", "second"]
-    assert expanded(plain)(first="a", second=3) == ("a", 3)
+    assert list(inspect.signature(flatten_options(plain)).parameters) == ["first", "second"]
+    assert flatten_options(plain)(first="a", second=3) == ("a", 3)

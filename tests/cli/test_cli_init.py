@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.cli import asking
-from verdict_cli.spec.shipped import configs
+from verdict_cli.cli import prompts
+from verdict_cli.language.package_files import configs
 
 QUESTION = ("--question", "Is the answer right?")
 
@@ -66,7 +66,7 @@ def test_on_a_terminal_each_open_point_is_asked(
 ) -> None:
     import io
 
-    monkeypatch.setattr(asking, "somebody", lambda: True)
+    monkeypatch.setattr(prompts, "is_interactive", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answers.name}\nlabel\n\nIs it right?\n\n"))
     done = shell("init")
     assert done.code == 0, done.err

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import verdict_cli.evaluate.gates
-import verdict_cli.report
-from verdict_cli.report.page import Bars
-from verdict_cli.report.stories import stories
+import verdict_cli.stats.gates
+from verdict_cli.report.page.chart_values import Bars
+from verdict_cli.report.row_details import row_details
 
 CONFIG = """
 verdict: 1
@@ -52,7 +51,7 @@ def with_calls(run: Any, **changed: Any) -> None:
 
 def told(run: Any) -> list[dict[str, Any]]:
     out = run.folder / "out"
-    return [story for _, story in stories(out / "results.parquet", out / "calls.parquet", np.arange(6))]
+    return [story for _, story in row_details(out / "results.parquet", out / "calls.parquet", np.arange(6))]
 
 
 def files(run: Any) -> dict[str, str]:
@@ -95,9 +94,9 @@ def failing(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize(
     ("part", "named"),
     [
-        ("browser", "Rows could not be made"),
+        ("row_table", "Rows could not be made"),
         ("_effects", "Position and length could not be made"),
-        ("units", "Cost and time could not be made"),
+        ("unit_table", "Cost and time could not be made"),
         ("_opening", "This part could not be made"),
         ("_gates", "Gates could not be made"),
         ("_charts", "The charts could not be made"),
@@ -124,13 +123,18 @@ def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch
 
 @pytest.mark.parametrize(
     ("maker", "name"),
-    [("full", "report.json"), ("markdown", "report.md"), ("html", "report.html"), ("junit", "junit.xml")],
+    [
+        ("as_json.full_json", "report.json"),
+        ("markdown.markdown", "report.md"),
+        ("html.report_html", "report.html"),
+        ("junit.junit", "junit.xml"),
+    ],
 )
 def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
     run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
 ) -> None:
     before = files(run)
-    monkeypatch.setattr(verdict_cli.report, maker, failing)
+    monkeypatch.setattr(f"verdict_cli.report.{maker}", failing)
     done = run("report", "out", "--json")
     assert done.code == 0 and done.json()["gates"][0]["passed"] is True
     assert f"{name} could not be made" in done.err
@@ -146,7 +150,7 @@ def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
 def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict_cli.evaluate.gates, "_of_run", failing)
+    monkeypatch.setattr(verdict_cli.stats.gates, "_of_run", failing)
     done = run("report", "out", "--json")
     assert done.code == 1
     gates = {gate["metric"]: gate for gate in done.json()["gates"]}
@@ -156,7 +160,7 @@ def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
 
 def test_a_chart_that_cannot_be_counted_costs_no_metric(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = json.loads(files(run)["report.json"])
-    monkeypatch.setattr(import_module("verdict_cli.evaluate.study"), "pictured", failing)
+    monkeypatch.setattr(import_module("verdict_cli.stats.evaluation_results"), "distributions_of", failing)
     done = run("report", "out")
     assert done.code == 0
     after = json.loads(files(run)["report.json"])

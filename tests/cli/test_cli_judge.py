@@ -114,17 +114,17 @@ def test_a_refusing_provider_ends_with_4_and_a_spent_budget_with_3(shell: Any) -
 def test_a_streamed_reply_is_shown_as_it_comes(
     shell: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
-    from verdict_cli.cli.lights import Lights
+    from verdict_cli.cli.live_graph import LiveGraph
 
     heard: list[str] = []
-    plain = Lights.heard
+    plain = LiveGraph.heard
 
-    def listening(self: Lights, request: Any, piece: str) -> None:
+    def listening(self: LiveGraph, request: Any, piece: str) -> None:
         heard.append(piece)
         plain(self, request, piece)
         assert self.lights["cot"].words.endswith(piece) and self.lights["cot"].state == "running"
 
-    monkeypatch.setattr(Lights, "heard", listening)
+    monkeypatch.setattr(LiveGraph, "heard", listening)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     config = shell.config(
         "- {unit: CoTUnit, stream: true, prompt: 'Think about {source.text}'}",

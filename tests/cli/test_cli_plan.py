@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.evaluate.needed import Parts, rows_for_share, rows_with_repeats
+from verdict_cli.studies.power.sample_size import Parts, rows_for_share, rows_with_repeats
 
 STEPS = """
 - layer:
@@ -68,7 +68,7 @@ def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> N
 
 
 def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
-    from verdict_cli.data import read_table
+    from verdict_cli.storage.tables.reader import read_table
 
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     shell("run", config, data, "--out", "p", "--quiet")

@@ -149,7 +149,7 @@ class TestLabels:
         assert not said or "such as `source.label.helpful`" in done.err
 
     def test_nan_in_a_table_is_an_error_that_names_the_row(self, shell: Any) -> None:
-        from verdict_cli.data import ParquetTable
+        from verdict_cli.storage.tables.writer import ParquetTable
 
         config, _ = labelled(shell, "boolean", [True])
         with ParquetTable(shell.folder / "data.parquet") as table:

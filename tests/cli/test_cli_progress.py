@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from verdict_cli.calls import Flow
 from verdict_cli.cli import progress as display
-from verdict_cli.engines import Progress
+from verdict_cli.llm.middleware.rate_limit import Flow
+from verdict_cli.run.progress import Progress
 
 
 def at(done: int, units: dict[str, Flow]) -> Progress:
@@ -23,7 +23,7 @@ FLOWS = {"think": Flow(0, 0, 9, 0), "judge[0]": Flow(3, 2, 1200, 4)}
 
 def test_each_unit_says_what_became_of_its_calls() -> None:
     assert display.words(at(4, FLOWS)).startswith("rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)")
-    assert display.units(at(4, FLOWS)) == [
+    assert display.unit_counts(at(4, FLOWS)) == [
         "  think     answered 9",
         "  judge[0]  answered 1,200 · failed 4 · running 2 · waiting for a limit 3",
     ]
@@ -31,7 +31,7 @@ def test_each_unit_says_what_became_of_its_calls() -> None:
 
 def test_of_many_units_the_busy_ones_are_shown() -> None:
     flows = {f"u{place}": Flow(waiting=place) for place in range(20)}
-    lines = display.units(at(4, flows))
+    lines = display.unit_counts(at(4, flows))
     assert lines[0].startswith("  u12")
     assert lines[-1] == "  … 12 more units"
 
@@ -47,7 +47,7 @@ def test_only_a_terminal_is_drawn_upon(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", written := stream())
     monkeypatch.setenv("TERM", "xterm")
-    with display.showing(quiet=False) as show:
+    with display.show_progress(quiet=False) as show:
         show(at(10, FLOWS | {"\x1b[31m": Flow()}))
     text = written.getvalue()
     assert "rows 10/10" in text

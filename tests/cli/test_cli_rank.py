@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.values import Reply, Request
+from verdict_cli.messages import Reply, Request
 
 SCORE = "- {unit: JudgeUnit, prompt: 'Rate {source.answer} to {source.question}'}"
 PAIR = """
@@ -46,8 +46,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[list[int]], st
             async def close(self) -> None:
                 return
 
-        monkeypatch.setattr("verdict_cli.engines.access.Providers", Providers)
-        monkeypatch.setattr("verdict_cli.engines.ready.check", lambda *_, **__: "")
+        monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
+        monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
         return asked
 
     return install

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.data import read_table, table_columns
+from verdict_cli.storage.tables.reader import read_table, table_columns
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 FIGURE = "\nevaluate: {level: {value: output.score, metrics: [mean]}}"

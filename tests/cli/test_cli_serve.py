@@ -19,7 +19,7 @@ def test_another_address_needs_a_token(shell: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_the_extra_it_says_how_to_install_it(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("verdict_cli.serve")]:
+    for name in [name for name in sys.modules if name.startswith("verdict_cli.http.api")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = shell("serve", shell.config(STEPS))

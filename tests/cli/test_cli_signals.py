@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.data import read_table
+from verdict_cli.storage.tables.reader import read_table
 
 ROWS = 40
 
@@ -97,7 +97,7 @@ def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("verdict_cli.cli.finish.reported", interrupted)
+    monkeypatch.setattr("verdict_cli.cli.write_report.write_report", interrupted)
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     assert shell("run", config, shell.rows(2), "--out", "out").code == 130
     monkeypatch.undo()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.cli.step_summary import MOST_BYTES, append
+from verdict_cli.cli.step_summary import MOST_SUMMARY_BYTES, append_step_summary
 
 ONE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 
@@ -22,16 +22,16 @@ def test_a_run_adds_its_report_to_what_the_step_has(shell: Any, monkeypatch: pyt
 
 def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "summary.md"
-    path.write_bytes(b"x" * (MOST_BYTES - 10))
-    append("a report that is longer than that", {"GITHUB_STEP_SUMMARY": str(path)})
-    assert path.stat().st_size == MOST_BYTES - 10
+    path.write_bytes(b"x" * (MOST_SUMMARY_BYTES - 10))
+    append_step_summary("a report that is longer than that", {"GITHUB_STEP_SUMMARY": str(path)})
+    assert path.stat().st_size == MOST_SUMMARY_BYTES - 10
     assert "no room" in capsys.readouterr().err
 
 
 def test_a_summary_that_cannot_be_written_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    append("text", {"GITHUB_STEP_SUMMARY": str(tmp_path)})
+    append_step_summary("text", {"GITHUB_STEP_SUMMARY": str(tmp_path)})
     assert "cannot be written" in capsys.readouterr().err
-    append("text", {})
+    append_step_summary("text", {})
     assert capsys.readouterr().err == ""

@@ -12,8 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from verdict_cli.data import read_table
-from verdict_cli.places import Place
+from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.storage.tables.reader import read_table
 
 ROWS = 60
 FILES = {
@@ -47,7 +47,7 @@ def rows(path: Path) -> list[Any]:
     return list(read_table(path))
 
 
-def fetched(place: Place, folder: Path) -> Path:
+def fetched(place: RemoteFolder, folder: Path) -> Path:
     """The run's directory, copied."""
     folder.mkdir()
     for name in place.names():
@@ -173,7 +173,7 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert shell("run", config, shell.rows(2), "--out", (shell.folder / "here").as_uri()).code == 0
     assert (shell.folder / "here" / "results.parquet").exists()
     assert shell("run", config, shell.rows(2), "--out", "memory://here/run").code == 0
-    assert set(Place.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
+    assert set(RemoteFolder.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.values import Reply, Request, Usage
+from verdict_cli.messages import Reply, Request, Usage
 
 STEPS = """
 - layer:
@@ -49,8 +49,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
         async def close(self) -> None:
             return
 
-    monkeypatch.setattr("verdict_cli.engines.access.Providers", Providers)
-    monkeypatch.setattr("verdict_cli.engines.ready.check", lambda *_, **__: "")
+    monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
+    monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
     return seen
 
 

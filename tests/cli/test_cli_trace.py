@@ -85,5 +85,5 @@ def test_without_the_flag_nothing_of_opentelemetry_is_loaded(shell: Any) -> None
     )
     assert done.returncode == 0, done.stderr
     loaded = done.stderr.split()
-    assert "verdict_cli.engines.local" in loaded
+    assert "verdict_cli.run.local" in loaded
     assert not [name for name in loaded if name.startswith("opentelemetry")]

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
-from verdict_cli.plan import Plan, build
-from verdict_cli.spec import load
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.plan.node import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
@@ -51,7 +52,7 @@ def sample(name: str) -> Path:
 
 
 def plan(name: str) -> Plan:
-    return build(load(CONFIGS / f"{name}.yaml", ["model=baseline/lexical"])).plan
+    return build_plan(load(CONFIGS / f"{name}.yaml", ["model=baseline/lexical"])).plan
 
 
 def said(name: str) -> tuple[set[str], int]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from verdict_cli.spec.document import read_document
-from verdict_cli.spec.evaluate import Published
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.evaluations import Published
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"

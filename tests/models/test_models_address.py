@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyreqwest.http import Url
 from yarl import URL
 
-from verdict_cli.models.address import AddressError, parse_address
+from verdict_cli.language.model_address import AddressError, parse_address
 
 HOSTS = (
     "127.0.0.1",

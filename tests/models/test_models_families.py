@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.models import Model
-from verdict_cli.models.families import host_called
+from verdict_cli.llm.model_families import host_called
+from verdict_cli.model import Model
 
 
 @pytest.mark.parametrize(

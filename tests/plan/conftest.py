@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.plan import Built, build
-from verdict_cli.spec import load
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import Built, build_plan
 
 HEAD = "verdict: 1\nname: x\nmodel: m\n"
 
@@ -31,7 +31,7 @@ def plan(tmp_path: Path) -> Callable[..., Built]:
         for name, content in (files or {}).items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(textwrap.dedent(content), encoding="utf-8")
-        return build(load(write(tmp_path / "p.yaml", text), settings))
+        return build_plan(load(write(tmp_path / "p.yaml", text), settings))
 
     return make
 

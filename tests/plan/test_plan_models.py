@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from verdict_cli.plan import Plan
+from verdict_cli.plan.node import Plan
 
 TEXT = "unit: JudgeUnit, prompt: x"
 

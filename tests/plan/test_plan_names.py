@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from verdict_cli.plan import Plan
+from verdict_cli.plan.node import Plan
 
 
 def prompt(plan: Plan, place: int) -> str:

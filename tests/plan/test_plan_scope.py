@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from verdict_cli.expressions import Path
-from verdict_cli.plan import Plan
+from verdict_cli.language.expressions.paths import ExpressionPath
+from verdict_cli.plan.node import Plan
 
 
-def paths(plan: Plan, name: str) -> list[Path]:
+def paths(plan: Plan, name: str) -> list[ExpressionPath]:
     """What the placeholders of a node's prompt mean."""
     node = next(node for node in plan.nodes if node.id == name)
     return [

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from verdict_cli.errors import SpecError
-from verdict_cli.plan import planned
-from verdict_cli.spec.document import parse_document
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.plan.load_plan import load_plan
 
 
 def codes(text: str) -> list[tuple[int, str]]:
     with pytest.raises(SpecError) as caught:
-        planned(parse_document(text.encode(), "p.yaml"), Path())
+        load_plan(parse_document(text.encode(), "p.yaml"), Path())
     return [(problem.line, problem.code) for problem in caught.value.problems]
 
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.plan import Plan, build
-from verdict_cli.spec.document import parse_document
-from verdict_cli.spec.load import validated
-from verdict_cli.spec.override import overridden
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.load import validated
+from verdict_cli.plan.build import build_plan
+from verdict_cli.plan.node import Plan
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 CASES = SHARED / "spec" / "wiring-cases.json"
@@ -25,7 +26,7 @@ CASE_LIST = json.loads(CASES.read_text(encoding="utf-8"))["cases"] if CASES.exis
 def planned(pipeline: list, settings: tuple[str, ...] = ()) -> Plan:
     data = {"verdict": 1, "name": "x", "model": "m", "pipeline": pipeline}
     document = parse_document(json.dumps(data).encode(), "p.yaml")
-    return build(validated(overridden(document, settings), Path())).plan
+    return build_plan(validated(apply_override(document, settings), Path())).plan
 
 
 @pytest.mark.skipif(not CASE_LIST, reason="spec/wiring-cases.json is not there: set VERDICT_SHARED")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.plan import build
-from verdict_cli.plan.written import as_yaml
-from verdict_cli.spec import load
-from verdict_cli.spec.document import parse_document
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.plan.resolve import as_yaml
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     ["yes", "no", "on", "null", "~", "1", "1.0", "0x1", "1e3", "true", "- a", "a: b", "a #b", "@x", "", " ", "\n", "a\n", "\na",
@@ -93,11 +93,11 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
     (tmp_path / "sub" / "other.md").write_text("Theirs: {source.q}\n  kept  \n")
     (tmp_path / "own.md").write_text("Mine: {source.q}")
     (tmp_path / "p.yaml").write_text(textwrap.dedent(MAIN))
-    first = build(load(tmp_path / "p.yaml")).plan
+    first = build_plan(load(tmp_path / "p.yaml")).plan
     alone = tmp_path / "elsewhere" / "spec.yaml"
     alone.parent.mkdir()
     alone.write_text(as_yaml(first.resolved), encoding="utf-8")
-    second = build(load(alone)).plan
+    second = build_plan(load(alone)).plan
     assert second.fingerprint == first.fingerprint and second.resolved == first.resolved
     assert second.edges == first.edges and "${HOST_OF_TEST}" in alone.read_text()
     for one, other in zip(first.nodes, second.nodes, strict=True):

@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.data import ParquetTable
-from verdict_cli.engines.columns import CALL_COLUMNS, result_columns
-from verdict_cli.evaluate import study
-from verdict_cli.plan import build as build_plan
-from verdict_cli.report import Behind, build, html
-from verdict_cli.report.browser import browser
-from verdict_cli.report.chosen import MOST_STORIES, chosen
-from verdict_cli.report.page.packing import island, packed
-from verdict_cli.report.stories import stories
-from verdict_cli.spec import load
-from verdict_cli.values import RunFacts
+from verdict_cli.language.load import load
+from verdict_cli.messages import RunFacts
+from verdict_cli.plan.build import build_plan
+from verdict_cli.report.html import report_html
+from verdict_cli.report.page.compress import island, packed
+from verdict_cli.report.report import build_report
+from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.row_details import row_details
+from verdict_cli.report.row_table import MOST_STORIES, row_table, select_rows
+from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.stats.evaluation_results import evaluate_run
+from verdict_cli.storage.tables.writer import ParquetTable
 
 PIPELINE = """
 verdict: 1
@@ -64,8 +65,8 @@ def behind(folder, rows, characters=40):
                  "messages": json.dumps([{"role": "user", "content": text}]), "reply": "yes",
                  "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.0, "latency_s": 0.1}
             )  # fmt: skip
-    found = study(plan.evaluations, folder / "results.parquet")
-    return Behind(plan, folder / "results.parquet", folder / "calls.parquet", found)
+    found = evaluate_run(plan.evaluations, folder / "results.parquet")
+    return ReportContext(plan, folder / "results.parquet", folder / "calls.parquet", found)
 
 
 @pytest.fixture(scope="module")
@@ -75,25 +76,25 @@ def large(tmp_path_factory):
 
 def test_stories_are_told_in_the_order_in_which_they_are_asked_for(large):
     places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
-    told = list(stories(large.results, large.calls, np.array(places)))
+    told = list(row_details(large.results, large.calls, np.array(places)))
     assert [place for place, _ in told] == places
     assert all(story["source"]["text"] == story["calls"][0]["messages"][0]["content"] for _, story in told)
 
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):
     facts = RunFacts("large", "finished", "", "", "", "", "", "", rows=10_000, done=10_000)
-    page = html(build("r", facts, large.study.measures), large)
+    page = report_html(build_report("r", facts, large.study.measures), large)
     assert len(page.encode()) < 3_000_000
     assert "`verdict view RUN` shows and searches everything." in page
 
 
 def test_what_went_wrong_comes_first_and_the_rest_is_a_seeded_sample(large):
-    some = chosen(large)
+    some = select_rows(large)
     assert (len(some.rows), len(some.failed), len(some.wrong)) == (10_000, 100, 1_000)
     assert set(some.rows[:100].tolist()) == set(range(99, 10_000, 100))
     assert set(some.rows[100:1100].tolist()) == set(range(0, 10_000, 10))
     assert len(some.stories) == MOST_STORIES
-    again = chosen(large)
+    again = select_rows(large)
     assert some.stories.tolist() == again.stories.tolist()
     rest = [row for row in some.stories.tolist() if row % 10 and row % 100 != 99]
     assert len(rest) == MOST_STORIES // 5
@@ -101,7 +102,7 @@ def test_what_went_wrong_comes_first_and_the_rest_is_a_seeded_sample(large):
 
 def test_a_small_run_is_there_whole(tmp_path):
     small = behind(tmp_path, 120)
-    table = browser(small)
+    table = row_table(small)
     rows = [row for piece in table.rows for row in unpacked(piece)]
     told = [story for piece in table.stories for story in unpacked(piece)]
     assert (table.note, table.count, len(told)) == ("", 120, 120)

@@ -4,23 +4,24 @@ import io
 
 from rich.console import Console
 
-from verdict_cli.evaluate.compare import Compared, Comparison, Flip, Slice
-from verdict_cli.evaluate.figures import Figure
-from verdict_cli.evaluate.paired import Difference
-from verdict_cli.evaluate.significance import Significance
-from verdict_cli.report import Beside, comparison_html, comparison_json, comparison_terminal
-from verdict_cli.values import RunFacts
+from verdict_cli.messages import RunFacts
+from verdict_cli.report.comparison import ComparisonContext, comparison_json, comparison_terminal
+from verdict_cli.report.comparison_html import comparison_html
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
+from verdict_cli.stats.figures import MetricValue
+from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.significance import Significance
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
-SIDES = (Beside("runs/[red]a", FACTS, None), Beside("runs/b", FACTS, None))
+SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))
 TEST = Significance("mcnemar", 9, 3, 1, 0.625, 1.0, "cohen_g", 0.25)
-WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, Figure(0.25, -0.1, 0.5, 9))}, TEST)
+WHOLE = Slice(9, {"accuracy": Difference(0.5, 0.75, MetricValue(0.25, -0.1, 0.5, 9))}, TEST)
 FLIPS = tuple(Flip(f"[b]{n}\x1b", "[red]x", True, None, 1.0) for n in range(12))
-COMPARISON = Comparison(
+COMPARISON = RunComparison(
     "content",
     {
-        "e": Compared("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
-        "f": Compared("", reason="the runs have no row in common"),
+        "e": ComparedMetric("classification", (1, 0), WHOLE, {"source.type": {"[i]": WHOLE}}, FLIPS),
+        "f": ComparedMetric("", reason="the runs have no row in common"),
     },
 )
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from verdict_cli.data import ParquetTable
-from verdict_cli.engines.columns import result_columns
-from verdict_cli.evaluate import study
-from verdict_cli.plan import build
-from verdict_cli.report import Behind
-from verdict_cli.report.effects import effects
-from verdict_cli.spec import load
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.report.bias_effects import effects
+from verdict_cli.report.report_context import ReportContext
+from verdict_cli.run.result_columns import result_columns
+from verdict_cli.stats.evaluation_results import evaluate_run
+from verdict_cli.storage.tables.writer import ParquetTable
 
 PIPELINE = """
 verdict: 1
@@ -25,7 +25,7 @@ evaluate:
 def charts(tmp_path):
     """A hundred pairs: the longer one is chosen whenever it is 50 characters longer, and A three times in four."""
     (tmp_path / "p.yaml").write_text(PIPELINE)
-    plan = build(load(tmp_path / "p.yaml")).plan
+    plan = build_plan(load(tmp_path / "p.yaml")).plan
     with ParquetTable(tmp_path / "r.parquet", result_columns(plan, ["first", "second", "label"])) as table:
         for row in range(100):
             choice, far = "B" if row % 4 == 0 else "A", row >= 40
@@ -37,7 +37,8 @@ def charts(tmp_path):
             )  # fmt: skip
     results = tmp_path / "r.parquet"
     return {
-        one.title: one for one in effects(Behind(plan, results, results, study(plan.evaluations, results)))
+        one.title: one
+        for one in effects(ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)))
     }
 
 

@@ -3,9 +3,9 @@
 import re
 from xml.etree import ElementTree
 
-from verdict_cli.plan import build
-from verdict_cli.report.graph import as_svg
-from verdict_cli.spec import load
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.report.plan_graph import as_svg
 
 STEPS = """verdict: 1
 name: g
@@ -23,7 +23,7 @@ pipeline:
 
 def drawing(tmp_path):
     (tmp_path / "g.yaml").write_text(STEPS)
-    return ElementTree.fromstring(as_svg(build(load(tmp_path / "g.yaml")).plan))
+    return ElementTree.fromstring(as_svg(build_plan(load(tmp_path / "g.yaml")).plan))
 
 
 def test_a_link_over_several_ranks_goes_around_the_boxes_between(tmp_path):

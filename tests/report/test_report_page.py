@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import HOSTILE
+from browser_fixtures import HOSTILE
 
 
 def told(seen: Any) -> str:

@@ -11,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from verdict_cli.evaluate import Figure, GateOutcome, Measures
-from verdict_cli.report import build, full, junit, markdown, summary, terminal, words
-from verdict_cli.report import html as as_html
-from verdict_cli.report.markdown import MOST_BYTES
-from verdict_cli.spec.evaluate import Published
-from verdict_cli.values import RunFacts
+from verdict_cli.language.evaluations import Published
+from verdict_cli.messages import RunFacts
+from verdict_cli.report import formatting
+from verdict_cli.report.as_json import full_json, summary_json
+from verdict_cli.report.html import report_html as as_html
+from verdict_cli.report.junit import junit
+from verdict_cli.report.markdown import MOST_COMMENT_BYTES, markdown
+from verdict_cli.report.report import build_report
+from verdict_cli.report.terminal import report_terminal
+from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.gates import GateOutcome
 
 FACTS = RunFacts(
     name="xstest",
@@ -39,13 +44,13 @@ FACTS = RunFacts(
 )
 MEASURES = Measures(
     figures={
-        "accuracy": Figure(0.7711, 0.7301, 0.8081, 447),
-        "mcc": Figure(None, None, None, 447, "one side gives one label only"),
-        "confusion": Figure(
+        "accuracy": MetricValue(0.7711, 0.7301, 0.8081, 447),
+        "mcc": MetricValue(None, None, None, 447, "one side gives one label only"),
+        "confusion": MetricValue(
             {"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447
         ),
     },
-    groups={"source.type": {"homonyms": {"accuracy": Figure(0.9, 0.8, 0.95, 50)}}},
+    groups={"source.type": {"homonyms": {"accuracy": MetricValue(0.9, 0.8, 0.95, 50)}}},
     coverage=447 / 450,
     rows=450,
     missing=3,
@@ -78,14 +83,14 @@ TABLE = Published.model_validate(
         "rows": [{"judge": "Low", "value": 61.2}, {"judge": "High", "value": 90, "own": True}],
     }
 )
-REPORT = build(
+REPORT = build_report(
     "runs/xstest", FACTS, {"safety": MEASURES}, GATES, published={"safety": TABLE}, files=("results.parquet",)
 )
 
 
 def printed(report, width=80):
     out = io.StringIO()
-    Console(file=out, width=width).print(terminal(report))
+    Console(file=out, width=width).print(report_terminal(report))
     return out.getvalue()
 
 
@@ -114,7 +119,9 @@ def test_our_row_says_what_it_cost_and_how_long_it_took():
 def test_a_table_says_where_it_stands(page, place):
     table = TABLE.model_copy(update={"table": 1, "page": page})
     assert (
-        build("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].place
+        build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table})
+        .comparisons["safety"]
+        .place
         == place
     )
 
@@ -129,24 +136,30 @@ def test_our_row_stands_by_rank_among_the_published_ones():
 
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
-    measures = replace(MEASURES, figures={"mae": Figure(65.0, 60.0, 70.0, 10)})
+    measures = replace(MEASURES, figures={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
     rows = (
-        build("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
+        build_report("r", FACTS, {"safety": measures}, published={"safety": table})
+        .comparisons["safety"]
+        .standings
     )
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
 def test_an_undefined_figure_stands_last():
-    measures = replace(MEASURES, figures={"accuracy": Figure(None, None, None, 0, "no rows")})
+    measures = replace(MEASURES, figures={"accuracy": MetricValue(None, None, None, 0, "no rows")})
     rows = (
-        build("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
+        build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE})
+        .comparisons["safety"]
+        .standings
     )
     assert rows[-1].ours
 
 
 def test_the_page_says_once_why_several_figures_are_unsure():
-    figures = {name: Figure(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
-    page = as_html(build("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
+    figures = {
+        name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")
+    }
+    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
     assert page.count("one side is constant") == 1
     assert "mcc, cohen_kappa: one side is constant" in page
 
@@ -191,12 +204,12 @@ def test_the_terminal_report_fits_eighty_columns_and_is_plain_when_piped():
 
 def test_long_words_do_not_break_the_terminal_report():
     measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.figures}})
-    report = build("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
+    report = build_report("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
     assert max(map(len, printed(report).splitlines())) <= 80
 
 
 def test_the_summary_has_exactly_the_documented_keys():
-    document = summary(REPORT)
+    document = summary_json(REPORT)
     assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
     assert document["run"] == "runs/xstest"
     assert document["cost_usd"] is None
@@ -217,7 +230,7 @@ def test_the_summary_has_exactly_the_documented_keys():
 
 
 def test_the_full_document_is_json_without_nan():
-    document = json.loads(json.dumps(full(REPORT), allow_nan=False))
+    document = json.loads(json.dumps(full_json(REPORT), allow_nan=False))
     assert document["evaluations"]["safety"]["groups"]["source.type"]["homonyms"]["accuracy"]["value"] == 0.9
     assert document["evaluations"]["safety"]["bounds"] == {"accuracy": [0.766, 0.773]}
     assert document["gates"][0]["verdict"] == "inconclusive"
@@ -256,12 +269,12 @@ HOSTILE = "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31
 
 def hostile(text):
     figures = MEASURES.figures | {
-        "confusion": Figure({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
+        "confusion": MetricValue({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
     }
     measures = replace(MEASURES, figures=figures, groups={text: {text: MEASURES.figures}}, warnings=(text,))
     gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
     facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
-    return build(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
+    return build_report(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
 
 
 def test_data_is_never_markup():
@@ -292,8 +305,8 @@ def test_any_text_renders_everywhere(text):
 def test_a_large_report_fits_a_pull_request_comment():
     groups = {f"value {index}": MEASURES.figures for index in range(50)}
     measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
-    text = markdown(build("r", FACTS, measures, GATES))
-    assert len(text.encode()) <= MOST_BYTES
+    text = markdown(build_report("r", FACTS, measures, GATES))
+    assert len(text.encode()) <= MOST_COMMENT_BYTES
     assert "The rest stands in `report.html`" in text
     assert "timeout" in text
 
@@ -304,7 +317,7 @@ def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
     gates = GATES * 40
     facts = replace(report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50)
     text = markdown(replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
-    assert len(text.encode()) <= MOST_BYTES
+    assert len(text.encode()) <= MOST_COMMENT_BYTES
     assert "more in `report.html`" in text
     assert "190 more kinds" in text
 
@@ -335,11 +348,11 @@ def test_junit_counts_what_its_suites_hold():
     ],
 )
 def test_numbers_read_well(value, text):
-    assert words.number(value) == text
+    assert formatting.format_number(value) == text
 
 
 @pytest.mark.parametrize(
     ("cost", "text"), [(None, "unknown"), (0.0, "$0.00"), (12.345, "$12.35"), (0.00123, "$0.00123")]
 )
 def test_an_unknown_cost_is_never_zero(cost, text):
-    assert words.money(cost) == text
+    assert formatting.money(cost) == text

@@ -13,11 +13,11 @@ import pytest
 
 from verdict_cli import Pipeline
 from verdict_cli.cli.app import app
-from verdict_cli.engines.source import Sources
 from verdict_cli.errors import DataError, ReplyError, SpecError
-from verdict_cli.fields import Image
-from verdict_cli.plan import build
-from verdict_cli.spec import load
+from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.load import load
+from verdict_cli.plan.build import build_plan
+from verdict_cli.run.row_input import RowInputs
 
 HEAD = "verdict: 1\nname: p\nmodel: baseline/lexical\n"
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"0" * 16
@@ -47,7 +47,7 @@ def codes(folder: Path, text: str) -> list[str]:
     path = folder / "p.yaml"
     path.write_text(HEAD + text)
     with pytest.raises(SpecError) as caught:
-        build(load(path))
+        build_plan(load(path))
     return [problem.code for problem in caught.value.problems]
 
 
@@ -80,7 +80,7 @@ def test_a_used_file_cannot_reach_out_either(folder: Path) -> None:
     (folder / "fine.md").write_text("{source.q}")
     (folder / "deep/b.yaml").write_text(HEAD + inner % "../fine.md")
     (folder / "p.yaml").write_text(HEAD + "pipeline: [{use: deep/b.yaml#b}]")
-    assert build(load(folder / "p.yaml")).plan.nodes
+    assert build_plan(load(folder / "p.yaml")).plan.nodes
 
 
 @pytest.mark.parametrize(("flags", "code"), [([], 2), (["--allow-outside"], 0)])
@@ -123,12 +123,12 @@ def test_a_row_names_pictures_of_its_own_folder_only(
         types, row = "{of: {photo: image}}", {"of": row}  # type: ignore[assignment,dict-item]
     asks = "pipeline: [{unit: JudgeUnit, prompt: '{source.%s}'}]" % ("of.photo" if nested else "photo")
     (folder / "p.yaml").write_text(HEAD + f"dataset: {{schema: {types}}}\n" + asks)
-    plan = build(load(folder / "p.yaml")).plan
+    plan = build_plan(load(folder / "p.yaml")).plan
     if fine:
-        Sources(plan, folder).row(row)
+        RowInputs(plan, folder).row(row)
     else:
         with pytest.raises(DataError, match="allow-outside"):
-            Sources(plan, folder).row(row)
+            RowInputs(plan, folder).row(row)
 
 
 def test_a_recording_outside_answers_only_where_the_user_names_it(folder: Path) -> None:
@@ -154,8 +154,8 @@ def _code(arguments: list[str]) -> int:
 def test_a_model_cannot_name_a_picture_of_this_machine(folder: Path) -> None:
     own = "pipeline: [{unit: JudgeUnit, prompt: '{source.q}', response: {photo: image}}]"
     (folder / "p.yaml").write_text(HEAD + own)
-    kind = build(load(folder / "p.yaml")).plan.nodes[0].output.fields["photo"]
-    assert isinstance(kind, Image)
+    kind = build_plan(load(folder / "p.yaml")).plan.nodes[0].output.fields["photo"]
+    assert isinstance(kind, ImageType)
     with pytest.raises(ReplyError, match="names no files"):
         kind.read(str(folder / "inside.png"))
     assert kind.read("https://example.org/a.png")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, SpecError
-from verdict_cli.models import Model
-from verdict_cli.models.families import family
-from verdict_cli.plan import build
-from verdict_cli.providers.checks import check
-from verdict_cli.providers.endpoint import endpoint
-from verdict_cli.spec.document import parse_document
-from verdict_cli.spec.load import validated
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.load import validated
+from verdict_cli.llm.model_families import family
+from verdict_cli.llm.providers.endpoint import endpoint
+from verdict_cli.llm.providers.model_checks import check_model
+from verdict_cli.model import Model
+from verdict_cli.plan.build import build_plan
 
 EVIL = "https://evil.example/v1"
 ENVIRON = {"OPENAI_API_KEY": "sk-own", "GITHUB_TOKEN": "ghp-own", "GROQ_API_KEY": "gsk"}
@@ -34,7 +34,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Planned:
             monkeypatch.setenv(name, value)
         model = f"model: {{name: m, api_base: {json.dumps(base)}}}\n"
         file = f"verdict: 1\nname: p\n{model}pipeline: [{{unit: JudgeUnit, prompt: '{{source.q}}'}}]"
-        return build(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
+        return build_plan(validated(parse_document(file.encode(), "p.yaml"), Path())).plan
 
     return of
 
@@ -87,7 +87,7 @@ def test_an_address_that_parsers_read_differently_is_refused(base: str, planned:
             planned(text, JUDGE_BASE_URL=base)
         (problem,) = caught.value.problems
         assert (problem.code, problem.path, problem.line) == ("bad-address", "model.api_base", 3)
-    assert check(Model(name="anthropic/m", api_base=base)) is not None
+    assert check_model(Model(name="anthropic/m", api_base=base)) is not None
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_nothing_else_is_this_machine(host: str) -> None:
 
 
 def test_a_provider_key_that_litellm_finds_goes_to_no_other_provider() -> None:
-    trouble = check(Model(name="anthropic/m", api_base="https://api.groq.com/v1"))
+    trouble = check_model(Model(name="anthropic/m", api_base="https://api.groq.com/v1"))
     assert trouble is not None and "--allow-host api.groq.com" in trouble
-    assert check(Model(name="anthropic/m", api_base="https://api.anthropic.com")) is None
+    assert check_model(Model(name="anthropic/m", api_base="https://api.anthropic.com")) is None
 
 
 def test_a_providers_key_does_not_go_to_another_provider() -> None:
@@ -199,7 +199,7 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
 ) -> None:
     for name, value in ENVIRON.items():
         monkeypatch.setenv(name, value)
-    trouble = check(Model(**keys))
+    trouble = check_model(Model(**keys))
     assert trouble is not None
     assert any(words in trouble for words in ("cannot stand in params", "VERDICT_ALLOW_HOSTS", "a backslash"))
 
@@ -207,8 +207,8 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
 @pytest.mark.parametrize("name", ["aws_region_name", "vertex_location", "vertex_project", "api_version"])
 def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
     for value in ("evil.example/", "evil.example#", "x@evil.example", "evil.example?", "a\\b", ["x"]):
-        assert "part of an address" in str(check(Model(name="vertex_ai/m", params={name: value})))
-    assert check(Model(name="vertex_ai/m", params={name: "us-central1"})) is None
+        assert "part of an address" in str(check_model(Model(name="vertex_ai/m", params={name: value})))
+    assert check_model(Model(name="vertex_ai/m", params={name: "us-central1"})) is None
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
 )
 def test_arguments_of_a_request_are_taken(params: dict[str, Any]) -> None:
     for name, base in (("anthropic/claude-3-5-haiku-latest", None), ("m", "http://127.0.0.1/v1")):
-        assert check(Model(name=name, api_base=base, params=params)) is None
+        assert check_model(Model(name=name, api_base=base, params=params)) is None
 
 
 def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
-    trouble = check(Model(name="anthropic/m", params={"repetition_penalti": 1}))
+    trouble = check_model(Model(name="anthropic/m", params={"repetition_penalti": 1}))
     assert trouble is not None and "did you mean repetition_penalty?" in trouble
 
 
@@ -234,7 +234,7 @@ def test_a_misspelled_argument_has_its_nearest_spelling() -> None:
 @pytest.mark.parametrize("name", ["Authorization", "api-key", "X-API-Key", "cookie"])
 def test_a_key_does_not_stand_in_the_file_as_a_header(place: str, name: str) -> None:
     model = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={place: {name: "Bearer sk-own"}})
-    trouble = check(model)
+    trouble = check_model(model)
     assert trouble is not None and "api_key_env" in trouble and "sk-own" not in trouble
     fine = Model(name="openai/m", api_base="http://127.0.0.1/v1", params={"extra_headers": {"X-Team": "a"}})
-    assert check(fine) is None
+    assert check_model(fine) is None

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from verdict_cli.cli.app import app, main
-from verdict_cli.data import ParquetTable
+from verdict_cli.storage.tables.writer import ParquetTable
 
 HOSTILE = [
     "=cmd|' /C calc'!A0",
@@ -161,7 +161,8 @@ def test_a_provider_s_words_steer_no_terminal(
         PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}', retries: 0}}"),
         encoding="utf-8",
     )
-    Path("d.jsonl").write_text('{"id": 1, "q": "x", "r": "y", "label": "a", "g": 1}\n', encoding="utf-8")
+    row = {"id": 1, "q": "x", "r": "y", "label": "a\x1b[31m", "g": 1}
+    Path("d.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     said = ran(capsys, "run", "p.yaml", "d.jsonl", "--out", "out")
     said += ran(capsys, "judge", "p.yaml", "--row", '{"id": 1, "q": "x", "r": "y"}')
     assert "bad " in said and STEERING.findall(said) == []
@@ -209,8 +210,9 @@ def test_a_diagram_of_hostile_values_has_no_statement_and_no_markup_of_theirs(
 KILLED = """
 import os, sys
 from pathlib import Path
-from verdict_cli.data import ParquetTable, export
-from verdict_cli.engines.directory import RunDirectory
+from verdict_cli.storage.tables.writer import ParquetTable
+from verdict_cli.storage.tables.reader import export_table as export
+from verdict_cli.run.run_directory import RunDirectory
 folder = Path(sys.argv[1])
 end = lambda *_: os._exit(9)
 Path.replace = os.replace = os.rename = end

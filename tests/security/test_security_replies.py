@@ -16,14 +16,14 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable
-from verdict_cli.models import Model
-from verdict_cli.providers import native
-from verdict_cli.providers.chat import read
-from verdict_cli.providers.litellm_errors import translate
-from verdict_cli.providers.native import NativeProvider
-from verdict_cli.providers.statuses import detail_of
-from verdict_cli.providers.usage import read_usage
-from verdict_cli.values import Message, Reply, Request, Row, Usage
+from verdict_cli.llm.providers import native
+from verdict_cli.llm.providers.chat_completions import read_body
+from verdict_cli.llm.providers.http_errors import detail_of
+from verdict_cli.llm.providers.litellm_errors import translate
+from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.llm.providers.usage import read_usage
+from verdict_cli.messages import Message, Reply, Request, Row, Usage
+from verdict_cli.model import Model
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 KEY = "planted-0123456789abcdef"
@@ -130,7 +130,7 @@ def test_an_unreadable_reply_that_says_what_it_used_is_paid_for(name: str) -> No
     content = PAID_FOR[name].replace(b"%b", json.dumps(USED).encode())
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),))
     with pytest.raises(Retryable) as caught:
-        read(content, request, 0.5)
+        read_body(content, request, 0.5)
     assert caught.value.reply == Reply(
         "", "error", usage=Usage(1_000_000, 1_000_000), cost_usd=3.0, model="m", latency_s=0.5
     )
@@ -140,7 +140,7 @@ def test_a_stream_that_broke_off_is_paid_for_where_it_says_what_it_used() -> Non
     content = b'data: {"choices": [{"delta": {"content": "x"}}], "usage": %b}\n\n' % json.dumps(USED).encode()
     request = Request(Row(0, 0, {}), "j", PRICED, (Message("user", "x"),), stream=True)
     with pytest.raises(Retryable) as caught:
-        read(content, request, 0.5)
+        read_body(content, request, 0.5)
     assert caught.value.reply is not None and caught.value.reply.cost_usd == 3.0
 
 
@@ -179,7 +179,7 @@ def test_however_deep_a_body_is_it_is_an_error_of_the_call(around: bytes, depth:
     for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
         for hidden in ((), (KEY,)):
             with contextlib.suppress(ProviderError, ReplyError):
-                read(around % deep, request, 0.1, "", hidden)
+                read_body(around % deep, request, 0.1, "", hidden)
             detail_of(around % deep, hidden)
 
 

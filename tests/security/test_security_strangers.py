@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from verdict_cli.cli.app import main
-from verdict_cli.engines.directory import RunDirectory
 from verdict_cli.errors import JournalError
+from verdict_cli.run.run_directory import RunDirectory
 
 PIPELINE = """verdict: 1
 name: p
@@ -129,8 +129,8 @@ def test_nothing_is_written_through_a_link(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="O_NOFOLLOW is POSIX's")
 def test_a_label_is_not_written_through_a_link(run: Path) -> None:
-    from verdict_cli.data.labels import add_label
     from verdict_cli.errors import OutputError
+    from verdict_cli.storage.tables.human_labels import add_label
 
     own = run.parent / "own"
     own.write_text("mine\n", encoding="utf-8")

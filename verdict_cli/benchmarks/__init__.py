@@ -1,1 +1,1 @@
-"""Benchmarks by name: data cards, how their files are fetched, checked and converted, and recorded judges' figures."""
+"""Benchmarks by name: data cards, downloads, importers, and the published values of recorded judges."""

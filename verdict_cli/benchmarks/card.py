@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.errors import Problem, SpecError, UsageError
-from verdict_cli.keys import Keys, Seq, Whole
-from verdict_cli.spec.document import Document, read_document
-from verdict_cli.spec.problems import explain, nearest
-from verdict_cli.spec.shipped import configs, folder
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
+from verdict_cli.language.document.source_positions import Document
+from verdict_cli.language.package_files import configs, folder
 
 ENDING = ".card.yaml"
 UNKNOWN = "unknown"
@@ -21,7 +22,7 @@ Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0), Whole]
 
 
-class CardFile(Keys):
+class CardFile(ConfigModel):
     """One file of a benchmark."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.,=+-]*$")]
@@ -46,7 +47,7 @@ class CardFile(Keys):
     """Of a column of labels, how often each value stands in it."""
 
 
-class Card(Keys):
+class Card(ConfigModel):
     """A benchmark: its source, licence and files, and the pipeline that goes with it."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
@@ -76,7 +77,7 @@ class Card(Keys):
         """The file of that name. UsageError when the card has none."""
         found = next((file for file in self.files if file.name == name), None)
         if found is None:
-            hint = nearest(name, [file.name for file in self.files])
+            hint = nearest_spelling(name, [file.name for file in self.files])
             raise UsageError(f"{self.name} has no file {name!r}", hint=hint)
         return found
 
@@ -102,7 +103,7 @@ def card(name: str) -> Card:
     """The card of that name. UsageError when there is none."""
     found = cards().get(name)
     if found is None:
-        raise UsageError(f"unknown benchmark {name!r}", hint=nearest(name, cards()))
+        raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, cards()))
     return found
 
 
@@ -112,7 +113,7 @@ def read_card(path: Path) -> Card:
     try:
         found = Card.model_validate(document.data)
     except ValidationError as error:
-        raise SpecError(explain(error, Card, document)) from None
+        raise SpecError(explain_error(error, Card, document)) from None
     problems = [
         _problem(document, key, message, hint) for key, message, hint in _wrong(found, path.name, path.parent)
     ]
@@ -127,7 +128,9 @@ def _wrong(card: Card, file: str, here: Path) -> list[tuple[str, str, str]]:
     if file != f"{card.name}{ENDING}":
         found.append(("name", f"the file is called {file}", f"call it {card.name}{ENDING}"))
     if card.config is not None and card.config not in configs():
-        found.append(("config", f"there is no pipeline {card.config!r}", nearest(card.config, configs())))
+        found.append(
+            ("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs()))
+        )
     if card.sample is not None and not (here / card.sample).is_file():
         found.append(("sample", f"there is no file {card.sample} beside the card", "name one of datasets/"))
     for place, one in enumerate(card.files):

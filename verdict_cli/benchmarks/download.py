@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from verdict_cli.calls.backoff import delay_s
 from verdict_cli.errors import FetchError, OutputError
+from verdict_cli.llm.backoff import delay_s
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -31,7 +31,7 @@ _SAYS = {401: "asks for a login", 403: "refuses it", 404: "does not have it", 41
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DownloadTarget:
     """A file and what is known of it: None, or an empty `sha256`, for what is not. `limit` is the most bytes to take."""
 
     url: str
@@ -61,7 +61,7 @@ class _BrokenOff(Exception):
 
 
 def download(
-    wanted: Wanted, check: Callable[[Path], None] | None = None, *, pause: Pause = asyncio.sleep
+    wanted: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = asyncio.sleep
 ) -> str:
     """Fetches the file and returns the SHA-256 of its bytes. `check` may refuse it before it is in its place.
 
@@ -79,7 +79,7 @@ def download(
         ) from None
 
 
-async def _download(wanted: Wanted, check: Callable[[Path], None] | None, pause: Pause) -> str:
+async def _download(wanted: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause) -> str:
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=SILENCE_S)
@@ -105,7 +105,7 @@ async def _download(wanted: Wanted, check: Callable[[Path], None] | None, pause:
     return digest
 
 
-async def _come(session: ClientSession, wanted: Wanted, pause: Pause) -> bool:
+async def _come(session: ClientSession, wanted: DownloadTarget, pause: Pause) -> bool:
     """Brings the part to its end; whether it holds bytes of several answers."""
     import aiohttp
 
@@ -137,7 +137,7 @@ async def _come(session: ClientSession, wanted: Wanted, pause: Pause) -> bool:
     )
 
 
-async def _attempt(session: ClientSession, wanted: Wanted) -> bool:
+async def _attempt(session: ClientSession, wanted: DownloadTarget) -> bool:
     """Takes what the part lacks; whether it went on from an earlier answer."""
     from aiohttp import ClientPayloadError
 
@@ -174,7 +174,7 @@ async def _attempt(session: ClientSession, wanted: Wanted) -> bool:
         return start > 0
 
 
-def _resumable(wanted: Wanted) -> tuple[int, dict[str, str]]:
+def _resumable(wanted: DownloadTarget) -> tuple[int, dict[str, str]]:
     """How many bytes have come, and the headers that ask for the rest of the same version; 0 to start anew."""
     try:
         have = wanted.part.stat().st_size
@@ -190,7 +190,7 @@ def _resumable(wanted: Wanted) -> tuple[int, dict[str, str]]:
     return have, {"Range": f"bytes={have}-", **({"If-Range": same} if same else {})}
 
 
-def _refuse(wanted: Wanted, answer: ClientResponse) -> None:
+def _refuse(wanted: DownloadTarget, answer: ClientResponse) -> None:
     """Raises for an answer that is not the file."""
     if answer.status in _PASSING:
         asked = answer.headers.get("Retry-After", "")
@@ -227,7 +227,7 @@ def _total(answer: ClientResponse) -> int | None:
     return int(found[1]) if found else None
 
 
-def _fits(wanted: Wanted, size: int | None) -> None:
+def _fits(wanted: DownloadTarget, size: int | None) -> None:
     if size is not None and size > wanted.limit:
         _forget(wanted)
         raise FetchError(
@@ -236,7 +236,7 @@ def _fits(wanted: Wanted, size: int | None) -> None:
         )
 
 
-def _known(wanted: Wanted, digest: str) -> None:
+def _known(wanted: DownloadTarget, digest: str) -> None:
     size = wanted.part.stat().st_size
     wrong = []
     if wanted.size not in (None, size):
@@ -255,6 +255,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _forget(wanted: Wanted) -> None:
+def _forget(wanted: DownloadTarget) -> None:
     wanted.part.unlink(missing_ok=True)
     wanted.state.unlink(missing_ok=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verdict_cli.benchmarks.card import UNKNOWN, Card, CardFile
-from verdict_cli.benchmarks.download import Pause, Wanted, download
-from verdict_cli.benchmarks.home import home, place_of
+from verdict_cli.benchmarks.data_dir import data_directory, place_of
+from verdict_cli.benchmarks.download import DownloadTarget, Pause, download
 from verdict_cli.benchmarks.hub import HubSplit, split_of
 from verdict_cli.benchmarks.verify import findings
 from verdict_cli.errors import DataError, FetchError, UsageError
@@ -54,7 +54,7 @@ def fetch_file(
         raise UsageError(f"the card gives {file.name} another SHA-256: {known}", hint="leave --sha256 out")
     target = (out / file.name) if out else place_of(card, file)
     assert file.url is not None
-    wanted = Wanted(file.url, target, known or sha256, file.bytes, limit)
+    wanted = DownloadTarget(file.url, target, known or sha256, file.bytes, limit)
     digest = download(wanted, None if known else lambda path: _fitting(file, path), pause=pause)
     if wanted.sha256:
         return Fetched(target, (f"SHA-256 as expected: {digest}",))
@@ -71,9 +71,11 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
             f"hf:{reference} has {sum(shard.size for shard in split.shards):,} bytes, more than {limit:,}",
             hint="give a larger --max-size, in MiB",
         )
-    folder = out or home() / split.folder
+    folder = out or data_directory() / split.folder
     for shard in split.shards:
-        wanted = Wanted(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
+        wanted = DownloadTarget(
+            shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers
+        )
         download(wanted, pause=pause)
     unproven = sum(not shard.sha256 for shard in split.shards)
     proof = (

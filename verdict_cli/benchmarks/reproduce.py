@@ -11,18 +11,20 @@ from typing import Any
 import orjson
 
 from verdict_cli import __version__
-from verdict_cli.benchmarks.recorded.case import Case, Figure
-from verdict_cli.data import scan
-from verdict_cli.engines import Job, RunDirectory, Stop, run
-from verdict_cli.engines.directory import refusing
-from verdict_cli.engines.identity import fingerprint, starting
-from verdict_cli.engines.ready import dataset, recording
-from verdict_cli.evaluate import Measures, measure
-from verdict_cli.plan import planned
-from verdict_cli.spec.document import read_document
-from verdict_cli.spec.override import overridden
-from verdict_cli.spec.shipped import named_config
-from verdict_cli.values import RunFacts
+from verdict_cli.benchmarks.recorded.case import Case, PublishedFigure
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.package_files import named_config
+from verdict_cli.messages import RunFacts
+from verdict_cli.plan.load_plan import load_plan
+from verdict_cli.run.job import RunJob, Stop
+from verdict_cli.run.local import run_locally
+from verdict_cli.run.preflight import check_dataset, recording
+from verdict_cli.run.run_directory import RunDirectory, refusing
+from verdict_cli.run.run_metadata import run_fingerprint, starting
+from verdict_cli.stats.figures import Measures
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.datasets.read import scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,15 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
     rows, recorded = case.inputs()
     write(data, rows)
     write(replies, recorded)
-    plan = planned(overridden(read_document(config), case.settings), folder).plan
-    source = dataset(plan, [data])
+    plan = load_plan(apply_override(read_document(config), case.settings), folder).plan
+    source = check_dataset(plan, [data])
     found = scan(source)
     facts = RunFacts(
         name=plan.name,
         status="running",
         config=str(config),
         dataset=str(data),
-        spec_fingerprint=fingerprint(plan, 0, replies),
+        spec_fingerprint=run_fingerprint(plan, 0, replies),
         data_fingerprint=found.fingerprint,
         version=__version__,
         started="",
@@ -92,7 +94,7 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
         rows=found.rows,
         skipped_bad_rows=0,
     )
-    job = Job(
+    job = RunJob(
         plan,
         source,
         found,
@@ -101,11 +103,11 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
         recording=recording(replies, plan),
         fresh=True,
     )
-    run(job, Stop(), lambda _: None)
+    run_locally(job, Stop(), lambda _: None)
     return measure(plan.evaluations, place.results)
 
 
-def _beside(case: Case, figure: Figure, measures: Mapping[str, Measures]) -> Reproduced:
+def _beside(case: Case, figure: PublishedFigure, measures: Mapping[str, Measures]) -> Reproduced:
     evaluation, _, metric = figure.at.rpartition(".")
     found = measures[evaluation].figures[metric]
     value, low, high = (

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from verdict_cli.benchmarks.card import UNKNOWN, Card, CardFile
-from verdict_cli.data import Dataset, rows
 from verdict_cli.errors import UsageError
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import stream_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def findings(file: CardFile, path: Path) -> list[Finding]:
         return found
     columns, count = set(_first(path)), 0
     counted: dict[str, Counter[str]] = {column: Counter() for column in file.labels}
-    for row in rows(Dataset((path,))):
+    for row in stream_rows(Dataset((path,))):
         count += 1
         for column, counter in counted.items():
             counter[str(row.source.get(column))] += 1
@@ -79,7 +80,7 @@ def _checksum(file: CardFile, path: Path) -> Finding:
 
 
 def _first(path: Path) -> Mapping[str, Any]:
-    first = next(rows(Dataset((path,))), None)
+    first = next(stream_rows(Dataset((path,))), None)
     return {} if first is None else first.source
 
 

@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from verdict_cli import __version__
-from verdict_cli.cli.how import expanded
-from verdict_cli.cli.streams import complain
+from verdict_cli.cli.console import print_error
+from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
 
 COMMANDS = {
@@ -69,7 +69,7 @@ def _command(name: str) -> Any:
     own = getattr(module, "app", None)
     if own is None:
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(name)(expanded(getattr(module, name)))
+        own.command(name)(flatten_options(getattr(module, name)))
     command = typer.main.get_command(own)
     command.short_help = COMMANDS[name]
     return command
@@ -106,13 +106,13 @@ def main() -> None:
         app(prog_name="verdict")
     except SystemExit as left:
         if left.code == 2 and (cure := shell_cure(sys.argv[1:])):
-            complain(cure)
+            print_error(cure)
         raise
     except VerdictError as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -121,13 +121,13 @@ def main() -> None:
         import traceback
         from tempfile import NamedTemporaryFile
 
-        from verdict_cli.providers.secrets import in_the_environment, without
+        from verdict_cli.llm.providers.secrets import in_the_environment, without
 
         with NamedTemporaryFile(
             "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
         ) as log:
             log.write(without(traceback.format_exc(), in_the_environment(os.environ)))
-        complain(
+        print_error(
             f"this is a mistake in verdict itself; what happened is written to {log.name}\n"
             "    please report it with that file"
         )

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config
-from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.audit.effects import Effect
-    from verdict_cli.audit.probes import Probe
-    from verdict_cli.plan import Plan
-    from verdict_cli.providers import Recording
+    from verdict_cli.llm.providers.recording import Recording
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.studies.audit.effects import Effect
+    from verdict_cli.studies.audit.probes import Probe
 
 
 def audit(
@@ -73,7 +73,7 @@ def audit(
         bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")
     ] = False,
     *,
-    how: OverRows,
+    how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
     """Change what should not matter to a judge, and measure what that does to its verdicts: effects with intervals.
@@ -82,21 +82,21 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.audit.measured import Probed, measured
-    from verdict_cli.audit.probes import Wanted, programme
-    from verdict_cli.audit.runs import BASELINE, Making, expected
-    from verdict_cli.cli.dataset import checked, opened
-    from verdict_cli.cli.finish import reported
-    from verdict_cli.cli.several import carried_out, opened_cache
+    from verdict_cli.cli.multi_run import opened_cache, run_all
+    from verdict_cli.cli.open_dataset import checked, open_dataset
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.engines import Stop
-    from verdict_cli.evaluate.swept import Ran
-    from verdict_cli.spec.document import read_document
-    from verdict_cli.spec.override import overridden
-    from verdict_cli.spec.shipped import configs, file_or_named
+    from verdict_cli.cli.write_report import write_report
+    from verdict_cli.language.document.document import read_document
+    from verdict_cli.language.document.overrides import apply_override
+    from verdict_cli.language.package_files import configs, file_or_named
+    from verdict_cli.run.job import Stop
+    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
+    from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
+    from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
+    from verdict_cli.studies.sweep.results import VariantRun
 
     plan = how.plan(config)
-    wanted = Wanted(
+    wanted = AuditOptions(
         verdict,
         tuple(text or ()),
         repeats,
@@ -108,7 +108,7 @@ def audit(
         judge_family,
     )
     file = file_or_named(config, configs)
-    made = programme(plan, overridden(read_document(file), how.settings or ()).data, file.parent, wanted)
+    made = plan_audit(plan, apply_override(read_document(file), how.settings or ()).data, file.parent, wanted)
     recorded = how.recording(plan)
     left = dict(made.left_out)
     plans: list[tuple[Probe | None, Plan]] = [(None, plan)]
@@ -121,9 +121,9 @@ def audit(
     stop = Stop()
     folder = out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
-        dataset = opened(plan, data, Path(spool_to))
+        dataset = open_dataset(plan, data, Path(spool_to))
         rows = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
-        making = Making(
+        making = AuditRunConfig(
             folder,
             (str(config), data),
             how.seed,
@@ -136,19 +136,19 @@ def audit(
         runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
         costs = expected(runs, recorded=recorded is not None)
         if dry_run or not how.quiet:
-            say(costs.words)
+            print_message(costs.words)
         if dry_run:
             document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
             raise typer.Exit(0)
-        done = carried_out(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
-    reported(plan, done[0].job.directory, done[0].facts, in_summary=False)
-    baseline = Ran(BASELINE, plan, done[0].job.directory.path, done[0].facts)
+        done = run_all(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
+    write_report(plan, done[0].job.directory, done[0].facts, in_summary=False)
+    baseline = VariantRun(BASELINE, plan, done[0].job.directory.path, done[0].facts)
     probed = [
-        Probed(probe, its, one.job.directory.path, one.facts.failed)
+        ProbeResult(probe, its, one.job.directory.path, one.facts.failed)
         for (probe, its), one in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
-    effects, unmeasured = measured(baseline, probed, made.verdict, wanted, how.seed)
+    effects, unmeasured = measure_probes(baseline, probed, made.verdict, wanted, how.seed)
     left |= unmeasured
     facts = {
         "audit": str(folder),
@@ -177,9 +177,15 @@ def _told(
     as_json: bool,
 ) -> None:
     """Writes the audit's files, and prints it."""
-    from verdict_cli.audit.laid_out import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
-    from verdict_cli.cli.finish import to_terminal
-    from verdict_cli.engines import RunDirectory
+    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.studies.audit.render import (
+        audit_html,
+        audit_json,
+        audit_markdown,
+        audit_terminal,
+        lead_of,
+    )
 
     lead, title = lead_of(facts), facts["pipeline"]
     content = audit_json(facts, effects, left)
@@ -195,13 +201,13 @@ def _told(
 
 def _planned(
     config: Path,
-    how: OverRows,
+    how: RowOptions,
     probe: Probe,
     plan: Plan,
     recorded: Recording | None,
 ) -> Plan | str:
     """The probe's plan, or why there is none."""
-    from verdict_cli.audit.measured import under_replay
+    from verdict_cli.studies.audit.probe_results import under_replay
 
     if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
         return why
@@ -225,7 +231,7 @@ def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, s
 
 def _value(text: str) -> Any:
     """A value as YAML has it: a number, true or false, else the text."""
-    from verdict_cli.spec.document import parse_document
+    from verdict_cli.language.document.document import parse_document
 
     try:
         return parse_document(f"value: {text}".encode(), "--goal").data["value"]

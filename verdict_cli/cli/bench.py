@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import (
     AllowHost,
     AsJson,
@@ -18,17 +19,16 @@ from verdict_cli.cli.options import (
     Concurrency,
     Fresh,
     Limit,
-    Model,
+    ModelOption,
     Quiet,
-    Settings,
+    SetOption,
 )
-from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.benchmarks.card import Card
     from verdict_cli.benchmarks.reproduce import Reproduced
-    from verdict_cli.report import Report
+    from verdict_cli.report.report import Report
 
 
 def bench(
@@ -36,7 +36,7 @@ def bench(
         str,
         typer.Argument(help="The benchmark; with --replay RECORDINGS also a recorded judge of it, or all."),
     ],
-    model: Model = None,
+    model: ModelOption = None,
     limit: Limit = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="The benchmark's own file. [default: what was fetched]")
@@ -51,7 +51,7 @@ def bench(
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's directory; with RECORDINGS, one for each case.")
     ] = None,
-    settings: Settings = None,
+    settings: SetOption = None,
     concurrency: Concurrency = 64,
     budget: Budget = None,
     allow_host: AllowHost = None,
@@ -82,10 +82,10 @@ def bench(
         _show_figures(figures, markdown=markdown, as_json=as_json)
         raise typer.Exit(0 if all(one.same or one.note for one in figures) else 1)
     from verdict_cli.benchmarks.card import card as card_of
-    from verdict_cli.benchmarks.home import found
-    from verdict_cli.cli.finish import exit_code
+    from verdict_cli.benchmarks.data_dir import find_benchmark
     from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.spec.shipped import named_config
+    from verdict_cli.cli.write_report import exit_code
+    from verdict_cli.language.package_files import named_config
 
     if name == "all":
         raise UsageError("all needs recordings", hint="verdict bench all --replay RECORDINGS")
@@ -95,11 +95,11 @@ def bench(
             f"{name} has no pipeline that could judge it",
             hint=f"its recorded judges: verdict bench {name} --replay RECORDINGS",
         )
-    chosen = found(card, data)
+    chosen = find_benchmark(card, data)
     report = judged_dataset(
         named_config(card.config),
         str(chosen.path),
-        OverRows(
+        RowOptions(
             model=model,
             settings=[*card.settings, *(settings or ())],
             limit=limit,
@@ -116,19 +116,19 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.cli.finish import show
-    from verdict_cli.report import full, summary
-    from verdict_cli.report import markdown as as_markdown
+    from verdict_cli.cli.write_report import show_report
+    from verdict_cli.report.as_json import full_json, summary_json
+    from verdict_cli.report.markdown import markdown as as_markdown
 
     if as_json:
         document(
             {
-                **summary(report),
+                **summary_json(report),
                 "benchmark": card.name,
                 "dataset": report.facts.dataset,
                 "sample": sample,
                 "wall_s": report.facts.wall_s,
-                "published": full(report)["published"],
+                "published": full_json(report)["published"],
             }
         )
         return
@@ -140,14 +140,14 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
     if markdown:
         sys.stdout.write(as_markdown(report))
     else:
-        show(report, as_json=False)
+        show_report(report, as_json=False)
 
 
 def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduced]:
-    from verdict_cli.benchmarks.recorded import chosen
+    from verdict_cli.benchmarks.recorded import selected_sets
     from verdict_cli.benchmarks.reproduce import reproduced
 
-    cases = chosen(name, recordings)
+    cases = selected_sets(name, recordings)
     figures = []
     with tempfile.TemporaryDirectory(prefix="verdict-") as rest:
         for place, case in enumerate(cases):
@@ -157,7 +157,7 @@ def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -
     if not quiet and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if out is not None and not quiet:
-        say(f"pipeline, data, recording and results of each case: {out}")
+        print_message(f"pipeline, data, recording and results of each case: {out}")
     return figures
 
 
@@ -167,16 +167,16 @@ def _show_figures(figures: Sequence[Reproduced], *, markdown: bool, as_json: boo
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.page import page
-    from verdict_cli.cli.finish import to_terminal
-    from verdict_cli.report.words import interval
+    from verdict_cli.benchmarks.reproductions_page import reproductions_page
+    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.report.formatting import interval
 
     same = sum(one.same and not one.note for one in figures)
     if as_json:
         document({"figures": [{**asdict(one), "same": one.same} for one in figures], "same": same})
         return
     if markdown:
-        sys.stdout.write(page(figures))
+        sys.stdout.write(reproductions_page(figures))
         return
     table = Table(box=None, padding=(0, 1))
     for header in ("case", "figure", "ours", "95% interval", "given", "difference"):

@@ -7,38 +7,38 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from verdict_cli.cli.console import document, print_error, print_message, print_report
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import complain, document, say, show
 from verdict_cli.errors import OutputError
 
 if TYPE_CHECKING:
-    from verdict_cli.calls import Store
-    from verdict_cli.plan import Plan
+    from verdict_cli.llm.middleware.cache_store import CacheStore
+    from verdict_cli.plan.node import Plan
 
 app = typer.Typer(help="The replies that runs share.", rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
-def root(context: typer.Context) -> None:
+def cache_commands(context: typer.Context) -> None:
     """The replies that runs share: where they are, how many, and what makes two requests equal."""
     if context.invoked_subcommand is None:
-        info(as_json=False)
+        cache_info(as_json=False)
 
 
 @app.command("info")
-def info(
+def cache_info(
     as_json: AsJson = False,
 ) -> None:
     """Show how many replies of which model are kept, and the file's size.
 
     Example: verdict cache info --json
     """
-    from verdict_cli.calls.store import NAME, Kept, Store, directory
+    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory
 
-    file = directory() / NAME
+    file = cache_directory() / CACHE_FILE_NAME
     kept = Kept({}, 0)
     if file.exists():
-        store = Store.open(file)
+        store = CacheStore.open(file)
         try:
             kept = store.kept()
         finally:
@@ -48,9 +48,9 @@ def info(
             {"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)}
         )
         return
-    show(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
+    print_report(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():
-        show(f"  {model}  {count:,}\n")
+        print_report(f"  {model}  {count:,}\n")
 
 
 @app.command("clear")
@@ -59,16 +59,16 @@ def clear() -> None:
 
     Example: verdict cache clear
     """
-    from verdict_cli.calls.store import NAME, directory, files
+    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory, files
 
     try:
-        for file in files(directory() / NAME):
+        for file in files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
     except OSError as fault:
         raise OutputError(
             f"{fault.filename} cannot be removed: {fault.strerror}", hint="check its permissions"
         ) from None
-    say("the cache is empty")
+    print_message("the cache is empty")
 
 
 @app.command("path")
@@ -77,9 +77,9 @@ def path() -> None:
 
     Example: verdict cache path
     """
-    from verdict_cli.calls.store import NAME, directory
+    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory
 
-    sys.stdout.write(f"{directory() / NAME}\n")
+    sys.stdout.write(f"{cache_directory() / CACHE_FILE_NAME}\n")
 
 
 @app.command("explain")
@@ -88,13 +88,13 @@ def explain() -> None:
 
     Example: verdict cache explain
     """
-    from verdict_cli.calls.cache_key import PARTS
+    from verdict_cli.llm.middleware.cache import KEY_PARTS
 
-    show("A reply is used again for a request that is equal in all of these:\n")
-    width = max(len(name) for name, _ in PARTS)
-    for name, what in PARTS:
-        show(f"  {name:{width}}  {what}\n")
-    show(
+    print_report("A reply is used again for a request that is equal in all of these:\n")
+    width = max(len(name) for name, _ in KEY_PARTS)
+    for name, what in KEY_PARTS:
+        print_report(f"  {name:{width}}  {what}\n")
+    print_report(
         "Rows are not among them: two rows with the same prompt share a reply, and equal calls in flight are one.\n"
         "Repeated units are kept apart, so that `repeat: 3` draws three samples.\n"
         "Never kept: failures, replies that were cut off or could not be read, and anything of baseline/, replay/\n"
@@ -103,17 +103,17 @@ def explain() -> None:
     )
 
 
-def opened_store(plan: Plan, *, wanted: bool) -> Store | None:
+def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
     """The store for a run; None where it is not wanted, or no model of the plan may use it.
 
     A cache that cannot be opened costs money, not results: it is complained of, and the run goes on without.
     """
-    from verdict_cli.engines.ready import store
+    from verdict_cli.run.preflight import store
 
     if not wanted:
         return None
     try:
         return store(plan)
     except OutputError as error:
-        complain(f"warning: {error}")
+        print_error(f"warning: {error}")
         return None

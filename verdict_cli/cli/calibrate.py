@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.console import document, print_message, print_report, printable
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, say, show, visible
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.evaluate.calibrate import Calibrated, Wanted
+    from verdict_cli.studies.calibrate.fit_options import Calibrated, FitOptions
 
 
-class Fit(StrEnum):
+class FitChoice(StrEnum):
     """What `--fit` takes."""
 
     PROBABILITY = "probability"
@@ -36,7 +36,7 @@ def calibrate(
         ),
     ] = None,
     fit: Annotated[
-        Fit | None,
+        FitChoice | None,
         typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
     ] = None,
     unit: Annotated[
@@ -78,16 +78,16 @@ def calibrate(
     """
     from datetime import UTC, datetime
 
-    from verdict_cli.engines.saved import saved
-    from verdict_cli.evaluate.calibrate import Wanted
-    from verdict_cli.evaluate.calibrate import calibrate as fitted
+    from verdict_cli.run.load_run import load_run
+    from verdict_cli.studies.calibrate.calibrate_run import calibrate_run as fitted
+    from verdict_cli.studies.calibrate.fit_options import FitOptions
 
-    kind = fit or (Fit.PROBABILITY if agreement is None else Fit.THRESHOLD)
-    wanted = Wanted(
+    kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
+    wanted = FitOptions(
         unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed
     )
     _check(wanted, agreement)
-    directory, facts, plan = saved(run)
+    directory, facts, plan = load_run(run)
     made = datetime.now(UTC).isoformat(timespec="seconds")
     found = fitted(plan, directory.results, directory.calls, wanted, made=made, run=facts.name)
     path = out or directory.path / "calibrations" / f"{found.content.unit}-{kind.value}.yaml"
@@ -99,12 +99,12 @@ def calibrate(
         content = found.content.model_dump(mode="json", exclude_none=True)
         document({"file": str(path), "calibration": content, "figures": figures, "notes": found.notes})
         return
-    show(_table(found))
-    say(f"written: {path}")
+    print_report(_table(found))
+    print_message(f"written: {path}")
 
 
-def _check(wanted: Wanted, agreement: float | None) -> None:
-    from verdict_cli.evaluate.calibrate import METHODS
+def _check(wanted: FitOptions, agreement: float | None) -> None:
+    from verdict_cli.studies.calibrate.fit_options import METHODS
 
     known = METHODS[wanted.kind]
     if wanted.method and wanted.method not in known:
@@ -125,8 +125,8 @@ def _check(wanted: Wanted, agreement: float | None) -> None:
 
 
 def _write(path: Path, found: Calibrated) -> None:
-    from verdict_cli.engines.directory import refusing
-    from verdict_cli.plan.written import as_yaml
+    from verdict_cli.plan.resolve import as_yaml
+    from verdict_cli.run.run_directory import refusing
 
     content = found.content.model_dump(mode="json", exclude_none=True)
     if content.get("weights") and isinstance(content["weights"], dict):
@@ -137,7 +137,7 @@ def _write(path: Path, found: Calibrated) -> None:
 
 
 def _table(found: Calibrated) -> str:
-    from verdict_cli.report.words import interval, number
+    from verdict_cli.report.formatting import format_number, interval
 
     content = found.content
     lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
@@ -146,7 +146,14 @@ def _table(found: Calibrated) -> str:
         for key, one in each.items():
             ends = interval(one.change.low, one.change.high)
             cells.append(
-                (name, key, number(one.before.value), number(one.after.value), number(one.change.value), ends)
+                (
+                    name,
+                    key,
+                    format_number(one.before.value),
+                    format_number(one.after.value),
+                    format_number(one.change.value),
+                    ends,
+                )
             )
     if len(cells) > 1:
         widths = [max(len(row[place]) for row in cells) for place in range(6)]
@@ -154,4 +161,4 @@ def _table(found: Calibrated) -> str:
             "  " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in cells
         ]
-    return visible("\n".join([*lines, *(f"  {note}" for note in found.notes)])) + "\n"
+    return printable("\n".join([*lines, *(f"  {note}" for note in found.notes)])) + "\n"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.console import document
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.evaluate.compare import Comparison
-    from verdict_cli.report import Beside
+    from verdict_cli.report.comparison import ComparisonContext
+    from verdict_cli.stats.compare import RunComparison
 
 
 def compare(
@@ -36,8 +36,8 @@ def compare(
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.cli.finish import to_terminal
-    from verdict_cli.report import comparison_json, comparison_terminal
+    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.report.comparison import comparison_json, comparison_terminal
 
     sides, comparison = compared(first, second, by or ())
     if html is not None:
@@ -48,14 +48,16 @@ def compare(
         to_terminal(comparison_terminal(sides, comparison))
 
 
-def compared(first: Path, second: Path, by: Sequence[str] = ()) -> tuple[tuple[Beside, Beside], Comparison]:
+def compared(
+    first: Path, second: Path, by: Sequence[str] = ()
+) -> tuple[tuple[ComparisonContext, ComparisonContext], RunComparison]:
     """Both runs and their comparison. UsageError where they share no evaluation."""
-    from verdict_cli.engines.saved import saved
-    from verdict_cli.evaluate import compare as compare_runs
-    from verdict_cli.evaluate import latency
-    from verdict_cli.report import Beside
+    from verdict_cli.report.comparison import ComparisonContext
+    from verdict_cli.run.load_run import load_run
+    from verdict_cli.stats.compare import compare_runs
+    from verdict_cli.stats.unit_calls import latency
 
-    runs = [saved(path) for path in (first, second)]
+    runs = [load_run(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
     shared = [name for name in known[1] if name in known[0]]
     if not shared:
@@ -69,14 +71,16 @@ def compared(first: Path, second: Path, by: Sequence[str] = ()) -> tuple[tuple[B
         by=by,
         seed=runs[1][1].seed,
     )
-    sides = [Beside(str(run.path), facts, latency(run.calls)) for run, facts, _ in runs]
+    sides = [ComparisonContext(str(run.path), facts, latency(run.calls)) for run, facts, _ in runs]
     return (sides[0], sides[1]), comparison
 
 
-def write_page(path: Path, sides: tuple[Beside, Beside], comparison: Comparison) -> None:
+def write_page(
+    path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
+) -> None:
     """Writes the comparison as one HTML file."""
-    from verdict_cli.engines.directory import refusing
-    from verdict_cli.report import comparison_html
+    from verdict_cli.report.comparison_html import comparison_html
+    from verdict_cli.run.run_directory import refusing
 
     with refusing(path):
         path.write_text(comparison_html(sides, comparison), encoding="utf-8")

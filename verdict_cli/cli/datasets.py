@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.console import document, print_message, print_report
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, say, show
 from verdict_cli.errors import FetchError, UsageError
 
 if TYPE_CHECKING:
@@ -22,11 +22,13 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Name = Annotated[str, typer.Argument(help="The benchmark, e.g. xstest; `verdict datasets list` names them.")]
+BenchmarkName = Annotated[
+    str, typer.Argument(help="The benchmark, e.g. xstest; `verdict datasets list` names them.")
+]
 
 
 @app.callback()
-def root() -> None:
+def datasets_commands() -> None:
     """Benchmarks by name: their cards, files and samples."""
 
 
@@ -40,9 +42,9 @@ def list_(as_json: AsJson = False) -> None:
     from rich.text import Text
 
     from verdict_cli.benchmarks.card import cards
-    from verdict_cli.benchmarks.home import fetched
+    from verdict_cli.benchmarks.data_dir import fetched_splits
     from verdict_cli.benchmarks.recorded import SETS
-    from verdict_cli.cli.finish import to_terminal
+    from verdict_cli.cli.write_report import to_terminal
 
     if as_json:
         document([_as_json(card) for card in cards().values()])
@@ -51,14 +53,14 @@ def list_(as_json: AsJson = False) -> None:
     for header in ("name", "benchmark", "licence", "config", "here"):
         table.add_column(header, overflow="fold")
     for card in cards().values():
-        here = "fetched" if fetched(card) else "sample" if card.sample else "–"
+        here = "fetched" if fetched_splits(card) else "sample" if card.sample else "–"
         config = card.config or ("recorded only" if card.name in SETS else "–")
         table.add_row(*map(Text, (card.name, card.title, card.licence, config, here)))
     to_terminal(table)
 
 
 @app.command("info")
-def info(name: Name, as_json: AsJson = False) -> None:
+def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
     """Show a benchmark's card: source, licence, files with their checksums and columns.
 
     Example: verdict datasets info xstest
@@ -74,7 +76,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
     for file in card.files:
         lines += ["", f"{file.name} ({file.holds})"]
         lines += [f"  {key:9} {value}" for key, value in _file_facts(card, file)]
-    show("\n".join(lines) + "\n")
+    print_report("\n".join(lines) + "\n")
 
 
 @app.command("import")
@@ -99,18 +101,18 @@ def import_(
     from verdict_cli.benchmarks.importers import IMPORTERS, imported
     from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.spec.problems import nearest
+    from verdict_cli.language.document.error_messages import nearest_spelling
 
     if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
-        raise UsageError(f"unknown benchmark {name!r}", hint=nearest(name, {*IMPORTERS, *SETS}))
+        raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
     if not path.exists():
         raise UsageError(f"there is no file {path}", hint="give the path of the benchmark's own file")
     made = imported(name, path)
     target = out or Path(f"{name.replace('/', '-')}.jsonl")
-    say(f"{write(target, made.rows()):,} rows: {target}")
+    print_message(f"{write(target, made.rows()):,} rows: {target}")
     if made.replies is not None:
         replay = target.with_name(f"{target.name.removesuffix('.jsonl')}.replay.jsonl")
-        say(f"{write(replay, made.replies()):,} recorded replies: {replay}")
+        print_message(f"{write(replay, made.replies()):,} recorded replies: {replay}")
 
 
 @app.command("fetch")
@@ -154,7 +156,7 @@ def fetch(
         card = card_of(name)
         fetched = fetch_file(card, fetchable(card, file), out, (sha256 or "").lower(), max_size << 20)
     for note in fetched.notes:
-        say(note)
+        print_message(note)
     sys.stdout.write(f"{fetched.path}\n")
 
 
@@ -172,21 +174,23 @@ def sample(
     Example: verdict datasets sample answers.jsonl --rows 50 --seed 1
     """
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.data import Dataset, locate, rows, scan
+    from verdict_cli.storage.datasets.dataset import Dataset
+    from verdict_cli.storage.datasets.files import find_files
+    from verdict_cli.storage.datasets.read import scan, stream_rows
 
-    files = locate(data)
+    files = find_files(data)
     target = out or Path(f"{files[0].name.partition('.')[0]}_sample.jsonl")
     if any(target.resolve() == file.resolve() for file in files):
         raise UsageError(f"{target} is the dataset itself", hint="choose another --out")
     dataset = Dataset(files)
     found = scan(dataset, sample=count, seed=seed)
-    written = write(target, (row.source for row in rows(dataset, found.selection)))
-    say(f"{written:,} of {found.total:,} rows: {target}")
+    written = write(target, (row.source for row in stream_rows(dataset, found.selection)))
+    print_message(f"{written:,} of {found.total:,} rows: {target}")
 
 
 @app.command("check")
 def check(
-    name: Name, path: Annotated[Path, typer.Argument(help="The file.")], as_json: AsJson = False
+    name: BenchmarkName, path: Annotated[Path, typer.Argument(help="The file.")], as_json: AsJson = False
 ) -> None:
     """Hold a file against its card: checksum, columns, rows and labels. Exits with 2 when something differs.
 
@@ -210,15 +214,15 @@ def check(
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
         lines += [f"  {signs[one.verdict]} {one.what}: {one.said}" for one in found]
-        show("\n".join(lines) + "\n")
+        print_report("\n".join(lines) + "\n")
     if any(one.verdict == "differs" for one in found):
         raise typer.Exit(FetchError.exit_code)
 
 
 def _as_json(card: Card) -> dict[str, object]:
-    from verdict_cli.benchmarks.home import fetched
+    from verdict_cli.benchmarks.data_dir import fetched_splits
 
-    here = fetched(card)
+    here = fetched_splits(card)
     return {**card.model_dump(mode="json"), "fetched": None if here is None else str(here)}
 
 
@@ -239,7 +243,7 @@ def _facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _file_facts(card: Card, file: CardFile) -> list[tuple[str, str]]:
-    from verdict_cli.benchmarks.home import place_of
+    from verdict_cli.benchmarks.data_dir import place_of
 
     place = place_of(card, file)
     found = [

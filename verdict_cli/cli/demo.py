@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.model_options import RowOptions
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from verdict_cli.evaluate.compare import Compared
-    from verdict_cli.report import Report
+    from verdict_cli.report.report import Report
+    from verdict_cli.stats.compare import ComparedMetric
 
 CONFIG, DATA, RECORDING = "demo", "xstest_sample", "demo_replies"
 WRITTEN = "none: replies written for the demo"
 """Stands as the model's name in the run's table of calls, its report and the comparison."""
-BASELINE = "baseline/lexical"
+DEMO_BASELINE = "baseline/lexical"
 
 
 def demo(
@@ -38,15 +38,15 @@ def demo(
     Example: verdict demo --out runs/demo
     """
     from verdict_cli.cli.compare import compared, write_page
-    from verdict_cli.cli.finish import to_terminal
     from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.spec.shipped import configs, datasets, recordings
+    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.language.package_files import configs, datasets, recordings
 
     # The names read better in the report than the paths, unless the user's folder has something of that name.
     config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
     data = str(datasets()[DATA]) if Path(DATA).exists() else DATA
-    written = OverRows(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
-    lexical = OverRows(model=BASELINE, no_cache=True, fresh=True, quiet=True)
+    written = RowOptions(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
+    lexical = RowOptions(model=DEMO_BASELINE, no_cache=True, fresh=True, quiet=True)
     judge = judged_dataset(config, data, written, out=out / "judge")
     judged_dataset(config, data, lexical, out=out / "baseline")
     sides, comparison = compared(out / "baseline", out / "judge")
@@ -54,7 +54,7 @@ def demo(
     to_terminal(_page(judge, comparison.evaluations["safety"], out))
 
 
-def _page(judge: Report, safety: Compared, out: Path) -> Group:
+def _page(judge: Report, safety: ComparedMetric, out: Path) -> Group:
     from rich.console import Group
     from rich.text import Text
 
@@ -82,28 +82,28 @@ def _page(judge: Report, safety: Compared, out: Path) -> Group:
     )
 
 
-def _metrics(judge: Report, safety: Compared) -> Table:
+def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     """The judge's metrics, the baseline's, and the paired difference."""
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.report import words
+    from verdict_cli.report import formatting
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("", "judge, 95% interval", BASELINE, "difference, 95% interval"):
+    for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, figure in words.plain(judge.measures["safety"].figures.items()):
+    for metric, figure in formatting.plain_text(judge.measures["safety"].figures.items()):
         each = safety.whole.figures[metric]
         table.add_row(
             metric,
-            Text(f"{words.number(figure.value)} {words.interval(figure.low, figure.high)}"),
-            words.number(each.first),
-            Text(f"{each.change.value:+.3f} {words.interval(each.change.low, each.change.high)}"),
+            Text(f"{formatting.format_number(figure.value)} {formatting.interval(figure.low, figure.high)}"),
+            formatting.format_number(each.first),
+            Text(f"{each.change.value:+.3f} {formatting.interval(each.change.low, each.change.high)}"),
         )
     return table
 
 
-def _test(safety: Compared) -> str:
+def _test(safety: ComparedMetric) -> str:
     test = safety.whole.test
     assert test is not None
     p = "p < 0.001" if test.p < 0.001 else f"p = {test.p:.3f}"
@@ -112,11 +112,11 @@ def _test(safety: Compared) -> str:
 
 
 def _gates(judge: Report) -> list[str]:
-    from verdict_cli.report import words
+    from verdict_cli.report import formatting
 
     signs = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
     return [
-        f"  {signs[gate.verdict]}  {gate.metric} {words.number(gate.value)}, limit {gate.rule}"
+        f"  {signs[gate.verdict]}  {gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}"
         for gate in judge.gates
         if not gate.metric.startswith("run.")
     ]
@@ -127,8 +127,8 @@ def _next(out: Path) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.cli.streams import visible
-    from verdict_cli.providers.at_hand import KEYS, at_hand
+    from verdict_cli.cli.console import printable
+    from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 
     lines = [
         ("Report", f"{out / 'judge' / 'report.html'}"),
@@ -146,5 +146,5 @@ def _next(out: Path) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in lines:
-        table.add_row(name, Text(visible(text)))
+        table.add_row(name, Text(printable(text)))
     return table

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, Model, Settings
-from verdict_cli.cli.streams import document, show
+from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, ModelOption, SetOption
 
 if TYPE_CHECKING:
-    from verdict_cli.runtime.estimate import Line
+    from verdict_cli.run.estimate import Line
 
 
 def estimate(
@@ -20,8 +20,8 @@ def estimate(
     data: Annotated[
         str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
     ],
-    model: Model = None,
-    settings: Settings = None,
+    model: ModelOption = None,
+    settings: SetOption = None,
     limit: Limit = None,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
@@ -34,17 +34,17 @@ def estimate(
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
-    from verdict_cli.cli.dataset import checked, opened
-    from verdict_cli.cli.pipeline import planned
-    from verdict_cli.data import rows
-    from verdict_cli.runtime.estimate import ASSUMPTIONS, total
-    from verdict_cli.runtime.estimate import estimate as estimated
+    from verdict_cli.cli.load_pipeline import load_plan_for_command
+    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.run.estimate import ASSUMPTIONS, total
+    from verdict_cli.run.estimate import estimate_run as estimated
+    from verdict_cli.storage.datasets.read import stream_rows
 
-    plan = planned(config, settings or [], model, allow_outside=allow_outside).plan
+    plan = load_plan_for_command(config, settings or [], model, allow_outside=allow_outside).plan
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         found = checked(plan, dataset, limit=limit)
-        units = estimated(plan, rows(dataset, found.selection), found.rows)
+        units = estimated(plan, stream_rows(dataset, found.selection), found.rows)
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     summed = total(units, "total", "")
@@ -59,9 +59,9 @@ def estimate(
             }
         )
         return
-    show(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
+    print_report(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
     for words in ASSUMPTIONS:
-        show(f"- {words}\n")
+        print_report(f"- {words}\n")
 
 
 def _figures(line: Line) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _calls(line: Line) -> str:
 
 def _table(lines: list[Line]) -> str:
     """The lines under one another; `unknown` where a figure is."""
-    from verdict_cli.report.words import money
+    from verdict_cli.report.formatting import money
 
     cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
     for line in lines:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verdict_cli.cli.console import document, print_report
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import EXITS, UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.spec.reference import Entry, Key
+    from verdict_cli.language.reference import ReferenceEntry, ReferenceKey
 
 _WIDTH = 100
 _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
@@ -47,12 +47,12 @@ def explain(
     if as_json:
         document(found)
         return
-    show("\n".join(_contents(found) if name is None else _lines(found)) + "\n")
+    print_report("\n".join(_contents(found) if name is None else _lines(found)) + "\n")
 
 
 def _everything() -> dict[str, Any]:
-    from verdict_cli.spec.metrics import METRICS
-    from verdict_cli.spec.reference import entries
+    from verdict_cli.language.metric_names import METRICS
+    from verdict_cli.language.reference import entries
 
     listed: dict[str, Any] = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
@@ -62,9 +62,9 @@ def _everything() -> dict[str, Any]:
 
 def _found(name: str) -> dict[str, Any]:
     """What is known of the name, as a document."""
-    from verdict_cli.spec.metrics import MEANINGS, foreign
-    from verdict_cli.spec.problems import nearest
-    from verdict_cli.spec.reference import entries, offered
+    from verdict_cli.language.document.error_messages import nearest_spelling
+    from verdict_cli.language.metric_names import MEANINGS, foreign
+    from verdict_cli.language.reference import entries, offered_parts
 
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
@@ -76,7 +76,7 @@ def _found(name: str) -> dict[str, Any]:
             return {"name": figure, "group": "figure", "text": text}
     if exact in parts:
         return _part(parts[exact])
-    if (part := offered(name)) is not None:
+    if (part := offered_parts(name)) is not None:
         return _part(part)
     if (metric := foreign(name)) is not None:
         return {"name": name, "group": "figure", "text": metric.meaning}
@@ -87,14 +87,14 @@ def _found(name: str) -> dict[str, Any]:
         return {"name": name, "group": "key", "text": "", "of": _meanings(keyed)}
     known = {one.name for part in holders for one in part.keys} if dot and holders else {*parts, *MEANINGS}
     keys = {one.name for part in parts.values() for one in part.keys}
-    close = nearest(key if dot and holders else name, known | (set() if dot else keys))
+    close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(
         f"nothing is called {name!r}",
         hint=close if close.startswith("did") else "verdict explain lists every name",
     )
 
 
-def _part(part: Entry) -> dict[str, Any]:
+def _part(part: ReferenceEntry) -> dict[str, Any]:
     own = part.own()
     shared = [key for key in part.keys if key not in own and key.name not in ("unit", "type")]
     return {
@@ -107,9 +107,9 @@ def _part(part: Entry) -> dict[str, Any]:
     }
 
 
-def _meanings(keyed: Iterable[tuple[Entry, Key]]) -> list[dict[str, Any]]:
+def _meanings(keyed: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[dict[str, Any]]:
     """The key's meanings, each once, with the parts that have it."""
-    by_key: dict[Key, list[str]] = {}
+    by_key: dict[ReferenceKey, list[str]] = {}
     for part, key in keyed:
         by_key.setdefault(key, []).append(part.name)
     return [{**asdict(key), "parts": parts} for key, parts in by_key.items()]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.console import document, print_report, printable
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, show, visible
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.evaluate.reread import Disagreement, Rereading
+    from verdict_cli.stats.re_extract import Disagreement, ReExtraction
 
 
 def extract(
@@ -26,12 +26,12 @@ def extract(
 
     Example: verdict extract runs/demo --with regex,structured
     """
-    from verdict_cli.engines.saved import saved
-    from verdict_cli.evaluate.reread import reread
+    from verdict_cli.run.load_run import load_run
+    from verdict_cli.stats.re_extract import re_extract
 
     names = _names(with_)
-    directory, facts, plan = saved(run)
-    rereadings, disagreements = reread(plan, directory.calls, names, seed=facts.seed, most=most)
+    directory, facts, plan = load_run(run)
+    rereadings, disagreements = re_extract(plan, directory.calls, names, seed=facts.seed, most=most)
     if as_json:
         document(
             {
@@ -40,24 +40,27 @@ def extract(
             }
         )
         return
-    show(_table(rereadings) + _list(disagreements))
+    print_report(_table(rereadings) + _list(disagreements))
 
 
 def _names(text: str) -> list[str]:
-    from verdict_cli.extractors import EXTRACTORS, OFFERED
-    from verdict_cli.spec.problems import nearest
+    from verdict_cli.language.document.error_messages import nearest_spelling
+    from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
 
     known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
-        if name not in known and (name in EXTRACTORS or OFFERED.get(name) is None):
-            raise UsageError(f"unknown extractor {name!r}", hint=nearest(name, (*known, *OFFERED.names())))
+        if name not in known and (name in EXTRACTORS or EXTRACTOR_PLUGINS.get(name) is None):
+            raise UsageError(
+                f"unknown extractor {name!r}",
+                hint=nearest_spelling(name, (*known, *EXTRACTOR_PLUGINS.names())),
+            )
     if not names:
         raise UsageError("--with names no extractor", hint=f"known: {', '.join(known)}")
     return names
 
 
-def _table(rereadings: tuple[Rereading, ...]) -> str:
+def _table(rereadings: tuple[ReExtraction, ...]) -> str:
     lines = []
     for one in rereadings:
         if one.refused:
@@ -67,7 +70,7 @@ def _table(rereadings: tuple[Rereading, ...]) -> str:
         else:
             share = f", {one.agreed} of {one.both} as the unit's own" if one.both else ""
             lines.append(f"{one.unit}  {one.extractor}: {one.readable} of {one.replies} replies read{share}")
-    return visible("\n".join(lines)) + "\n"
+    return printable("\n".join(lines)) + "\n"
 
 
 def _list(disagreements: tuple[Disagreement, ...]) -> str:
@@ -75,7 +78,7 @@ def _list(disagreements: tuple[Disagreement, ...]) -> str:
         f"  {one.id} {one.unit}: own {_shown(one.own)}, {one.extractor} {_shown(one.read) if one.read is not None else one.reason}"
         for one in disagreements
     ]
-    return visible("\n".join(["", *lines])) + "\n" if lines else ""
+    return printable("\n".join(["", *lines])) + "\n" if lines else ""
 
 
 def _shown(read: object) -> str:

@@ -37,11 +37,11 @@ def gate(
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-    from verdict_cli.cli.finish import exit_code, reported, show
-    from verdict_cli.engines.saved import saved
-    from verdict_cli.spec.gates_file import read_gates
+    from verdict_cli.cli.write_report import exit_code, show_report, write_report
+    from verdict_cli.language.gates_file import read_gates
+    from verdict_cli.run.load_run import load_run
 
-    directory, facts, plan = saved(run)
+    directory, facts, plan = load_run(run)
     if gates is not None:
         plan = replace(plan, gates=read_gates(gates, plan.evaluations))
     if not plan.gates:
@@ -49,6 +49,6 @@ def gate(
             f"{gates} has no gates" if gates is not None else f"this run has no gates: {run}",
             hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs none",
         )
-    made = reported(plan, directory, facts, inconclusive=inconclusive.value)
-    show(made, as_json=as_json)
+    made = write_report(plan, directory, facts, inconclusive=inconclusive.value)
+    show_report(made, as_json=as_json)
     raise typer.Exit(exit_code(made))

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, Model, Settings
-from verdict_cli.cli.streams import document, show
+from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, ModelOption, SetOption
 
 ANY = "baseline/lexical"
 """A graph needs no model: where the file names none, any will do."""
@@ -18,8 +18,8 @@ def graph(
     format_: Annotated[
         Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="How to draw it.")
     ] = "tree",
-    settings: Settings = None,
-    model: Model = None,
+    settings: SetOption = None,
+    model: ModelOption = None,
     allow_code: AllowCode = None,
     allow_outside: AllowOutside = False,
     allow_host: AllowHost = None,
@@ -29,10 +29,10 @@ def graph(
 
     Example: verdict graph xstest --format svg > xstest.svg
     """
-    from verdict_cli.cli.pipeline import planned
-    from verdict_cli.report.graph import as_mapping, as_mermaid, as_svg, as_tree
+    from verdict_cli.cli.load_pipeline import load_plan_for_command
+    from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
 
-    plan = planned(
+    plan = load_plan_for_command(
         config,
         settings or [],
         model,
@@ -44,4 +44,4 @@ def graph(
         document(as_mapping(plan))
     else:
         draw = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg}[format_]
-        show(draw(plan))
+        print_report(draw(plan))

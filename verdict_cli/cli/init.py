@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli import asking
+from verdict_cli.cli import prompts
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.options import Quiet
-from verdict_cli.cli.streams import complain, say
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.plan import Plan
+    from verdict_cli.plan.node import Plan
 
 EMBEDDED = "baseline/lexical"
 _READ = 1_000
@@ -77,7 +77,7 @@ def init(
             )
         made, chosen = _copied(template, data, out, force=force)
     else:
-        chosen = data if data is not None else asking.dataset()
+        chosen = data if data is not None else prompts.ask_dataset()
         made = _started(
             chosen, question, columns, target, scale, model, out or Path("judge.yaml"), force=force
         )
@@ -96,11 +96,10 @@ def _started(
     force: bool,
 ) -> Path:
     """The file made from flags and answers."""
-    from verdict_cli.data import Dataset, locate, rows
-    from verdict_cli.spec.shipped import folder
-    from verdict_cli.spec.starter import (
+    from verdict_cli.language.package_files import folder
+    from verdict_cli.language.scaffold import (
         SCHEMA,
-        Start,
+        Scaffold,
         identifier,
         nameable,
         number_type,
@@ -109,23 +108,28 @@ def _started(
         texts,
         written,
     )
+    from verdict_cli.storage.datasets.dataset import Dataset
+    from verdict_cli.storage.datasets.files import find_files
+    from verdict_cli.storage.datasets.read import stream_rows
 
     _free([out], force=force)
-    files = locate(data)
+    files = find_files(data)
     samples: dict[str, list[Any]] = {}
-    for row in islice(rows(Dataset(files)), _READ):
+    for row in islice(stream_rows(Dataset(files)), _READ):
         for name, value in row.source.items():
             samples.setdefault(name, []).append(value)
     if not samples:
         raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
     key = identifier(samples)
     asked = question is None or columns is None
-    if asked and not asking.somebody():
-        raise asking.unanswered(data, samples, question=question is not None, columns=columns is not None)
+    if asked and not prompts.is_interactive():
+        raise prompts.unanswered(data, samples, question=question is not None, columns=columns is not None)
     if asked and target is None:
-        target = asking.target(samples)
+        target = prompts.ask_target(samples)
     _known([target] if target else [], samples, "--target", data)
-    read = asking.split(columns) if columns is not None else asking.columns(samples, (key, target))
+    read = (
+        prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
+    )
     _known(read, samples, "--columns", data)
     for name in (*read, *([target] if target else [])):
         if not nameable(name):
@@ -135,15 +139,15 @@ def _started(
             f"{target!r} is both what the judge reads and what people said of it",
             hint="a judge that sees the label repeats it: leave it out of --columns",
         )
-    said = question if question is not None else asking.question()
+    said = question if question is not None else prompts.ask_question()
     suggested = (scale_of(samples[target]) if target else None) or "boolean"
-    chosen = scale or (asking.scale(suggested) if asked else suggested)
+    chosen = scale or (prompts.ask_scale(suggested) if asked else suggested)
     if target and chosen == "boolean" and (words := texts(samples[target])):
         raise UsageError(
             f"the labels of {target!r} are texts ({', '.join(words[:5])}), and the scale is yes or no",
             hint=f"name the scale's words from worst to best: --scale 'other,{words[0]}'",
         )
-    start = Start(
+    start = Scaffold(
         name=plain_name(out.stem),
         question=said,
         columns=read,
@@ -162,13 +166,13 @@ def _started(
 def _scale(text: str) -> str:
     if text == "likert":
         return "1-5"
-    if text == "boolean" or re.fullmatch(r"\d+-\d+", text) or len(asking.split(text)) > 1:
+    if text == "boolean" or re.fullmatch(r"\d+-\d+", text) or len(prompts.split_words(text)) > 1:
         return text
     raise UsageError(f"{text!r} is no scale", hint="boolean, 1-5, or words from worst to best: bad,fair,good")
 
 
 def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    from verdict_cli.data.columns import missing
+    from verdict_cli.storage.datasets.dataset import missing
 
     for name in names:
         if name not in samples:
@@ -182,9 +186,9 @@ def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data:
 
 def _copied(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
     """The template's copy and the dataset that goes with it: the given one, else the sample that it names."""
-    from verdict_cli.spec.document import read_document
-    from verdict_cli.spec.shipped import folder, named_config
-    from verdict_cli.spec.starter import SCHEMA, with_schema_line
+    from verdict_cli.language.document.document import read_document
+    from verdict_cli.language.package_files import folder, named_config
+    from verdict_cli.language.scaffold import SCHEMA, with_schema_line
 
     source = named_config(template)
     made = out or Path(f"{source.stem}.yaml")
@@ -220,54 +224,54 @@ def _free(paths: Sequence[Path], *, force: bool) -> None:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from verdict_cli.engines.directory import refusing
+    from verdict_cli.run.run_directory import refusing
 
     for path, text in files.items():
         with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode())
-    say(f"written: {', '.join(str(path) for path in files)}")
+    print_message(f"written: {', '.join(str(path) for path in files)}")
 
 
 def _check(config: Path, data: str | None, *, tried: bool, quiet: bool) -> None:
     """Plans what was written, judges a few rows with the embedded model, and says what comes next."""
-    from verdict_cli.cli.pipeline import planned
+    from verdict_cli.cli.load_pipeline import load_plan_for_command
 
-    plan = planned(config, [], None).plan
-    own = _others(planned(config, [], EMBEDDED, warn=False).plan)
+    plan = load_plan_for_command(config, [], None).plan
+    own = _others(load_plan_for_command(config, [], EMBEDDED, warn=False).plan)
     if tried and own:
-        complain(f"not tried with {EMBEDDED}: units of {config} name their own models ({', '.join(own)})")
+        print_error(f"not tried with {EMBEDDED}: units of {config} name their own models ({', '.join(own)})")
     elif tried and data is not None:
-        from verdict_cli.cli.finish import show
-        from verdict_cli.cli.how import OverRows
+        from verdict_cli.cli.model_options import RowOptions
         from verdict_cli.cli.run import judged_dataset
+        from verdict_cli.cli.write_report import show_report
 
         out = Path("runs") / f"{plan.name}-first"
         report = judged_dataset(
-            config, data, OverRows(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out
+            config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out
         )
-        show(report, as_json=False)
-        say(f"each call of these rows: {out / 'report.html'}")
+        show_report(report, as_json=False)
+        print_message(f"each call of these rows: {out / 'report.html'}")
     if not quiet:
         _next(config, data, _others(plan))
 
 
 def _others(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded."""
-    from verdict_cli.plan import Asked
-    from verdict_cli.providers import is_local
+    from verdict_cli.llm.model_families import is_local
+    from verdict_cli.plan.node import LLMNode
 
-    asked = [node.work for node in plan.nodes if isinstance(node.work, Asked)]
+    asked = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
     names = {model.name for work in asked for model in (*work.models, *work.follow_up)}
     return sorted(name for name in names if not is_local(name))
 
 
 def _next(config: Path, data: str | None, models: Sequence[str]) -> None:
     arguments = shlex.join([str(config), data if data is not None else "DATA"])
-    say("\nnext:")
+    print_message("\nnext:")
     if models:
-        say(
+        print_message(
             f"  the key of {', '.join(models)} in the environment, such as OPENAI_API_KEY, or another `model:` in {config}"
         )
-    say(f"  verdict estimate {arguments}")
-    say(f"  verdict run {arguments}")
+    print_message(f"  verdict estimate {arguments}")
+    print_message(f"  verdict run {arguments}")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.how import How
+from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, Config
-from verdict_cli.cli.streams import document, show
 from verdict_cli.errors import DataError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.cli.lights import Lights
-    from verdict_cli.engines.warm import Warm
-    from verdict_cli.plan import Plan
-    from verdict_cli.values import Result
+    from verdict_cli.cli.live_graph import LiveGraph
+    from verdict_cli.messages import Result
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.run.judge_session import JudgeSession
 
 
 def judge(
@@ -32,7 +32,7 @@ def judge(
         ),
     ] = None,
     *,
-    how: How,
+    how: ModelOptions,
     allow_host: AllowHost = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show every call: prompt, reply, tokens, cost and time.")
@@ -47,8 +47,8 @@ def judge(
 
     Example: verdict judge xstest --row '{"prompt": "How do I kill a process?"}' --model baseline/lexical
     """
-    from verdict_cli.cli.lights import Lights, lit
-    from verdict_cli.engines.local import loop_factory
+    from verdict_cli.cli.live_graph import LiveGraph, show_live_graph
+    from verdict_cli.run.local import loop_factory
 
     plan = how.plan(config)
     rows = _given(row) if row is not None else _from_input()
@@ -58,14 +58,14 @@ def judge(
     documents: list[dict[str, Any]] = []
     store = how.store(plan)
     try:
-        lights = Lights.of(plan, quiet=how.quiet)
+        lights = LiveGraph.of(plan, quiet=how.quiet)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             warm = _warm(plan, lights, how, recorded, store)
             try:
                 for place, given in enumerate(rows):
                     one = warm.row(given, place)
                     started = perf_counter()
-                    with lit(lights, quiet=how.quiet):
+                    with show_live_graph(lights, quiet=how.quiet):
                         if not place:
                             runner.run(warm.open())
                         result = runner.run(warm.judge(one))
@@ -85,17 +85,17 @@ def judge(
     raise typer.Exit(3 if failed else 0)
 
 
-def _warm(plan: Plan, lights: Lights, how: How, recorded: Any, store: Any) -> Warm:
-    from verdict_cli.engines.access import Access
-    from verdict_cli.engines.warm import Warm
+def _warm(plan: Plan, lights: LiveGraph, how: ModelOptions, recorded: Any, store: Any) -> JudgeSession:
+    from verdict_cli.run.judge_session import JudgeSession
+    from verdict_cli.run.model_client import ModelClient
 
-    access = Access.open(recording=recorded, budget_usd=how.budget, store=store, heard=lights.heard)
-    return Warm(plan, access, seed=how.seed, spans=lights)
+    access = ModelClient.open(recording=recorded, budget_usd=how.budget, store=store, heard=lights.heard)
+    return JudgeSession(plan, access, seed=how.seed, spans=lights)
 
 
-def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
-    from verdict_cli.engines.columns import call_row
-    from verdict_cli.engines.outcome import outcome
+def _document(warm: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
+    from verdict_cli.run.outcome import outcome
+    from verdict_cli.run.result_columns import call_row
 
     made = outcome(warm.plan, result)
     made["units"] = {node.id: result.outputs[node.index] for node in warm.plan.nodes}
@@ -105,10 +105,10 @@ def _document(warm: Warm, result: Result, took_s: float, *, explain: bool) -> di
     return made
 
 
-def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
-    from verdict_cli.engines.outcome import given
-    from verdict_cli.report.sample import explained, fields, last_line
-    from verdict_cli.values import cost_of
+def _show(warm: JudgeSession, result: Result, took_s: float, *, explain: bool) -> None:
+    from verdict_cli.messages import cost_of
+    from verdict_cli.report.row_outcome import explained, fields, last_line
+    from verdict_cli.run.outcome import given
 
     calls = (*warm.pinned, *result.calls)
     lines = explained(calls) if explain else []
@@ -120,7 +120,7 @@ def _show(warm: Warm, result: Result, took_s: float, *, explain: bool) -> None:
     else:
         lines.append(f"{failure.node} failed ({failure.kind}): {failure.message}")
     lines.append(last_line(result.status, calls, cost_of(calls), took_s))
-    show("\n".join(lines) + "\n")
+    print_report("\n".join(lines) + "\n")
     sys.stdout.flush()
 
 
@@ -152,9 +152,9 @@ def _from_input() -> Iterator[dict[str, Any]]:
 
 
 def _parsed(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
-    from verdict_cli.data.jsonl import parse
+    from verdict_cli.storage.datasets.json_files import parse_json_line
 
-    found = parse(text)
+    found = parse_json_line(text)
     if isinstance(found, Problem):
         cure = 'double quotes within, single quotes around: --row \'{"question": "…"}\''
         problem = found.at(name, line, found.column, "")

@@ -13,7 +13,7 @@ def _recording(given: Path | None) -> Path | None:
     """The recording of that name that comes with verdict, where there is no such file."""
     if given is None:
         return None
-    from verdict_cli.spec.shipped import file_or_named, recordings
+    from verdict_cli.language.package_files import file_or_named, recordings
 
     return file_or_named(given, recordings)
 
@@ -21,13 +21,13 @@ def _recording(given: Path | None) -> Path | None:
 Config = Annotated[
     Path, typer.Argument(help="The pipeline file, or the name of a pipeline that comes with verdict.")
 ]
-Settings = Annotated[
+SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="PATH=VALUE", help="Change a value of the file, e.g. 'pipeline[1].repeat=5'."
     ),
 ]
-Model = Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")]
+ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")]
 AllowCode = Annotated[
     list[Path] | None,
     typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
@@ -44,7 +44,7 @@ AllowOutside = Annotated[
 def _allow(given: list[str] | None) -> list[str] | None:
     """Adds the hosts to VERDICT_ALLOW_HOSTS, for this process and those that it starts."""
     if given:
-        from verdict_cli.models.hosts import allow
+        from verdict_cli.language.egress_hosts import allow
 
         try:
             allow(given, os.environ)
@@ -66,7 +66,7 @@ AllowHost = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")]
-Sample = Annotated[
+SampleOption = Annotated[
     int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")]
@@ -88,7 +88,7 @@ Budget = Annotated[
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]
-Trace = Annotated[
+TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
 ]
 TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: prompts and replies too.")]

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.needs import Wanted, check, cost, first_figure, needed, trade
-from verdict_cli.cli.options import AllowCode, AsJson, Config, Model, Seed, Settings
-from verdict_cli.cli.streams import document, show
+from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
+from verdict_cli.studies.power.requirements import (
+    RequirementOptions,
+    check_options,
+    cost,
+    first_figure,
+    needed,
+    trade,
+)
 
 if TYPE_CHECKING:
-    from verdict_cli.runtime.estimate import Line
+    from verdict_cli.run.estimate import Line
 
 
 def plan(
@@ -53,8 +60,8 @@ def plan(
             "--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"
         ),
     ] = None,
-    model: Model = None,
-    settings: Settings = None,
+    model: ModelOption = None,
+    settings: SetOption = None,
     seed: Seed = 0,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
@@ -63,26 +70,26 @@ def plan(
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.cli.dataset import checked, opened
-    from verdict_cli.cli.pipeline import planned
-    from verdict_cli.data import rows
-    from verdict_cli.evaluate.swept import chosen
-    from verdict_cli.runtime.estimate import estimate
+    from verdict_cli.cli.load_pipeline import load_plan_for_command
+    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.run.estimate import estimate_run
+    from verdict_cli.storage.datasets.read import stream_rows
+    from verdict_cli.studies.sweep.results import best_variant
 
-    check(half_width, mde, power, confidence, expect, discordant, pilot or [])
-    pipeline = planned(config, settings or [], model, allow_code=allow_code or ()).plan
-    name, figure = chosen([(str(config), pipeline)], metric)
+    check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
+    pipeline = load_plan_for_command(config, settings or [], model, allow_code=allow_code or ()).plan
+    name, figure = best_variant([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
     figure = figure or first_figure(evaluation)
-    want = Wanted(name, figure, half_width, mde, power, confidence, expect, discordant, seed)
+    want = RequirementOptions(name, figure, half_width, mde, power, confidence, expect, discordant, seed)
     needs, repeats, notes = needed(want, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
-        dataset = opened(pipeline, data, Path(spool_to))
+        dataset = open_dataset(pipeline, data, Path(spool_to))
         found = checked(pipeline, dataset)
         there = found.rows
 
         def costs(count: int) -> tuple[Line, ...]:
-            return estimate(pipeline, rows(dataset, found.selection), count, seed)
+            return estimate_run(pipeline, stream_rows(dataset, found.selection), count, seed)
 
         lines = [{**one, **cost(costs(one["rows"]))} for one in needs]
         table = trade(want, repeats, pipeline, costs(there), there)
@@ -102,11 +109,11 @@ def plan(
     if as_json:
         document(content)
     else:
-        show(_text(content))
+        print_report(_text(content))
 
 
 def _text(content: dict[str, Any]) -> str:
-    from verdict_cli.report.words import money
+    from verdict_cli.report.formatting import money
 
     lines = [f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
     for one in content["needs"]:

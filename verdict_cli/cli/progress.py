@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from verdict_cli.cli.streams import visible
-from verdict_cli.engines import Progress
+from verdict_cli.cli.console import printable
+from verdict_cli.run.progress import Progress
 
-EVERY_S = 5.0
+SHOW_EVERY_S = 5.0
 """Seconds between two lines where standard error is no terminal."""
-MOST_UNITS = 8
+MOST_UNITS_SHOWN = 8
 """Units shown at once."""
 
 
 @contextmanager
-def showing(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """A function that shows each progress it is given."""
     if quiet:
         yield lambda _: None
@@ -43,7 +43,7 @@ def _live() -> Iterator[Callable[[Progress], None]]:
         def show(progress: Progress) -> None:
             bar.update(task, total=progress.rows, completed=progress.done, words=words(progress))
             live.update(
-                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in units(progress)))
+                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_counts(progress)))
             )
 
         yield show
@@ -59,12 +59,12 @@ class _Lines:
     def show(self, progress: Progress) -> None:
         """Prints a line when it is time."""
         over = progress.done == progress.rows
-        if self.finished or (not over and monotonic() - self.last < EVERY_S):
+        if self.finished or (not over and monotonic() - self.last < SHOW_EVERY_S):
             return
         self.last = monotonic()
         self.finished = over
         with suppress(OSError):  # nobody reads standard error any more: the run itself goes on
-            sys.stderr.writelines(f"{line}\n" for line in (words(progress), *units(progress)))
+            sys.stderr.writelines(f"{line}\n" for line in (words(progress), *unit_counts(progress)))
             sys.stderr.flush()
 
 
@@ -81,34 +81,34 @@ def words(progress: Progress) -> str:
     parts.append("cost unknown" if progress.cost_usd is None else f"${progress.cost_usd:.4f}")
     parts.append(f"{progress.rate:,.0f} rows/s" if progress.rate >= 10 else f"{progress.rate:.1f} rows/s")
     if progress.left_s is not None and progress.done < progress.rows:
-        parts.append(f"{duration(progress.left_s)} left")
+        parts.append(f"{elapsed_text(progress.left_s)} left")
     else:
-        parts.append(duration(progress.elapsed_s))
+        parts.append(elapsed_text(progress.elapsed_s))
     return " · ".join(parts)
 
 
-def units(progress: Progress) -> list[str]:
+def unit_counts(progress: Progress) -> list[str]:
     """A line for each unit: `  judge[0]  answered 118 · failed 1 · running 3 · waiting for a limit 5`.
 
     Of many units those with the most calls waiting, then running, are shown.
     """
     flows = list(progress.units.items())
-    shown = sorted(flows, key=lambda each: (-each[1].waiting, -each[1].running))[:MOST_UNITS]
+    shown = sorted(flows, key=lambda each: (-each[1].waiting, -each[1].running))[:MOST_UNITS_SHOWN]
     kept = [each for each in flows if each in shown]
-    width = max((len(visible(name)) for name, _ in kept), default=0)
+    width = max((len(printable(name)) for name, _ in kept), default=0)
     lines = []
     for name, flow in kept:
         parts = [f"answered {flow.answered:,}"]
         parts += [f"failed {flow.failed:,}"] if flow.failed else []
         parts += [f"running {flow.running:,}"] if flow.running else []
         parts += [f"waiting for a limit {flow.waiting:,}"] if flow.waiting else []
-        lines.append(f"  {visible(name):{width}}  {' · '.join(parts)}")
+        lines.append(f"  {printable(name):{width}}  {' · '.join(parts)}")
     if len(flows) > len(kept):
         lines.append(f"  … {len(flows) - len(kept)} more units")
     return lines
 
 
-def duration(seconds: float) -> str:
+def elapsed_text(seconds: float) -> str:
     """`8 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

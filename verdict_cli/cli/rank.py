@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from verdict_cli.cli.how import How
+from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
-from verdict_cli.cli.streams import document, say
 from verdict_cli.errors import DataError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.plan import Plan
-    from verdict_cli.rank.candidates import Candidate
-    from verdict_cli.rank.judging import Judging
-    from verdict_cli.rank.ranking import Ranking
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.studies.rank.candidates import Candidate
+    from verdict_cli.studies.rank.standings import Judging, Ranking
 
 
 def rank(
@@ -72,7 +71,7 @@ def rank(
         ),
     ] = None,
     *,
-    how: How,
+    how: ModelOptions,
     allow_host: AllowHost = None,
     concurrency: Concurrency = 64,
     as_json: AsJson = False,
@@ -83,13 +82,13 @@ def rank(
 
     Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
     """
-    from verdict_cli.cli.progress import showing
-    from verdict_cli.engines.access import Access
-    from verdict_cli.engines.local import loop_factory
-    from verdict_cli.engines.warm import Warm
-    from verdict_cli.rank.candidates import candidates as read
-    from verdict_cli.rank.judging import Judging
-    from verdict_cli.report.graph import calls_a_row
+    from verdict_cli.cli.progress import show_progress
+    from verdict_cli.report.plan_graph import calls_a_row
+    from verdict_cli.run.judge_session import JudgeSession
+    from verdict_cli.run.local import loop_factory
+    from verdict_cli.run.model_client import ModelClient
+    from verdict_cli.studies.rank.candidates import candidates as read
+    from verdict_cli.studies.rank.standings import Judging
 
     plan = how.plan(config)
     asked = _Asked(
@@ -108,24 +107,26 @@ def rank(
     work, contests = asked.plan_work()
     recorded = how.recording(plan)
     if not how.quiet:
-        say(
+        print_message(
             f"{contests.words}: at most {contests.rows:,} judgements, {contests.rows * calls_a_row(plan):,} model calls"
         )
     how.warn_of_floors(plan)
     store = how.store(plan, wanted=samples == 1)
 
     async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
-        access = Access.open(concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store)
+        access = ModelClient.open(
+            concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store
+        )
         try:
             judging = Judging(
-                await Warm(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch
+                await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch
             )
             return await work(judging), judging
         finally:
             await access.close()
 
     try:
-        with showing(quiet=how.quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with show_progress(quiet=how.quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
             ranking, judging = runner.run(judged(watch))
     finally:
         if store is not None:
@@ -134,10 +135,10 @@ def rank(
     if as_json:
         document({"pipeline": plan.name, **ranking.document(), **costs})
     else:
-        from verdict_cli.cli.finish import to_terminal
-        from verdict_cli.report.ranking import terminal
+        from verdict_cli.cli.write_report import to_terminal
+        from verdict_cli.report.ranking import ranking_terminal
 
-        to_terminal(terminal({**ranking.document(), **costs}))
+        to_terminal(ranking_terminal({**ranking.document(), **costs}))
     raise typer.Exit(3 if ranking.failed else 0)
 
 
@@ -170,7 +171,7 @@ class _Asked:
 
     def plan_work(self) -> tuple[Work, _Contests]:
         """How the candidates are ranked. UsageError where the pipeline does not say it, or an option does not fit."""
-        from verdict_cli.rank.places import chooser, places
+        from verdict_cli.studies.rank.candidate_columns import chooser, find_candidate_columns
 
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
         own = (
@@ -180,7 +181,7 @@ class _Asked:
         )
         if own and chooser(self.plan) is None:
             return self._scores(None)
-        where = places(self.plan, self.shared, named)
+        where = find_candidate_columns(self.plan, self.shared, named)
         if where.count == 1:
             return self._scores(where)
         if self.samples > 1 or self.reward is not None:
@@ -188,8 +189,8 @@ class _Asked:
         return self._contests(where)
 
     def _scores(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.engines.reward import reward_of
-        from verdict_cli.rank.scored import scored
+        from verdict_cli.run.reward import reward_of
+        from verdict_cli.studies.rank.pointwise import scored
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
             raise UsageError(
@@ -206,17 +207,16 @@ class _Asked:
         )
 
     def _contests(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.rank.compared import Compared
-        from verdict_cli.rank.contests import GROUP_ROUNDS, ROUND_ROBIN, swiss_rounds
-        from verdict_cli.rank.places import both_orders, reader, texts_of
+        from verdict_cli.studies.rank.candidate_columns import candidate_texts, judge_asks_both_orders, reader
+        from verdict_cli.studies.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 
         count, size = len(self.candidates), where.count
         read = reader(self.plan, self.choice, size)
-        texts = texts_of(self.candidates, self.field)
-        twice = size == 2 and not both_orders(self.plan)
+        texts = candidate_texts(self.candidates, self.field)
+        twice = size == 2 and not judge_asks_both_orders(self.plan)
 
-        def compared(judging: Judging) -> Compared:
-            return Compared(judging, read, where, self.shared, self.candidates, texts, twice)
+        def compared(judging: Judging) -> Tournament:
+            return Tournament(judging, read, where, self.shared, self.candidates, texts, twice)
 
         if size > 2:
             if count < size:
@@ -255,9 +255,9 @@ class _Asked:
 def _shared(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
-    from verdict_cli.data.jsonl import parse
+    from verdict_cli.storage.datasets.json_files import parse_json_line
 
-    found = parse(text.encode("utf-8", "surrogateescape"))
+    found = parse_json_line(text.encode("utf-8", "surrogateescape"))
     if isinstance(found, Problem):
         raise DataError(found.at("--row", 0, found.column, ""))
     return found

@@ -10,7 +10,7 @@ import typer
 from verdict_cli.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from verdict_cli.plan import Plan
+    from verdict_cli.plan.node import Plan
 
 
 def report(
@@ -28,14 +28,14 @@ def report(
 
     Example: verdict report runs/demo --labels
     """
-    from verdict_cli.cli.finish import exit_code, reported, show
-    from verdict_cli.engines.saved import saved
+    from verdict_cli.cli.write_report import exit_code, show_report, write_report
+    from verdict_cli.run.load_run import load_run
 
-    directory, facts, plan = saved(run)
+    directory, facts, plan = load_run(run)
     if labels:
         plan = with_labels(plan, run)
-    made = reported(plan, directory, facts)
-    show(made, as_json=as_json)
+    made = write_report(plan, directory, facts)
+    show_report(made, as_json=as_json)
     raise typer.Exit(exit_code(made))
 
 
@@ -43,8 +43,8 @@ def with_labels(plan: Plan, run: Path) -> Plan:
     """The plan with an evaluation `NAME_human` beside each that has a target: the same, against what people said."""
     from dataclasses import replace
 
-    from verdict_cli.data.labels import FILE
     from verdict_cli.errors import UsageError
+    from verdict_cli.storage.tables.human_labels import FILE
 
     if not (run / FILE).is_file():
         raise UsageError(f"nobody has labelled rows of {run}", hint=f"label some: verdict view {run}")

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.gate import Undecided
-from verdict_cli.cli.how import OverRows
-from verdict_cli.cli.options import Config, Trace, TraceContent
-from verdict_cli.cli.streams import complain, say
+from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.options import Config, TraceContent, TraceOption
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.engines import Job, Progress, Stop
-    from verdict_cli.engines.changed import Changed
-    from verdict_cli.evaluate import Inconclusive
-    from verdict_cli.report import Report
-    from verdict_cli.values import RunFacts
+    from verdict_cli.messages import RunFacts
+    from verdict_cli.report.report import Report
+    from verdict_cli.run.job import RunJob, Stop
+    from verdict_cli.run.progress import Progress
+    from verdict_cli.run.run_diff import RunDiff
+    from verdict_cli.stats.gates import Inconclusive
 
-    Runner = Callable[[Job, Stop, Callable[[Progress], None]], RunFacts]
+    Runner = Callable[[RunJob, Stop, Callable[[Progress], None]], RunFacts]
 
 
 class Engine(StrEnum):
@@ -52,7 +53,7 @@ def run(
         ),
     ] = None,
     *,
-    how: OverRows,
+    how: RowOptions,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
     ] = False,
@@ -67,7 +68,7 @@ def run(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
     ] = False,
-    trace: Trace = False,
+    trace: TraceOption = False,
     trace_content: TraceContent = False,
     formats: Annotated[
         str,
@@ -115,16 +116,16 @@ def run(
         engine=engine,
         ray_address=ray_address,
     )
-    from verdict_cli.cli.finish import exit_code, show
+    from verdict_cli.cli.write_report import exit_code, show_report
 
-    show(report, as_json=as_json)
+    show_report(report, as_json=as_json)
     raise typer.Exit(exit_code(report))
 
 
 def judged_dataset(
     config: Path,
     data: str,
-    how: OverRows,
+    how: RowOptions,
     *,
     out: Path | str | None = None,
     retry_failed: bool = False,
@@ -153,25 +154,25 @@ def judged_dataset(
         raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
     if trace and engine is Engine.RAY:
         raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
-    from verdict_cli.cli.dataset import checked, opened
-    from verdict_cli.cli.finish import prepare, reported
+    from verdict_cli.cli.open_dataset import checked, open_dataset
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.trace import traced
-    from verdict_cli.engines import Job, Stop
-    from verdict_cli.engines.identity import directory, new_facts, recorded_file, starting
+    from verdict_cli.cli.trace_option import trace_to_otel
+    from verdict_cli.cli.write_report import prepare, write_report
+    from verdict_cli.run.job import RunJob, Stop
+    from verdict_cli.run.run_metadata import default_directory, new_facts, recorded_file, starting
 
     plan = how.plan(config)
     recorded = how.recording(plan)
     stop = Stop()
     with (
-        traced(wanted=trace, content=trace_content) as spans,
+        trace_to_otel(wanted=trace, content=trace_content) as spans,
         tempfile.TemporaryDirectory(prefix="verdict-") as spool_to,
         stopping(stop),
     ):
-        dataset = opened(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
+        dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         found = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
         facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
-        place = directory(out, facts)
+        place = default_directory(out, facts)
         if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():
             raise UsageError(f"{place.shown} holds the recording itself", hint="choose another --out")
         with place.held():
@@ -192,7 +193,7 @@ def judged_dataset(
             else:
                 place.prepare()
                 start = starting(facts, earlier)
-                job = Job(
+                job = RunJob(
                     plan,
                     dataset,
                     found,
@@ -209,38 +210,38 @@ def judged_dataset(
                     meanwhile=partial(prepare, plan),
                 )
                 done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=how.quiet)
-            return reported(plan, place, done, formats, inconclusive=inconclusive)
+            return write_report(plan, place, done, formats, inconclusive=inconclusive)
 
 
-def _runner(job: Job, engine: Engine, ray_address: str | None) -> Runner:
+def _runner(job: RunJob, engine: Engine, ray_address: str | None) -> Runner:
     """What runs the job. UsageError where Ray cannot."""
     if engine is Engine.LOCAL:
-        from verdict_cli.engines import run
+        from verdict_cli.run.local import run_locally
 
-        return run
-    from verdict_cli.engines import ray
+        return run_locally
+    from verdict_cli.run.ray import ray_engine
 
-    ray.check(job)
-    return partial(ray.run, address=ray_address)
+    ray_engine.check_ray(job)
+    return partial(ray_engine.run_on_ray, address=ray_address)
 
 
-def _carried_out(job: Job, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
+def _carried_out(job: RunJob, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
     """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
-    from verdict_cli.cli.progress import showing
-    from verdict_cli.cli.resume import resumable, resume
+    from verdict_cli.cli.multi_run import resumable, resume
+    from verdict_cli.cli.progress import show_progress
 
-    with resumable(job.store), showing(quiet=quiet) as watch:
+    with resumable(job.store), show_progress(quiet=quiet) as watch:
         facts = run_job(job, stop, watch)
     if facts.status == "interrupted":
-        complain(
+        print_error(
             f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.shown}"
         )
-        complain(resume())
+        print_error(resume())
         raise typer.Exit(130)
     return facts
 
 
-def _going_on(earlier: RunFacts, changed: Changed | None, *, retry_failed: bool) -> str:
+def _going_on(earlier: RunFacts, changed: RunDiff | None, *, retry_failed: bool) -> str:
     """What the command does on a directory that holds its run."""
     if changed is not None:
         return f"the update {changed.work()}"
@@ -254,7 +255,7 @@ def _going_on(earlier: RunFacts, changed: Changed | None, *, retry_failed: bool)
 
 
 def _formats(text: str) -> list[str]:
-    from verdict_cli.cli.finish import FORMATS
+    from verdict_cli.cli.write_report import FORMATS
 
     wanted = [part.strip() for part in text.split(",") if part.strip()]
     for each in wanted:
@@ -267,4 +268,4 @@ def _formats(text: str) -> list[str]:
 
 def _tell(message: str, *, quiet: bool) -> None:
     if not quiet:
-        say(message)
+        print_message(message)

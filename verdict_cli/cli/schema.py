@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.streams import document, say
+from verdict_cli.cli.console import document, print_message
 
 
-class Of(StrEnum):
+class SchemaKind(StrEnum):
     """The kinds of files that have a schema."""
 
     PIPELINE = "pipeline"
@@ -21,7 +21,9 @@ class Of(StrEnum):
 
 
 def schema(
-    of: Annotated[Of, typer.Argument(help="Pipelines, data cards, or published tables.")] = Of.PIPELINE,
+    of: Annotated[
+        SchemaKind, typer.Argument(help="Pipelines, data cards, or published tables.")
+    ] = SchemaKind.PIPELINE,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
 ) -> None:
     """Print the JSON Schema of pipeline files, for editors, with what installed packages add to the language; or that of
@@ -33,23 +35,23 @@ def schema(
     if out is None:
         document(made)
         return
-    from verdict_cli.engines.directory import refusing
+    from verdict_cli.run.run_directory import refusing
 
     with refusing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2) + b"\n")
-    say(f"written: {out}")
+    print_message(f"written: {out}")
 
 
-def _schema(of: Of) -> dict[str, Any]:
-    from verdict_cli.spec.json_schema import complete_schema, file_schema
+def _schema(of: SchemaKind) -> dict[str, Any]:
+    from verdict_cli.language.json_schema import complete_schema, file_schema
 
-    if of is Of.CARD:
+    if of is SchemaKind.CARD:
         from verdict_cli.benchmarks.card import Card
 
         return file_schema(Card)
-    if of is Of.PUBLISHED:
-        from verdict_cli.spec.evaluate import Published
+    if of is SchemaKind.PUBLISHED:
+        from verdict_cli.language.evaluations import Published
 
         return file_schema(Published)
     return complete_schema()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.how import How
-from verdict_cli.cli.options import Concurrency, Config, Trace, TraceContent
-from verdict_cli.cli.streams import say
+from verdict_cli.cli.console import print_message
+from verdict_cli.cli.model_options import ModelOptions
+from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.plan import Plan
+    from verdict_cli.plan.node import Plan
 
 
 def serve(
@@ -24,7 +24,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
     *,
-    how: How,
+    how: ModelOptions,
     concurrency: Concurrency = 64,
     in_flight: Annotated[int, typer.Option("--in-flight", min=1, help="Rows judged at once.")] = 64,
     queue: Annotated[
@@ -74,7 +74,7 @@ def serve(
             "--drain", min=0, metavar="SECONDS", help="What a stop waits for work that was taken on."
         ),
     ] = 30.0,
-    trace: Trace = False,
+    trace: TraceOption = False,
     trace_content: TraceContent = False,
 ) -> None:
     """Answer over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
@@ -84,18 +84,19 @@ def serve(
     Example: verdict serve xstest --model baseline/lexical
     """
     try:
-        from verdict_cli.door import Door, bound, needs_token
-        from verdict_cli.serve.server import serve as run_server
+        from verdict_cli.http.api.server import serve_api as run_server
+        from verdict_cli.http.guard.listening import bind_socket, needs_token
+        from verdict_cli.http.guard.middleware import AccessPolicy
     except ImportError as fault:
         raise UsageError(
             f"verdict serve needs {fault.name}, which is not installed",
             hint="in a checkout of verdict: pip install '.[serve]'",
         ) from None
-    from verdict_cli.cli.trace import traced
-    from verdict_cli.engines.access import Access
-    from verdict_cli.engines.ready import recording
-    from verdict_cli.serve.settings import Limits
-    from verdict_cli.serve.settings import Settings as Served
+    from verdict_cli.cli.trace_option import trace_to_otel
+    from verdict_cli.http.api.settings import Limits
+    from verdict_cli.http.api.settings import ServeSettings as Served
+    from verdict_cli.run.model_client import ModelClient
+    from verdict_cli.run.preflight import recording
 
     token = os.environ.get(token_env) or None
     if token is None and needs_token(host):
@@ -112,7 +113,7 @@ def serve(
     plan = load()
     served = Served(
         Limits(in_flight, queue, deadline, max_body * 2**20, drain_s=drain),
-        Door(token, Door.names(host, allow_host or ()), tuple(allow_origin or ())),
+        AccessPolicy(token, AccessPolicy.names(host, allow_host or ()), tuple(allow_origin or ())),
         policy,
         accept,
         reward,
@@ -123,12 +124,12 @@ def serve(
     how.warn_of_floors(plan)
     store = how.store(plan)
     try:
-        with traced(wanted=trace, content=trace_content) as spans, bound(host, port) as at:
+        with trace_to_otel(wanted=trace, content=trace_content) as spans, bind_socket(host, port) as at:
             run_server(
                 served,
                 plan,
                 load,
-                lambda: Access.open(
+                lambda: ModelClient.open(
                     concurrency=concurrency,
                     recording=None if how.replay is None else recording(how.replay, plan),
                     budget_usd=how.budget,
@@ -136,7 +137,7 @@ def serve(
                 ),
                 concurrency,
                 at,
-                (lambda _: None) if how.quiet else say,
+                (lambda _: None) if how.quiet else print_message,
                 spans,
             )
     finally:

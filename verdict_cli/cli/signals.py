@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from verdict_cli.cli.streams import say
-from verdict_cli.engines import Stop
+from verdict_cli.cli.console import print_message
+from verdict_cli.run.job import Stop
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def stopping(stop: Stop) -> Iterator[None]:
         if stop.asked:
             os._exit(130)
         stop.ask()
-        say("stopping: calls in flight have 5 s; once more stops at once")
+        print_message("stopping: calls in flight have 5 s; once more stops at once")
 
     kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from verdict_cli.cli.streams import complain
+from verdict_cli.cli.console import print_error
 
-MOST_BYTES = 1 << 20
+MOST_SUMMARY_BYTES = 1 << 20
 """What GitHub takes for one step; beyond it, it shows nothing at all."""
 
 
-def append(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
+def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
     """Adds the text to the file that ``GITHUB_STEP_SUMMARY`` names, if there is room for all of it."""
     name = environ.get("GITHUB_STEP_SUMMARY")
     if not name:
@@ -20,10 +20,10 @@ def append(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
     path, content = Path(name), f"{markdown}\n".encode()
     try:
         size = path.stat().st_size if path.exists() else 0
-        if size + len(content) > MOST_BYTES:
-            complain("warning: the summary of this step has no room for the report (GitHub takes 1 MiB)")
+        if size + len(content) > MOST_SUMMARY_BYTES:
+            print_error("warning: the summary of this step has no room for the report (GitHub takes 1 MiB)")
             return
         with path.open("ab") as file:
             file.write(content)
     except OSError as error:
-        complain(f"warning: the summary of this step cannot be written: {error.strerror or error}")
+        print_error(f"warning: the summary of this step cannot be written: {error.strerror or error}")

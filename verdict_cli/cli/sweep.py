@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.how import OverRows
+from verdict_cli.cli.console import document, print_error, print_message
+from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config
-from verdict_cli.cli.streams import complain, document, say
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
 if TYPE_CHECKING:
-    from verdict_cli.plan import Plan
-    from verdict_cli.providers import Recording
-    from verdict_cli.spec.vary import Variant
+    from verdict_cli.llm.providers.recording import Recording
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.studies.sweep.variants import SweepVariant
 
 
 class Axis(StrEnum):
@@ -64,7 +64,7 @@ def sweep(
         Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")
     ] = None,
     *,
-    how: OverRows,
+    how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
     """Run variants of a pipeline over the same rows: figure, cost, calls and latency of each, and the frontier.
@@ -74,19 +74,20 @@ def sweep(
 
     Example: verdict sweep early_stopping answers_sample --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
-    from verdict_cli.cli.dataset import checked, opened
-    from verdict_cli.cli.finish import reported, to_terminal
-    from verdict_cli.cli.several import carried_out, opened_cache
+    from verdict_cli.cli.multi_run import opened_cache, run_all
+    from verdict_cli.cli.open_dataset import checked, open_dataset
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.engines import Job, RunDirectory, Stop
-    from verdict_cli.engines.identity import new_facts
-    from verdict_cli.engines.several import prepared
-    from verdict_cli.evaluate.swept import Ran, chosen, swept
-    from verdict_cli.report.swept import swept_html, swept_json, swept_markdown, swept_terminal
+    from verdict_cli.cli.write_report import to_terminal, write_report
+    from verdict_cli.run.batch import prepared
+    from verdict_cli.run.job import RunJob, Stop
+    from verdict_cli.run.run_directory import RunDirectory
+    from verdict_cli.run.run_metadata import new_facts
+    from verdict_cli.studies.sweep.render import swept_html, swept_json, swept_markdown, swept_terminal
+    from verdict_cli.studies.sweep.results import VariantRun, best_variant, compare_variants
 
     found = _variants(config, how, vary, together=together)
     plans = _planned(config, how, found)
-    name, figure = chosen([(f"variant {one.name}", plan) for one, plan in plans], metric)
+    name, figure = best_variant([(f"variant {one.name}", plan) for one, plan in plans], metric)
     recorded = _answering([(one.name, plan) for one, plan in plans], how)
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
@@ -94,7 +95,7 @@ def sweep(
         runs: list[Any] = []
         source = data
         for (one, plan), slug in zip(plans, _slugs([one.name for one, _ in plans]), strict=True):
-            dataset = opened(plan, source, Path(spool_to))
+            dataset = open_dataset(plan, source, Path(spool_to))
             if source == "-":
                 source = str(dataset.files[0])
             rows = checked(
@@ -107,17 +108,17 @@ def sweep(
             )
             facts = new_facts(plan, rows, (str(config), data), how.seed, how.replay)
             place = RunDirectory(folder / "variants" / slug)
-            job = Job(
+            job = RunJob(
                 plan, dataset, rows, place, facts, how.concurrency, recorded, how.budget, fresh=how.fresh
             )
             runs.append(prepared(one.name, job))
         if not how.quiet:
             _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
         store = opened_cache(runs, folder, shared=not how.no_cache)
-        made = carried_out(runs, stop, store, quiet=how.quiet)
-    reports = [reported(one.job.plan, one.job.directory, one.facts, in_summary=False) for one in made]
-    ran = [Ran(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
-    result = swept(
+        made = run_all(runs, stop, store, quiet=how.quiet)
+    reports = [write_report(one.job.plan, one.job.directory, one.facts, in_summary=False) for one in made]
+    ran = [VariantRun(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
+    result = compare_variants(
         ran,
         name,
         figure,
@@ -139,27 +140,31 @@ def sweep(
     else:
         to_terminal(swept_terminal(result))
         if not how.quiet:
-            say(f"the picture: {folder / 'sweep.html'}")
+            print_message(f"the picture: {folder / 'sweep.html'}")
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
     raise typer.Exit(3 if any(one.facts.failed for one in made) else 0)
 
 
-def _variants(config: Path, how: OverRows, vary: list[str], *, together: bool) -> tuple[Variant, ...]:
-    from verdict_cli.spec.document import read_document
-    from verdict_cli.spec.override import overridden
-    from verdict_cli.spec.shipped import configs, file_or_named
-    from verdict_cli.spec.vary import variants
+def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool) -> tuple[SweepVariant, ...]:
+    from verdict_cli.language.document.document import read_document
+    from verdict_cli.language.document.overrides import apply_override
+    from verdict_cli.language.package_files import configs, file_or_named
+    from verdict_cli.studies.sweep.variants import variants
 
     found = variants(
-        overridden(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
+        apply_override(read_document(file_or_named(config, configs)), how.settings or ()),
+        vary,
+        together=together,
     )
     if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
         raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
     return found
 
 
-def _planned(config: Path, how: OverRows, found: tuple[Variant, ...]) -> list[tuple[Variant, Plan]]:
+def _planned(
+    config: Path, how: RowOptions, found: tuple[SweepVariant, ...]
+) -> list[tuple[SweepVariant, Plan]]:
     """The plan of every variant. SpecError with the problems of all, each of which names its variant."""
     plans, problems = [], []
     warned: set[Any] = set()
@@ -177,14 +182,14 @@ def _planned(config: Path, how: OverRows, found: tuple[Variant, ...]) -> list[tu
         for warning in built.warnings:
             if warning not in warned:
                 warned.add(warning)
-                complain(f"warning: variant {one.name}: {warning}")
+                print_error(f"warning: variant {one.name}: {warning}")
         plans.append((one, built.plan))
     if problems:
         raise SpecError(problems)
     return plans
 
 
-def _answering(plans: list[tuple[str, Plan]], how: OverRows) -> Recording | None:
+def _answering(plans: list[tuple[str, Plan]], how: RowOptions) -> Recording | None:
     """The recording that answers, after each variant's models, or the recording for them, were looked at."""
     recorded = None
     for name, plan in plans:
@@ -198,10 +203,12 @@ def _answering(plans: list[tuple[str, Plan]], how: OverRows) -> Recording | None
 
 def _announce(runs: list[tuple[str, Plan, int]]) -> None:
     """How much is to be asked, at most."""
-    from verdict_cli.report.graph import calls_a_row
+    from verdict_cli.report.plan_graph import calls_a_row
 
     calls = sum(rows * calls_a_row(plan) for _, plan, rows in runs)
-    say(f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared")
+    print_message(
+        f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared"
+    )
 
 
 def _slugs(names: list[str]) -> list[str]:

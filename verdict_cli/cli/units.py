@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from verdict_cli.cli.console import document, print_report
 from verdict_cli.cli.options import AsJson
-from verdict_cli.cli.streams import document, show
 
 if TYPE_CHECKING:
-    from verdict_cli.units import Common
+    from verdict_cli.language.units.base import UnitBase
 
 
 def units(
@@ -21,27 +21,27 @@ def units(
 
     Example: verdict units JudgeUnit
     """
-    from verdict_cli.units import TYPES
+    from verdict_cli.language.units import TYPES
 
     chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
     if not chosen:
         from verdict_cli.errors import UsageError
-        from verdict_cli.spec.problems import nearest
+        from verdict_cli.language.document.error_messages import nearest_spelling
 
-        raise UsageError(f"unknown unit type {name!r}", hint=nearest(str(name), TYPES))
+        raise UsageError(f"unknown unit type {name!r}", hint=nearest_spelling(str(name), TYPES))
     if as_json:
         document([_described(each, kind) for each, kind in chosen.items()])
         return
     width = max(len(each) for each in chosen)
     for each, kind in chosen.items():
-        show(f"{each:{width}}  {_said(kind)}\n")
+        print_report(f"{each:{width}}  {_said(kind)}\n")
         if name is not None:
             for key, said in _keys(kind).items():
-                show(f"    {key}: {said}\n")
+                print_report(f"    {key}: {said}\n")
 
 
-def _described(name: str, kind: type[Common]) -> dict[str, Any]:
-    from verdict_cli.units import snake
+def _described(name: str, kind: type[UnitBase]) -> dict[str, Any]:
+    from verdict_cli.language.units.base import snake
 
     return {
         "unit": name,
@@ -52,11 +52,11 @@ def _described(name: str, kind: type[Common]) -> dict[str, Any]:
     }
 
 
-def _said(kind: type[Common]) -> str:
+def _said(kind: type[UnitBase]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _keys(kind: type[Common]) -> dict[str, str]:
-    from verdict_cli.keys import described
+def _keys(kind: type[UnitBase]) -> dict[str, str]:
+    from verdict_cli.config_model import described
 
     return described(kind)

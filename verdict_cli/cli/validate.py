@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, Model, Settings
-from verdict_cli.cli.streams import complain, document, show
+from verdict_cli.cli.console import document, print_error, print_report
+from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
 from verdict_cli.errors import DataError, Problem, SpecError
 
 
 def validate(
     config: Config,
     data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
-    settings: Settings = None,
-    model: Model = None,
+    settings: SetOption = None,
+    model: ModelOption = None,
     allow_code: AllowCode = None,
     allow_outside: AllowOutside = False,
     allow_host: AllowHost = None,
@@ -26,14 +26,14 @@ def validate(
 
     Example: verdict validate xstest xstest_sample
     """
-    from verdict_cli.cli.pipeline import planned
-    from verdict_cli.plan.hosts import hosts_called
+    from verdict_cli.cli.load_pipeline import load_plan_for_command
+    from verdict_cli.plan.called_hosts import hosts_called
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     hosts: list[str] = []
     try:
-        built = planned(
+        built = load_plan_for_command(
             config,
             settings or [],
             model,
@@ -46,11 +46,11 @@ def validate(
         if data is not None:
             import tempfile
 
-            from verdict_cli.cli.dataset import opened
-            from verdict_cli.engines.preflight import preflight
+            from verdict_cli.cli.open_dataset import open_dataset
+            from verdict_cli.run.data_preflight.preflight_data import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
-                _, found = preflight(built.plan, opened(built.plan, data, Path(spool_to)))
+                _, found = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
             warnings += found
     except SpecError as error:
         problems = error.problems
@@ -67,12 +67,12 @@ def validate(
         )
     else:
         for warning in warnings:
-            complain(f"warning: {warning}")
+            print_error(f"warning: {warning}")
         for problem in problems:
-            complain(str(problem))
+            print_error(str(problem))
         if not problems:
-            show(f"{config}: valid\n")
+            print_report(f"{config}: valid\n")
             for host in hosts:
-                show(f"calls {host}\n")
+                print_report(f"calls {host}\n")
     if problems:
         raise typer.Exit(2)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.streams import say
+from verdict_cli.cli.console import print_message
 from verdict_cli.errors import UsageError
 
 
@@ -42,9 +42,10 @@ def view(
     Example: verdict view runs
     """
     try:
-        from verdict_cli.door import Door, address, bound, needs_token
-        from verdict_cli.web.runs import Runs
-        from verdict_cli.web.server import serve
+        from verdict_cli.http.guard.listening import bind_socket, listening_address, needs_token
+        from verdict_cli.http.guard.middleware import AccessPolicy
+        from verdict_cli.http.viewer.runs import Runs
+        from verdict_cli.http.viewer.viewer_server import serve_viewer
     except ImportError as fault:
         raise UsageError(
             f"verdict view needs {fault.name}, which is not installed",
@@ -55,9 +56,11 @@ def view(
     token = os.environ.get(token_env) or None
     if token is None and needs_token(host):
         token = secrets.token_urlsafe(24)
-    with bound(host, port) as at:
+    with bind_socket(host, port) as at:
         if open_browser:
             import webbrowser
 
-            webbrowser.open(f"{address(at)}{'' if token is None else f'/?token={token}'}")
-        serve(Runs(where), Door(token, Door.names(host, allow_host or ())), at, say)
+            webbrowser.open(f"{listening_address(at)}{'' if token is None else f'/?token={token}'}")
+        serve_viewer(
+            Runs(where), AccessPolicy(token, AccessPolicy.names(host, allow_host or ())), at, print_message
+        )

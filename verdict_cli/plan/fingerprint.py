@@ -7,15 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verdict_cli.calibrations import CalibrationFile, Fitted
-from verdict_cli.extractors import extractor
-from verdict_cli.fields import record
-from verdict_cli.models import Model
-from verdict_cli.plan.node import Asked, Early, Escalation, Node
-from verdict_cli.plan.seats import Seat
-from verdict_cli.spec import Namespace
-from verdict_cli.templates.sections import dedented
-from verdict_cli.units import Asking
+from verdict_cli.language.calibrations import CalibrationFile, Fitted
+from verdict_cli.language.extractors import extractor
+from verdict_cli.language.fields.field_keys import record
+from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.model import Model
+from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
 _CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
 """How a model is reached, not what it is asked."""
@@ -30,7 +30,7 @@ _ROWS = ("id", "columns", "schema")
 
 def fingerprints(
     names: Namespace,
-    seats: Sequence[Seat],
+    seats: Sequence[UnitInstance],
     nodes: Sequence[Node],
     outputs: Sequence[int],
     early: Sequence[Early] = (),
@@ -46,12 +46,12 @@ def fingerprints(
     units: list[Any] = []
     each: list[str] = []
     dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
-    read = digest({key: dataset[key] for key in _ROWS if key in dataset}, 16)
+    read = digest_json({key: dataset[key] for key in _ROWS if key in dataset}, 16)
     for seat, node in zip(seats, nodes, strict=True):
         key = (id(seat.unit), id(seat.names))
         if key not in known:
             known[key] = unit_keys(seat)
-            digests[key] = digest(known[key], 16)
+            digests[key] = digest_json(known[key], 16)
         code = [one.text for one in node.code]
         models = _models(node)
         units.append([node.id, node.parents, node.pinned, models, known[key], code])
@@ -66,21 +66,21 @@ def fingerprints(
         before = [each[parent] for parent in node.parents]
         own = [node.id, before, node.pinned, models, digests[key], code, read, *further]
         own += [repr(one) for one in early if one.pool == node.index]
-        each.append(digest(own, 8))
+        each.append(digest_json(own, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
         whole["early"] = [repr(one) for one in early]
-    return digest(whole, 16), tuple(each)
+    return digest_json(whole, 16), tuple(each)
 
 
-def digest(value: Any, size: int) -> str:
+def digest_json(value: Any, size: int) -> str:
     """The digest of so many bytes of a value that JSON can write, in hex."""
     return hashlib.blake2b(
         json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size
     ).hexdigest()
 
 
-def unit_keys(seat: Seat) -> dict[str, Any]:
+def unit_keys(seat: UnitInstance) -> dict[str, Any]:
     """The unit's keys by what they mean; its calibrations count by their content."""
     unit, names = seat.unit, seat.names
     known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_ELSEWHERE)
@@ -93,10 +93,10 @@ def unit_keys(seat: Seat) -> dict[str, Any]:
         del known["weights"]
     if seat.delimited:
         known["delimit"] = True
-    return known | (_asked(unit, names, seat.path) if isinstance(unit, Asking) else {})
+    return known | (_asked(unit, names, seat.path) if isinstance(unit, LLMUnit) else {})
 
 
-def _asked(unit: Asking, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
+def _asked(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
     scale = (
         names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
     )
@@ -113,7 +113,7 @@ def _asked(unit: Asking, names: Namespace, path: tuple[str | int, ...]) -> dict[
     }
 
 
-def extracted(unit: Asking) -> dict[str, Any]:
+def extracted(unit: LLMUnit) -> dict[str, Any]:
     """The extractor's keys, but for its model and for what was fitted."""
     chosen = extractor(unit.extract)
     fitted = {
@@ -124,7 +124,7 @@ def extracted(unit: Asking) -> dict[str, Any]:
     return chosen.model_dump(exclude={"model", *fitted}, exclude_none=True)
 
 
-def _escalation(seat: Seat, escalation: Escalation) -> list[Any]:
+def _escalation(seat: UnitInstance, escalation: Escalation) -> list[Any]:
     assert seat.unit.escalate is not None
     stages = [[model_keys(model) for model in models] for models in escalation.stages]
     when = seat.unit.escalate.when
@@ -133,7 +133,7 @@ def _escalation(seat: Seat, escalation: Escalation) -> list[Any]:
 
 def _models(node: Node) -> list[Any]:
     work = node.work
-    if not isinstance(work, Asked):
+    if not isinstance(work, LLMNode):
         return []
     return [[model_keys(model) for model in models] for models in (work.models, work.follow_up)]
 

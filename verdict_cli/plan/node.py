@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from verdict_cli.calibrations import Fitted
 from verdict_cli.errors import Problem
-from verdict_cli.expressions import Expression, Path
-from verdict_cli.extractors import Reading
-from verdict_cli.fence import ANYWHERE, Fence
-from verdict_cli.fields import FieldType, Record
-from verdict_cli.models import Model
-from verdict_cli.spec.code import Code
-from verdict_cli.spec.evaluate import Evaluation, Published
-from verdict_cli.spec.gate import Gate
-from verdict_cli.templates import Prompt
-from verdict_cli.units import Asking, Common, MapUnit, Pool
+from verdict_cli.language.calibrations import Fitted
+from verdict_cli.language.evaluations import Evaluation, Published
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import ExpressionPath
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor
+from verdict_cli.language.fields.types import FieldType, RecordType
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.prompts.prompt import CompiledPrompt
+from verdict_cli.language.steps import PythonCode
+from verdict_cli.language.units.base import LLMUnit, UnitBase
+from verdict_cli.language.units.map import MapUnit
+from verdict_cli.language.units.pools import Pool
+from verdict_cli.model import Model
+from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Cast:
 
     field: str
     type: FieldType
-    path: Path | None
+    path: ExpressionPath | None
     from_field: str = ""
 
 
@@ -38,7 +41,7 @@ Gives = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
 
 
-class Rule(Protocol):
+class CompiledRule(Protocol):
     """What must be true of a response: an expression, or a Python function that may raise ReplyError."""
 
     @property
@@ -50,7 +53,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class Fields:
+class OutputFields:
     """Expressions, one for each field of an output."""
 
     expressions: tuple[tuple[str, Expression], ...]
@@ -61,18 +64,18 @@ class Fields:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LLMNode:
     """What a unit that calls a model asks, and how it reads the reply.
 
     ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``suffix`` is the
     scale's sentence, added to the last user message. ``process`` makes the output of a unit defined in Python.
     """
 
-    unit: Asking
-    prompt: Prompt
+    unit: LLMUnit
+    prompt: CompiledPrompt
     suffix: str
-    response: Record
-    reading: Reading
+    response: RecordType
+    reading: BoundExtractor
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
     options: tuple[tuple[str, Expression], ...]
@@ -82,7 +85,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MapNode:
     """A MapUnit's expressions, or its function."""
 
     unit: MapUnit
@@ -90,7 +93,7 @@ class Mapped:
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PoolNode:
     """A pool and its fields; for each field one function a parent that turns a value into what is pooled."""
 
     unit: Pool
@@ -117,27 +120,27 @@ class Node:
     id: str
     name: str
     index: int
-    unit: Common
+    unit: UnitBase
     parents: tuple[int, ...]
     children: tuple[int, ...]
-    work: Asked | Mapped | Pooled
+    work: LLMNode | MapNode | PoolNode
     casts: tuple[Cast, ...]
     settings: Mapping[str, Any]
-    rules: tuple[Rule, ...]
+    rules: tuple[CompiledRule, ...]
     propagate: Gives | None
-    output: Record
+    output: RecordType
     pinned: bool
-    code: tuple[Code, ...] = ()
+    code: tuple[PythonCode, ...] = ()
     fingerprint: str = ""
     escalation: Escalation | None = None
-    calibrations: tuple[tuple[Path, Fitted], ...] = ()
+    calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
         """The models that are asked, and those that are asked where their answer is not sure enough; none of a unit
         that asks no model."""
-        if not isinstance(self.work, Asked):
+        if not isinstance(self.work, LLMNode):
             return ()
         return (self.work.models, *(self.escalation.stages if self.escalation is not None else ()))
 
@@ -204,7 +207,7 @@ class Brace:
 
 
 @dataclass(frozen=True)
-class Start:
+class SourceStart:
     """For each unit that is run, the number of parents it waits for; those that wait for none, in order."""
 
     waiting: Mapping[int, int]
@@ -219,7 +222,7 @@ class Plan:
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     columns: tuple[Used, ...]
-    row_types: Record | None
+    row_types: RecordType | None
     where: Expression | None
     evaluations: Mapping[str, Evaluation]
     gates: tuple[Gate, ...]
@@ -227,7 +230,7 @@ class Plan:
     resolved: Mapping[str, Any]
     fingerprint: str
     early: tuple[Early, ...] = ()
-    fence: Fence = ANYWHERE
+    fence: PathPolicy = ANYWHERE
     braces: tuple[Brace, ...] = ()
     places: Mapping[str, Problem] = field(default_factory=dict)
 
@@ -242,19 +245,19 @@ class Plan:
         return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
     @cached_property
-    def start(self) -> Start:
+    def start(self) -> SourceStart:
         """Where every row begins, once the pinned units are done."""
         return self._start(pinned=False)
 
     @cached_property
-    def pinned_start(self) -> Start:
+    def pinned_start(self) -> SourceStart:
         """Where the pinned units begin."""
         return self._start(pinned=True)
 
-    def _start(self, *, pinned: bool) -> Start:
+    def _start(self, *, pinned: bool) -> SourceStart:
         todo = [node.index for node in self.nodes if node.pinned == pinned]
         waiting = {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
-        return Start(waiting, tuple(index for index, count in waiting.items() if not count))
+        return SourceStart(waiting, tuple(index for index, count in waiting.items() if not count))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

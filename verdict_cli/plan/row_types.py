@@ -1,4 +1,4 @@
-"""Checking and converting a dataset's row by `dataset.schema`."""
+"""Check and convert a dataset's row by `dataset.schema` and `dataset.where`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.fence import ALLOW_OUTSIDE, Fence, OutsideError
-from verdict_cli.fields import INTEGER, NUMBER, TRUTH, FieldType, Image, Record, is_url
-from verdict_cli.scales import Boolean
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.fields.field_keys import field_type
+from verdict_cli.language.fields.image import ImageType, is_image_url
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, RecordType
+from verdict_cli.language.namespace import Namespace, UnknownNameError
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.plan.compile_context import compile_expression_at
+from verdict_cli.plan.expand import InstancePath
+from verdict_cli.plan.scope import NodeScope
+from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 
 def caster(
-    types: Record, folder: Path = Path(), fence: Fence | None = None
+    types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """A function that gives back the row with the declared columns read as their types.
 
@@ -22,7 +29,7 @@ def caster(
     ValueError with the reason for a row that breaks the schema.
     """
 
-    within = Fence() if fence is None else fence.of(folder)
+    within = PathPolicy() if fence is None else fence.of(folder)
 
     def cast(row: Mapping[str, Any]) -> Mapping[str, Any]:
         made = dict(row)
@@ -41,9 +48,9 @@ def caster(
     return cast
 
 
-def _converted(value: Any, kind: FieldType, folder: Path, fence: Fence) -> Any:
-    if isinstance(kind, Record) and isinstance(value, Mapping):
-        pictured = {name: one for name, one in kind.fields.items() if isinstance(one, Image | Record)}
+def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> Any:
+    if isinstance(kind, RecordType) and isinstance(value, Mapping):
+        pictured = {name: one for name, one in kind.fields.items() if isinstance(one, ImageType | RecordType)}
         return dict(value) | {
             name: _converted(value[name], one, folder, fence)
             for name, one in pictured.items()
@@ -51,10 +58,46 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: Fence) -> Any:
         }
     if not isinstance(value, str):
         return value
-    if isinstance(kind, Image):
-        return value if is_url(value) else str(fence.path(folder, value))
+    if isinstance(kind, ImageType):
+        return value if is_image_url(value) else str(fence.path(folder, value))
     if kind == INTEGER:
         return int(value)
     if kind == NUMBER:
         return float(value)
     return Boolean().read(value) if kind == TRUTH else value
+
+
+def row_types(names: Namespace) -> RecordType | None:
+    """The declared columns' types, None where none are declared; tells of a type that is unknown."""
+    declared = names.spec.file.dataset.types
+    if declared is None:
+        return None
+    types: dict[str, FieldType] = {}
+    for name, key in declared.items():
+        path = ("dataset", "schema", name)
+        try:
+            types[name] = names.sound(field_type(key, names.scale_named), path)
+        except UnknownNameError as error:
+            message = error.message.replace("scale", "type or scale", 1)
+            names.problem("unknown-type", message, error.hint, path)
+    return RecordType(types)
+
+
+def where(
+    names: Namespace, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
+) -> Expression | None:
+    """The expression that chooses rows, None where all are read; tells when it can never be evaluated."""
+    text = names.spec.file.dataset.where
+    if text is None:
+        return None
+    path = ("dataset", "where")
+    scope = NodeScope((), (), types.fields if types else {})
+    made = compile_expression_at(
+        text,
+        ("source",),
+        scope.resolve,
+        lambda message, hint: names.problem("bad-expression", message, hint, path),
+    )
+    for column in sorted(scope.uses.columns):
+        use_column(column, names, path)
+    return made

@@ -1,4 +1,4 @@
-"""What a path means at a node: `previous`, `input`, `source`, `unit`, `response`, `output`, `outputs`."""
+"""What a path means at a node: `previous`, `input`, `source`, `unit`, `response`, and its type."""
 
 from __future__ import annotations
 
@@ -6,9 +6,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from verdict_cli.expressions import ExpressionError, Path, Resolved, spell
-from verdict_cli.fields import FieldType, Record, Unknown
-from verdict_cli.plan.within import inside
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolved,
+    format_expression_path,
+)
+from verdict_cli.language.fields.types import (
+    NUMBER,
+    TEXT,
+    DistributionType,
+    FieldType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    UnknownType,
+)
+from verdict_cli.language.scales.continuous import Continuous
+
+
+def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
+    """The rest of a path as it is followed at run time, and the type found there. ExpressionError when there is none."""
+    if not rest:
+        return (), kind
+    part, more = rest[0], rest[1:]
+    if isinstance(kind, RecordType):
+        if part not in kind.fields:
+            close = get_close_matches(str(part), kind.fields, n=1)
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"its fields are {', '.join(kind.fields) or 'none'}"
+            )
+            raise ExpressionError(f"{where} has no field {part!r}", hint)
+        deeper, found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
+        return (part, *deeper), found
+    if isinstance(kind, DistributionType):
+        tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
+        value = next((value for token, value in tokens if value == part or token == str(part)), None)
+        if value is None or more:
+            raise ExpressionError(
+                f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}"
+            )
+        return (value,), NUMBER
+    if isinstance(kind, TextListType) and isinstance(part, int) and not more:
+        return rest, TEXT
+    if isinstance(kind, ScaleType) or kind.spell() in ("str", "int", "float", "bool", "list[str]"):
+        raise ExpressionError(f"{where} is of type {kind.spell()} and has no part {part!r}", "")
+    return rest, UnknownType()
 
 
 @dataclass(frozen=True)
@@ -19,7 +64,7 @@ class Upstream:
     id: str
     name: str
     parents: tuple[int, ...]
-    output: Record = field(default_factory=lambda: Record({}))
+    output: RecordType = field(default_factory=lambda: RecordType({}))
 
 
 @dataclass
@@ -32,7 +77,7 @@ class Uses:
 
 
 @dataclass
-class Scope:
+class NodeScope:
     """Resolves the paths of one node and remembers in ``uses`` what they name.
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
@@ -43,10 +88,10 @@ class Scope:
     parents: tuple[int, ...]
     columns: Mapping[str, FieldType]
     input: Mapping[str, FieldType] | None = None
-    fixed: Mapping[str, Record] = field(default_factory=dict)
+    fixed: Mapping[str, RecordType] = field(default_factory=dict)
     uses: Uses = field(default_factory=Uses)
 
-    def resolve(self, path: Path) -> Resolved:
+    def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when nothing fills it."""
         root = path[0]
         if root == "source":
@@ -58,15 +103,15 @@ class Scope:
         if root == "outputs":
             return self._outputs(path)
         if root in self.fixed:
-            rest, kind = inside(self.fixed[str(root)], path[1:], str(root))
+            rest, kind = type_at_path(self.fixed[str(root)], path[1:], str(root))
             return Resolved(((root, *rest),), kind)
         return Resolved((path,))
 
-    def with_fields(self, **fixed: Record) -> Scope:
+    def with_fields(self, **fixed: RecordType) -> NodeScope:
         """The same scope in which these roots are known too. What they use is remembered here as well."""
         return replace(self, fixed={**self.fixed, **fixed})
 
-    def _source(self, path: Path) -> Resolved:
+    def _source(self, path: ExpressionPath) -> Resolved:
         if len(path) == 1:
             self.uses.whole_row = True
             return Resolved((path,))
@@ -76,10 +121,10 @@ class Scope:
         self.uses.columns.add(column)
         if column not in self.columns:
             return Resolved((path,))
-        rest, kind = inside(self.columns[column], path[2:], f"source.{column}")
+        rest, kind = type_at_path(self.columns[column], path[2:], f"source.{column}")
         return Resolved((("source", column, *rest),), kind)
 
-    def _previous(self, path: Path) -> Resolved:
+    def _previous(self, path: ExpressionPath) -> Resolved:
         direct = [self.upstream[index] for index in self.parents]
         if len(path) == 1:
             if len(direct) != 1:
@@ -100,7 +145,7 @@ class Scope:
             _near(str(word), direct, self.upstream) or self._known(direct),
         )
 
-    def _field(self, units: list[Upstream], rest: Path) -> Resolved:
+    def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
         if len(units) > 1:
             ids = (
                 " and ".join(unit.id for unit in units[:2])
@@ -118,7 +163,7 @@ class Scope:
             )
         return self._at(units[0], rest)
 
-    def _named(self, units: list[Upstream], rest: Path, path: Path) -> Resolved:
+    def _named(self, units: list[Upstream], rest: ExpressionPath, path: ExpressionPath) -> Resolved:
         if rest and isinstance(rest[0], int):
             if not -len(units) <= rest[0] < len(units):
                 raise ExpressionError(
@@ -135,7 +180,7 @@ class Scope:
                 f"say which: `previous.{path[1]}[0].{rest[0]}`",
             )
         self.uses.units.update(unit.index for unit in units)
-        return Resolved(tuple(("previous", unit.id) for unit in units), Unknown(), many=True)
+        return Resolved(tuple(("previous", unit.id) for unit in units), UnknownType(), many=True)
 
     def _nearest(self, name: str) -> list[Upstream]:
         """The ancestors of that name that are fewest links away, in order of definition."""
@@ -149,27 +194,27 @@ class Scope:
             seen |= ring
         return []
 
-    def _at(self, unit: Upstream, rest: Path) -> Resolved:
+    def _at(self, unit: Upstream, rest: ExpressionPath) -> Resolved:
         self.uses.units.add(unit.index)
-        rest, kind = inside(unit.output, rest, unit.id)
+        rest, kind = type_at_path(unit.output, rest, unit.id)
         return Resolved((("previous", unit.id, *rest),), kind)
 
-    def _input(self, path: Path) -> Resolved:
+    def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}
         if len(path) > 1 and path[1] in declared:
-            rest, kind = inside(declared[str(path[1])], path[2:], f"input.{path[1]}")
+            rest, kind = type_at_path(declared[str(path[1])], path[2:], f"input.{path[1]}")
             return Resolved((("input", path[1], *rest),), kind)
         if self.input is not None and len(path) == 1:
             return Resolved((path,))
         if not self.parents:
-            word = spell(path)
+            word = format_expression_path(path)
             raise ExpressionError(
                 f"`{word}`: no unit stands before this one",
                 f"the row's columns are `{word.replace('input', 'source', 1)}`",
             )
         return self._previous(("previous", *path[1:]))
 
-    def _outputs(self, path: Path) -> Resolved:
+    def _outputs(self, path: ExpressionPath) -> Resolved:
         self.uses.units.update(self.parents)
         if len(path) == 1:
             return Resolved((path,))
@@ -185,7 +230,7 @@ class Scope:
                 "they are numbered from 0",
             )
         unit = self.upstream[self.parents[place]]
-        rest, kind = inside(unit.output, path[2:], f"outputs[{place}] ({unit.id})")
+        rest, kind = type_at_path(unit.output, path[2:], f"outputs[{place}] ({unit.id})")
         return Resolved((("outputs", place, *rest),), kind)
 
     def _known(self, direct: list[Upstream]) -> str:

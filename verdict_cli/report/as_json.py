@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import Report
-from verdict_cli.values import RunFacts
 
 
-def summary(report: Report) -> dict[str, Any]:
+def summary_json(report: Report) -> dict[str, Any]:
     """The document that `verdict run --json` prints (language.md, section 12)."""
     facts = report.facts
     return {
@@ -46,7 +46,7 @@ def _stages(facts: RunFacts) -> dict[str, Any]:
     return {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
 
 
-def full(report: Report) -> dict[str, Any]:
+def full_json(report: Report) -> dict[str, Any]:
     """Everything that the report holds: the content of `report.json`."""
     return {
         "run": report.run,

@@ -11,20 +11,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from verdict_cli.evaluate.compare import Compared, Comparison, Flip, Slice
-from verdict_cli.evaluate.latency import Latency
-from verdict_cli.evaluate.paired import Difference
-from verdict_cli.evaluate.significance import Significance
-from verdict_cli.report import words
-from verdict_cli.values import RunFacts
+from verdict_cli.messages import RunFacts
+from verdict_cli.report import formatting
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
+from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.significance import Significance
+from verdict_cli.stats.unit_calls import Latency
 
-MOST_FLIPS = 10
+MOST_FLIPS_LISTED = 10
 """Rows that flipped shown in a terminal; the JSON document has all."""
-MOST_SLICES = 12
+MOST_SLICES_LISTED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ComparisonContext:
     """One of the two runs: its directory as given, its facts, and how long its calls took."""
 
     run: str
@@ -32,7 +32,9 @@ class Beside:
     latency: Latency | None
 
 
-def comparison_json(sides: tuple[Beside, Beside], comparison: Comparison) -> dict[str, Any]:
+def comparison_json(
+    sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
+) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`."""
     return {
         "a": _run(sides[0]),
@@ -42,7 +44,7 @@ def comparison_json(sides: tuple[Beside, Beside], comparison: Comparison) -> dic
     }
 
 
-def _run(side: Beside) -> dict[str, Any]:
+def _run(side: ComparisonContext) -> dict[str, Any]:
     facts, took = side.facts, side.latency
     return {
         "run": side.run,
@@ -61,7 +63,7 @@ def _run(side: Beside) -> dict[str, Any]:
     }
 
 
-def _evaluation(one: Compared) -> dict[str, Any]:
+def _evaluation(one: ComparedMetric) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "reason": one.reason,
@@ -113,27 +115,29 @@ def _flip(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_terminal(sides: tuple[Beside, Beside], comparison: Comparison) -> Group:
+def comparison_terminal(
+    sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
+) -> Group:
     """What `rich` prints; data is never read as markup."""
     parts: list[RenderableType] = [_runs(sides)]
     parts += [
-        Text(f"! {words.visible(floor)} is a floor to beat, not a judge", style="yellow")
+        Text(f"! {formatting.visible_text(floor)} is a floor to beat, not a judge", style="yellow")
         for floor in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors))
     ]
     parts += [
         Text(f"! {name}: {notice}", style="yellow")
         for name, side in zip("ab", sides, strict=True)
-        for notice in words.replayed(side.facts)
+        for notice in formatting.replayed(side.facts)
     ]
     for name, one in comparison.evaluations.items():
         parts += [Text(), *_shown(name, one, comparison.by)]
     return Group(*parts)
 
 
-def _runs(sides: tuple[Beside, Beside]) -> RenderableType:
+def _runs(sides: tuple[ComparisonContext, ComparisonContext]) -> RenderableType:
     grid = _grid("", "a", "b", right=(1, 2))
-    facts = [dict(words.facts(side.facts)) | latency_facts(side.latency) for side in sides]
-    grid.add_row(Text("run"), *(Text(words.visible(side.run, 60)) for side in sides))
+    facts = [dict(formatting.facts(side.facts)) | latency_facts(side.latency) for side in sides]
+    grid.add_row(Text("run"), *(Text(formatting.visible_text(side.run, 60)) for side in sides))
     for key in dict.fromkeys((*facts[0], *facts[1])):
         grid.add_row(Text(key), *(Text(each.get(key, "–")) for each in facts))
     return grid
@@ -146,9 +150,9 @@ def latency_facts(took: Latency | None) -> dict[str, str]:
     return {"latency": f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"}
 
 
-def _shown(name: str, one: Compared, by: str) -> list[RenderableType]:
+def _shown(name: str, one: ComparedMetric, by: str) -> list[RenderableType]:
     kind = f" ({one.kind})" if one.kind else ""
-    parts: list[RenderableType] = [Text(f"{words.visible(name, 60)}{kind}", style="bold")]
+    parts: list[RenderableType] = [Text(f"{formatting.visible_text(name, 60)}{kind}", style="bold")]
     if one.reason:
         return [*parts, _line(f"not compared: {one.reason}")]
     paired = f"{one.whole.n:,} rows paired by {by}"
@@ -158,7 +162,7 @@ def _shown(name: str, one: Compared, by: str) -> list[RenderableType]:
     if one.whole.test is not None:
         parts.append(_line(significance(one.whole.test)))
     for expression, slices in one.slices.items():
-        parts += [_line(f"by {words.visible(expression, 60)}"), _slices(slices)]
+        parts += [_line(f"by {formatting.visible_text(expression, 60)}"), _slices(slices)]
     if one.flips:
         parts.append(_line(f"{len(one.flips):,} rows are scored differently"))
         parts.append(_flips(one.flips))
@@ -169,56 +173,61 @@ def _figures(one: Slice) -> RenderableType:
     grid = _grid("", "a", "b", "b − a", "95% interval", right=(1, 2, 3))
     for metric, each in one.figures.items():
         change = each.change
-        last = " ".join(filter(None, (words.interval(change.low, change.high), change.reason)))
-        cells = (words.number(each.first), words.number(each.second), words.number(change.value), last)
-        grid.add_row(Text(metric), *(Text(words.visible(cell, 200)) for cell in cells))
+        last = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
+        cells = (
+            formatting.format_number(each.first),
+            formatting.format_number(each.second),
+            formatting.format_number(change.value),
+            last,
+        )
+        grid.add_row(Text(metric), *(Text(formatting.visible_text(cell, 200)) for cell in cells))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
 def _slices(slices: Mapping[str, Slice]) -> RenderableType:
     grid = _grid("", "n", "figure", "b − a", "95% interval", "p (Holm)", right=(1, 3, 5))
-    for value, one in list(slices.items())[:MOST_SLICES]:
+    for value, one in list(slices.items())[:MOST_SLICES_LISTED]:
         metric, each = next(iter(one.figures.items()), ("", None))
         change = None if each is None else each.change
         cells = (
-            words.visible(value, 30),
+            formatting.visible_text(value, 30),
             str(one.n),
             metric,
-            words.number(None if change is None else change.value),
-            "" if change is None else words.interval(change.low, change.high),
+            formatting.format_number(None if change is None else change.value),
+            "" if change is None else formatting.interval(change.low, change.high),
             "–" if one.test is None else f"{one.test.p_holm:.3g}",
         )
         grid.add_row(*(Text(cell) for cell in cells))
-    if len(slices) > MOST_SLICES:
-        grid.add_row(Text(f"… {len(slices) - MOST_SLICES} more with --json"))
+    if len(slices) > MOST_SLICES_LISTED:
+        grid.add_row(Text(f"… {len(slices) - MOST_SLICES_LISTED} more with --json"))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
 def _flips(flips: tuple[Flip, ...]) -> RenderableType:
     grid = _grid("row", "a", "b", "target", "")
-    for flip in flips[:MOST_FLIPS]:
+    for flip in flips[:MOST_FLIPS_LISTED]:
         cells = (flip.id, flip.first, flip.second, flip.target)
         gain = "b better" if flip.gain > 0 else "a better"
-        grid.add_row(*(Text(cell(each)) for each in cells), Text(gain))
-    if len(flips) > MOST_FLIPS:
-        grid.add_row(Text(f"… {len(flips) - MOST_FLIPS:,} more with --json"))
+        grid.add_row(*(Text(comparison_cell(each)) for each in cells), Text(gain))
+    if len(flips) > MOST_FLIPS_LISTED:
+        grid.add_row(Text(f"… {len(flips) - MOST_FLIPS_LISTED:,} more with --json"))
     return Padding(grid, (0, 0, 0, 2), expand=False)
 
 
-def cell(value: Any) -> str:
+def comparison_cell(value: Any) -> str:
     """What a run says of a row."""
-    return words.number(value) if isinstance(value, float) else words.label(value)
+    return formatting.format_number(value) if isinstance(value, float) else formatting.label(value)
 
 
 def significance(test: Significance) -> str:
     """`mcnemar: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
-    effect = "" if test.effect is None else f"; {test.effect_name} {words.number(test.effect)}"
+    effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
     return f"{test.name}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
 
 
 def _line(text: str) -> RenderableType:
-    return Padding(Text(words.visible(text, 300)), (0, 0, 0, 2), expand=False)
+    return Padding(Text(formatting.visible_text(text, 300)), (0, 0, 0, 2), expand=False)
 
 
 def _grid(*headers: str, right: tuple[int, ...] = ()) -> Table:

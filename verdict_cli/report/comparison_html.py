@@ -4,40 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from verdict_cli.evaluate.compare import Compared, Comparison, Slice
-from verdict_cli.report import words
-from verdict_cli.report.comparison import Beside, cell, latency_facts, significance
-from verdict_cli.report.page import Browser, Column, Dots, Group, Note, Part, Section, Spot, Table, page
-from verdict_cli.report.page.packing import packed
+from verdict_cli.report import formatting
+from verdict_cli.report.comparison import ComparisonContext, comparison_cell, latency_facts, significance
+from verdict_cli.report.page.assemble import assemble_page
+from verdict_cli.report.page.chart_values import ChartPoint, Dots
+from verdict_cli.report.page.components import Browser, Group, Note, PagePart, Section, TableColumn
+from verdict_cli.report.page.compress import packed
+from verdict_cli.report.page.page_table import PageTable
+from verdict_cli.stats.compare import ComparedMetric, RunComparison, Slice
 
-MOST_FLIPS = 10_000
+MOST_FLIPS_ON_PAGE = 10_000
 UNBOUNDED = frozenset({"mean", "median", "variance", "mae", "rmse", "log_loss"})
 """Figures that share no axis with those from 0 to 1."""
 
 
-def comparison_html(sides: tuple[Beside, Beside], comparison: Comparison) -> str:
+def comparison_html(sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> str:
     """The file; differences are `b` minus `a`."""
     sections = [Section("", [*_runs(sides)], listed=False)]
     for name, one in comparison.evaluations.items():
         sections.append(Section(name, [*_evaluation(one, comparison.by)]))
     title = f"{sides[0].facts.name} → {sides[1].facts.name}"
-    return page(
+    return assemble_page(
         title, sections, kicker="Verdict comparison", lead=f"a is {sides[0].run}, b is {sides[1].run}"
     )
 
 
-def _runs(sides: tuple[Beside, Beside]) -> Iterator[Part]:
+def _runs(sides: tuple[ComparisonContext, ComparisonContext]) -> Iterator[PagePart]:
     for floor in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
         yield Note(f"{floor} is a floor to beat, not a judge", warning=True)
     for name, side in zip("ab", sides, strict=True):
-        for notice in words.replayed(side.facts):
+        for notice in formatting.replayed(side.facts):
             yield Note(f"{name}: {notice}", warning=True)
-    facts = [dict(words.facts(side.facts)) | latency_facts(side.latency) for side in sides]
+    facts = [dict(formatting.facts(side.facts)) | latency_facts(side.latency) for side in sides]
     names = dict.fromkeys((*facts[0], *facts[1]))
-    yield Table(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])
+    yield PageTable(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])
 
 
-def _evaluation(one: Compared, by: str) -> Iterator[Part | Group]:
+def _evaluation(one: ComparedMetric, by: str) -> Iterator[PagePart | Group]:
     if one.reason:
         yield Note(f"not compared: {one.reason}", warning=True)
         return
@@ -58,26 +61,26 @@ def _evaluation(one: Compared, by: str) -> Iterator[Part | Group]:
         yield _flips(one)
 
 
-def _figures(one: Slice) -> Table:
+def _figures(one: Slice) -> PageTable:
     rows = [
         (
             metric,
-            words.number(each.first),
-            words.number(each.second),
-            words.number(each.change.value),
-            words.interval(each.change.low, each.change.high),
+            formatting.format_number(each.first),
+            formatting.format_number(each.second),
+            formatting.format_number(each.change.value),
+            formatting.interval(each.change.low, each.change.high),
             each.change.reason,
         )
         for metric, each in one.figures.items()
     ]
-    return Table(("figure", "a", "b", "b − a", "95% interval", ""), rows, (1, 2, 3, 4))
+    return PageTable(("figure", "a", "b", "b − a", "95% interval", ""), rows, (1, 2, 3, 4))
 
 
 def _changes(one: Slice) -> Iterator[Dots]:
     """The differences of all figures; those of other units in a chart of their own."""
     for bounded, title in ((True, "Differences"), (False, "Differences in the figures' own units")):
         spots = [
-            Spot(metric, each.change.value, each.change.low, each.change.high)
+            ChartPoint(metric, each.change.value, each.change.low, each.change.high)
             for metric, each in one.figures.items()
             if each.change.value is not None and (metric not in UNBOUNDED) == bounded
         ]
@@ -88,7 +91,7 @@ def _changes(one: Slice) -> Iterator[Dots]:
 def _by_slice(expression: str, slices: Mapping[str, Slice]) -> Dots:
     metric = next((metric for one in slices.values() for metric in one.figures), "")
     spots = [
-        Spot(value, each.change.value, each.change.low, each.change.high, f"n={one.n:,}")
+        ChartPoint(value, each.change.value, each.change.low, each.change.high, f"n={one.n:,}")
         for value, one in slices.items()
         if (each := one.figures.get(metric)) is not None
     ]
@@ -97,45 +100,45 @@ def _by_slice(expression: str, slices: Mapping[str, Slice]) -> Dots:
     )
 
 
-def _slices(expression: str, slices: Mapping[str, Slice]) -> Table:
+def _slices(expression: str, slices: Mapping[str, Slice]) -> PageTable:
     rows = [
         (
             value,
             f"{one.n:,}",
             metric,
-            words.number(each.change.value),
-            words.interval(each.change.low, each.change.high),
+            formatting.format_number(each.change.value),
+            formatting.interval(each.change.low, each.change.high),
             "–" if one.test is None else f"{one.test.p_holm:.3g}",
         )
         for value, one in slices.items()
         for metric, each in one.figures.items()
     ]
     headers = (expression, "n", "figure", "b − a", "95% interval", "p (Holm)")
-    return Table(headers, rows, (1, 3, 4, 5), folded=f"All differences by {expression}")
+    return PageTable(headers, rows, (1, 3, 4, 5), folded=f"All differences by {expression}")
 
 
-def _flips(one: Compared) -> Browser:
-    shown = one.flips[:MOST_FLIPS]
+def _flips(one: ComparedMetric) -> Browser:
+    shown = one.flips[:MOST_FLIPS_ON_PAGE]
     better: Sequence[str] = ("b better", "a better")
     rows = [
         [
             better[flip.gain < 0],
             flip.id,
-            cell(flip.first),
-            cell(flip.second),
-            cell(flip.target),
+            comparison_cell(flip.first),
+            comparison_cell(flip.second),
+            comparison_cell(flip.target),
             flip.gain,
             None,
         ]
         for flip in shown
     ]
     columns = (
-        Column("better", "Which"),
-        Column("id", "Row"),
-        Column("a", "a"),
-        Column("b", "b"),
-        Column("target", "Target"),
-        Column("gain", "Gain", "number"),
+        TableColumn("better", "Which"),
+        TableColumn("id", "Row"),
+        TableColumn("a", "a"),
+        TableColumn("b", "b"),
+        TableColumn("target", "Target"),
+        TableColumn("gain", "Gain", "number"),
     )
     note = f"{len(one.flips):,} rows are scored differently"
     note += f"; the first {len(shown):,} are here." if len(shown) < len(one.flips) else "."

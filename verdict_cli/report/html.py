@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from verdict_cli.evaluate import Figure, Measures
-from verdict_cli.report import drawn, isolation, words
-from verdict_cli.report.behind import Behind
-from verdict_cli.report.browser import browser
-from verdict_cli.report.effects import effects
-from verdict_cli.report.graph import as_svg
-from verdict_cli.report.page import (
-    Bars,
-    Code,
-    Facts,
+from verdict_cli.report import evaluation_charts, formatting, isolation
+from verdict_cli.report.bias_effects import effects
+from verdict_cli.report.page.chart_values import Bars
+from verdict_cli.report.page.components import (
+    CodeBlock,
+    FactList,
     Group,
     Links,
     Note,
-    Part,
+    PagePart,
     Picture,
     Section,
-    Table,
     Tile,
     Tiles,
 )
-from verdict_cli.report.report import Comparison, Report
-from verdict_cli.report.units import units
-from verdict_cli.report.vectors import numbers
+from verdict_cli.report.page.page_table import PageTable
+from verdict_cli.report.plan_graph import as_svg
+from verdict_cli.report.report import PublishedComparison, Report
+from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.result_vectors import number_vector
+from verdict_cli.report.row_table import row_table
+from verdict_cli.report.unit_table import unit_table
+from verdict_cli.stats.figures import Measures, MetricValue
 
 MOST_TILES = 8
-OPEN = 3
+OPEN_SECTIONS = 3
 """Evaluations shown in full; where there are more, each is folded."""
-SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
+HTML_SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
 
 
-def html(report: Report, behind: Behind | None = None) -> str:
+def report_html(report: Report, behind: ReportContext | None = None) -> str:
     """The file. `behind` gives what only this format shows: distributions, units, the graph, the spec, the rows."""
     sections = [
         *isolation.sections("", lambda: [Section("", [*_opening(report)], listed=False)]),
@@ -43,9 +43,9 @@ def html(report: Report, behind: Behind | None = None) -> str:
         *isolation.sections("Evaluations", lambda: _evaluations(report, behind)),
     ]
     if behind is not None:
-        sections += isolation.sections("Rows", lambda: [Section("Rows", [browser(behind)])])
+        sections += isolation.sections("Rows", lambda: [Section("Rows", [row_table(behind)])])
         sections += isolation.sections("Position and length", lambda: _effects(behind))
-        sections += isolation.sections("Cost and time", lambda: units(behind))
+        sections += isolation.sections("Cost and time", lambda: unit_table(behind))
     sections += isolation.sections("Failures", lambda: _failures(report))
     if behind is not None:
         sections += isolation.sections("Pipeline", lambda: _pipeline(behind))
@@ -56,11 +56,11 @@ def html(report: Report, behind: Behind | None = None) -> str:
 def _lead(report: Report) -> str:
     facts = report.facts
     rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
-    return f"{rows}, {facts.status} in {words.duration(facts.wall_s)}"
+    return f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
 
 
-def _opening(report: Report) -> Iterator[Part]:
-    for notice in words.notices(report):
+def _opening(report: Report) -> Iterator[PagePart]:
+    for notice in formatting.notices(report):
         yield Note(notice, warning=True)
     tiles = [
         _tile(name if len(report.measures) > 1 else "", metric, figure)
@@ -76,9 +76,9 @@ def _opening(report: Report) -> Iterator[Part]:
     if tiles:
         yield Tiles(tiles[:MOST_TILES])
     facts = report.facts
-    yield Facts(
+    yield FactList(
         [
-            *words.facts(facts),
+            *formatting.facts(facts),
             ("tokens", f"{facts.prompt_tokens:,} in, {facts.completion_tokens:,} out"),
             ("configuration", facts.config),
             ("started", facts.started.replace("T", " ").replace("+00:00", " UTC")),
@@ -88,28 +88,28 @@ def _opening(report: Report) -> Iterator[Part]:
 
 
 def _headline(
-    measures: Measures, comparison: Comparison | None, evaluations: int
-) -> list[tuple[str, Figure]]:
+    measures: Measures, comparison: PublishedComparison | None, evaluations: int
+) -> list[tuple[str, MetricValue]]:
     """The first figure of each evaluation; of one or two, the first few."""
-    first = drawn.primary(measures, comparison)
+    first = evaluation_charts.primary(measures, comparison)
     if first is None:
         return []
     rest = [
         each
-        for each in words.plain(measures.figures.items())
+        for each in formatting.plain_text(measures.figures.items())
         if each[0] != first[0] and each[1].value is not None
     ]
     return [first, *rest[: 3 if evaluations == 1 else 1 if evaluations == 2 else 0]]
 
 
-def _tile(name: str, metric: str, figure: Figure) -> Tile:
+def _tile(name: str, metric: str, figure: MetricValue) -> Tile:
     at = None
     if figure.low is not None and figure.high is not None and figure.low >= 0 and figure.high <= 1:
         at = (figure.low, figure.value, figure.high)
     return Tile(
         f"{name}: {metric}" if name else metric,
-        words.number(figure.value),
-        words.interval(figure.low, figure.high),
+        formatting.format_number(figure.value),
+        formatting.interval(figure.low, figure.high),
         f"{'' if figure.low is None else '95% interval, '}n={figure.n:,}",
         at,
     )
@@ -119,27 +119,27 @@ def _gates(report: Report) -> Iterator[Section]:
     if report.gates:
         rows = [
             (
-                SIGNS[gate.verdict],
+                HTML_SIGNS[gate.verdict],
                 gate.metric,
-                words.number(gate.value),
-                words.interval(gate.low, gate.high),
+                formatting.format_number(gate.value),
+                formatting.interval(gate.low, gate.high),
                 gate.rule,
-                words.why(gate),
+                formatting.why(gate),
             )
             for gate in report.gates
         ]
-        table = Table(("outcome", "figure", "value", "95% interval", "limit", "why"), rows, (2, 3))
+        table = PageTable(("outcome", "figure", "value", "95% interval", "limit", "why"), rows, (2, 3))
         yield Section("Gates", [table])
 
 
-def _evaluations(report: Report, behind: Behind | None) -> Iterator[Section]:
+def _evaluations(report: Report, behind: ReportContext | None) -> Iterator[Section]:
     if not report.measures:
         return
-    parts: list[Part | Group] = []
-    folded = len(report.measures) > OPEN
+    parts: list[PagePart | Group] = []
+    folded = len(report.measures) > OPEN_SECTIONS
     for name, measures in report.measures.items():
         kind = f"{name} ({measures.kind})" if measures.kind else name
-        shown = isolation.parts(
+        shown = isolation.isolated_parts(
             f"The evaluation {name}",
             partial(_evaluation, name, measures, report.comparisons.get(name), behind),
         )
@@ -157,32 +157,37 @@ def _evaluations(report: Report, behind: Behind | None) -> Iterator[Section]:
             (name, *_overview(measures, report.comparisons.get(name)))
             for name, measures in report.measures.items()
         ]
-        overview = Table(("evaluation", "figure", "value", "95% interval", "n"), rows, (2, 3, 4))
+        overview = PageTable(("evaluation", "figure", "value", "95% interval", "n"), rows, (2, 3, 4))
         yield Section("Evaluations", [overview, *parts])
 
 
-def _overview(measures: Measures, comparison: Comparison | None) -> tuple[str, str, str, str]:
-    first = drawn.primary(measures, comparison)
+def _overview(measures: Measures, comparison: PublishedComparison | None) -> tuple[str, str, str, str]:
+    first = evaluation_charts.primary(measures, comparison)
     if first is None:
         return ("–", "–", "", "0")
     metric, figure = first
-    return metric, words.number(figure.value), words.interval(figure.low, figure.high), f"{figure.n:,}"
+    return (
+        metric,
+        formatting.format_number(figure.value),
+        formatting.interval(figure.low, figure.high),
+        f"{figure.n:,}",
+    )
 
 
 def _evaluation(
-    name: str, measures: Measures, comparison: Comparison | None, behind: Behind | None
-) -> list[Part | Group]:
-    parts: list[Part | Group] = [Note(line) for line in words.coverage(measures)]
+    name: str, measures: Measures, comparison: PublishedComparison | None, behind: ReportContext | None
+) -> list[PagePart | Group]:
+    parts: list[PagePart | Group] = [Note(line) for line in formatting.coverage(measures)]
     parts += [Note(line, warning=True) for line in measures.warnings]
-    shown = words.plain(measures.figures.items())
-    table = drawn.figures(shown)
+    shown = formatting.plain_text(measures.figures.items())
+    table = evaluation_charts.metric_chart(shown)
     confusion = measures.figures.get("confusion")
-    matrix = None if confusion is None or confusion.value is None else drawn.confusion(confusion)
+    matrix = None if confusion is None or confusion.value is None else evaluation_charts.confusion(confusion)
     parts.append(table if matrix is None else Group([table, matrix]))
-    parts += drawn.reasons(shown)
+    parts += evaluation_charts.reasons(shown)
     if comparison is not None and comparison.caveat:
         parts.append(Note(comparison.caveat, warning=True))
-    charts = isolation.parts("The charts", lambda: _charts(name, measures, comparison, behind))
+    charts = isolation.isolated_parts("The charts", lambda: _charts(name, measures, comparison, behind))
     if charts:
         parts.append(Group(charts))
     for expression, values in measures.groups.items():
@@ -190,55 +195,59 @@ def _evaluation(
             (
                 value,
                 metric,
-                words.number(one.value),
-                words.interval(one.low, one.high),
+                formatting.format_number(one.value),
+                formatting.interval(one.low, one.high),
                 f"{one.n:,}",
                 one.reason,
             )
             for value, figures in values.items()
-            for metric, one in words.plain(figures.items())
+            for metric, one in formatting.plain_text(figures.items())
         ]
         headers = (expression, "figure", "value", "95% interval", "n", "")
-        parts.append(Table(headers, rows, (2, 3, 4), folded=f"All figures by {expression}"))
+        parts.append(PageTable(headers, rows, (2, 3, 4), folded=f"All figures by {expression}"))
     return parts
 
 
 def _charts(
-    name: str, measures: Measures, comparison: Comparison | None, behind: Behind | None
-) -> Iterator[Part]:
+    name: str, measures: Measures, comparison: PublishedComparison | None, behind: ReportContext | None
+) -> Iterator[PagePart]:
     if comparison is not None:
-        yield drawn.standings(comparison)
-    first = drawn.primary(measures, comparison)
+        yield evaluation_charts.published_chart(comparison)
+    first = evaluation_charts.primary(measures, comparison)
     if first is not None:
-        yield from (drawn.groups(text, values, first) for text, values in measures.groups.items())
+        yield from (
+            evaluation_charts.group_chart(text, values, first) for text, values in measures.groups.items()
+        )
     if behind is not None:
-        yield from drawn.shapes(behind.study.pictured[name])
+        yield from evaluation_charts.shapes(behind.study.pictured[name])
         yield from _scores(name, behind)
 
 
-def _scores(name: str, behind: Behind) -> list[Bars]:
+def _scores(name: str, behind: ReportContext) -> list[Bars]:
     """The numbers of the output by target, where the evaluation itself compares labels."""
     scored = next((each for each in behind.study.scored if each.name == name and each.labels), None)
     node = behind.plan.output_node
     if scored is None or node is None:
         return []
     return [
-        *drawn.scores(scored, numbers(behind.results, [f"output.{field}" for field in node.output.fields]))
+        *evaluation_charts.scores(
+            scored, number_vector(behind.results, [f"output.{field}" for field in node.output.fields])
+        )
     ]
 
 
-def _pipeline(behind: Behind) -> Iterator[Section]:
+def _pipeline(behind: ReportContext) -> Iterator[Section]:
     drawing = Picture(as_svg(behind.plan), "Units and links; results come from the heavy frames.")
-    yield Section("Pipeline", [drawing, Code("The resolved spec", behind.spec)])
+    yield Section("Pipeline", [drawing, CodeBlock("The resolved spec", behind.spec)])
 
 
-def _effects(behind: Behind) -> Iterator[Section]:
+def _effects(behind: ReportContext) -> Iterator[Section]:
     if found := effects(behind):
         yield Section("Position and length", [Group(found)])
 
 
 def _failures(report: Report) -> Iterator[Section]:
-    kinds = words.failures(report.facts)
+    kinds = formatting.failures(report.facts)
     if kinds:
         rows = [(kind, f"{count:,}") for kind, count in kinds]
         chart = Bars(
@@ -248,4 +257,4 @@ def _failures(report: Report) -> Iterator[Section]:
             "kind",
             "rows",
         )
-        yield Section("Failures", [Group([Table(("kind", "rows"), rows, (1,)), chart])])
+        yield Section("Failures", [Group([PageTable(("kind", "rows"), rows, (1,)), chart])])

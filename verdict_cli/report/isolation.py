@@ -10,8 +10,9 @@ from xml.sax.saxutils import quoteattr
 import orjson
 
 from verdict_cli.errors import VerdictError
-from verdict_cli.report import words
-from verdict_cli.report.page import Note, Section, page
+from verdict_cli.report import formatting
+from verdict_cli.report.page.assemble import assemble_page
+from verdict_cli.report.page.components import Note, Section
 
 Part = TypeVar("Part")
 
@@ -24,7 +25,7 @@ def failure(what: str, error: Exception) -> str:
     return f"{what} could not be made: internal error in verdict (please report it): {said}"
 
 
-def parts(what: str, make: Callable[[], Iterable[Part]]) -> list[Part | Note]:
+def isolated_parts(what: str, make: Callable[[], Iterable[Part]]) -> list[Part | Note]:
     """What `make` gives, or a warning in its place."""
     try:
         return list(make())
@@ -43,14 +44,14 @@ def sections(title: str, make: Callable[[], Iterable[Section]]) -> list[Section]
 def laid_out(title: str, wanted: Sequence[Section], *, lead: str) -> str:
     """The page; a section that cannot be laid out is replaced by a warning."""
     try:
-        return page(title, wanted, lead=lead)
+        return assemble_page(title, wanted, lead=lead)
     except Exception:
-        return page(title, [_checked(section) for section in wanted], lead=lead)
+        return assemble_page(title, [_checked(section) for section in wanted], lead=lead)
 
 
 def _checked(section: Section) -> Section:
     try:
-        page("", [section])
+        assemble_page("", [section])
     except Exception as error:
         return _failed(section.title, error)
     return section
@@ -62,7 +63,7 @@ def _failed(title: str, error: Exception) -> Section:
 
 def instead(name: str, said: str) -> str:
     """A report file that holds only why it could not be made."""
-    said = words.visible(said)
+    said = formatting.visible_text(said)
     kind = name.rpartition(".")[2]
     if kind == "json":
         return f"{orjson.dumps({'error': said}).decode()}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from verdict_cli.report import words
+from verdict_cli.report import formatting
 from verdict_cli.report.report import Report
 
 _INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -20,10 +20,10 @@ def junit(report: Report) -> str:
             gates, "testcase", classname="gates", name=_valid(f"{gate.metric} {gate.rule}")
         )
         if not gate.passed:
-            text = f"{gate.metric} {words.number(gate.value)}, limit {gate.rule}: {gate.reason}"
+            text = f"{gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}: {gate.reason}"
             _add(case, "failure", text, gate.verdict)
     tolerated = any(gate.metric == "run.coverage" and gate.passed for gate in report.gates)
-    kinds = words.failures(report.facts)
+    kinds = formatting.failures(report.facts)
     failures, skipped = (0, len(kinds)) if tolerated else (len(kinds), 0)
     rows = _suite(root, "rows", max(1, len(kinds)), failures, skipped)
     for kind, count in kinds:
@@ -60,4 +60,4 @@ def _add(case: ElementTree.Element, tag: str, message: str, kind: str) -> None:
 
 def _valid(text: str) -> str:
     """The text with control characters as escapes, and what else XML 1.0 does not allow as U+FFFD."""
-    return _INVALID.sub("\ufffd", words.visible(text))
+    return _INVALID.sub("\ufffd", formatting.visible_text(text))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from verdict_cli.evaluate.figures import Figure, Measures
-from verdict_cli.report import words
-from verdict_cli.report.report import Comparison, Report
+from verdict_cli.report import formatting
+from verdict_cli.report.report import PublishedComparison, Report
+from verdict_cli.stats.figures import Measures, MetricValue
 
-MOST_BYTES = 60_000
+MOST_COMMENT_BYTES = 60_000
 MOST_OF_GATES = 20_000
 """Bytes of the table of gates."""
 MOST_KINDS = 10
 MOST_NOTICES = 5
-MOST_LABELS = 12
-MOST_GROUPS = 20
+MOST_MARKDOWN_LABELS = 12
+MOST_MARKDOWN_GROUPS = 20
 
 _PLAIN = re.compile(r"[^\w .,:/()=+%–…≥≤-]|_|(?<=:)/")
-SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
+MARKDOWN_SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
 
 
 def safe(text: str) -> str:
     """Text from data as plain characters: whatever Markdown or HTML would read is an entity."""
-    return _PLAIN.sub(lambda match: f"&#{ord(match.group())};", words.visible(text, 300))
+    return _PLAIN.sub(lambda match: f"&#{ord(match.group())};", formatting.visible_text(text, 300))
 
 
 def code(text: str) -> str:
@@ -40,7 +40,7 @@ def markdown(report: Report) -> str:
         for part in _evaluation(name, measures, report.comparisons.get(name))
     ]
     tail = [*_failures(report), *_files(report)]
-    room = MOST_BYTES - sum(_size(part) for part in (*head, *tail))
+    room = MOST_COMMENT_BYTES - sum(_size(part) for part in (*head, *tail))
     kept: list[str] = []
     for part in parts:
         room -= _size(part)
@@ -62,8 +62,8 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
 
 def _head(report: Report) -> list[str]:
     parts = [f"## {safe(report.facts.name)}"]
-    parts += [f"> **{safe(notice)}**" for notice in words.notices(report)[:MOST_NOTICES]]
-    parts.append(" · ".join(f"{name} {safe(text)}" for name, text in words.summary(report)))
+    parts += [f"> **{safe(notice)}**" for notice in formatting.notices(report)[:MOST_NOTICES]]
+    parts.append(" · ".join(f"{name} {safe(text)}" for name, text in formatting.summary_line(report)))
     return parts
 
 
@@ -72,11 +72,11 @@ def _gates(report: Report) -> list[str]:
         return []
     rows = [
         (
-            SIGNS[gate.verdict],
+            MARKDOWN_SIGNS[gate.verdict],
             code(gate.metric),
-            words.number(gate.value),
+            formatting.format_number(gate.value),
             safe(gate.rule),
-            safe(words.why(gate)),
+            safe(formatting.why(gate)),
         )
         for gate in report.gates
     ]
@@ -90,12 +90,12 @@ def _gates(report: Report) -> list[str]:
     return parts if len(shown) == len(rows) else [*parts, f"{len(rows) - len(shown)} more in `report.html`."]
 
 
-def _evaluation(name: str, measures: Measures, comparison: Comparison | None) -> list[str]:
+def _evaluation(name: str, measures: Measures, comparison: PublishedComparison | None) -> list[str]:
     kind = f" ({measures.kind})" if measures.kind else ""
-    rows = [_row(metric, figure) for metric, figure in words.plain(measures.figures.items())]
+    rows = [_row(metric, figure) for metric, figure in formatting.plain_text(measures.figures.items())]
     headers = ("figure", "value", "95% interval", "n", "")
     parts = [f"### {safe(name)}{kind}", _table(headers, rows, (1, 3))]
-    parts += [safe(line) for line in words.coverage(measures)]
+    parts += [safe(line) for line in formatting.coverage(measures)]
     parts += [f"> {code(line)}" for line in measures.warnings]
     if comparison is not None:
         parts += _comparison(comparison)
@@ -103,11 +103,11 @@ def _evaluation(name: str, measures: Measures, comparison: Comparison | None) ->
     if confusion is not None and confusion.value is not None:
         parts.append(_confusion(confusion))
     for expression, groups in measures.groups.items():
-        shown = list(groups.items())[:MOST_GROUPS]
+        shown = list(groups.items())[:MOST_MARKDOWN_GROUPS]
         grouped = [
             (code(value), *_row(metric, figure)[:4])
             for value, figures in shown
-            for metric, figure in words.plain(figures.items())
+            for metric, figure in formatting.plain_text(figures.items())
         ]
         more = f" ({len(groups) - len(shown)} more in `report.html`)" if len(groups) > len(shown) else ""
         table = _table((code(expression), *headers[:4]), grouped, (2, 4))
@@ -115,18 +115,18 @@ def _evaluation(name: str, measures: Measures, comparison: Comparison | None) ->
     return parts
 
 
-def _row(metric: str, figure: Figure) -> tuple[str, str, str, str, str]:
-    interval = words.interval(figure.low, figure.high)
-    return metric, words.number(figure.value), interval, str(figure.n), safe(figure.reason)
+def _row(metric: str, figure: MetricValue) -> tuple[str, str, str, str, str]:
+    interval = formatting.interval(figure.low, figure.high)
+    return metric, formatting.format_number(figure.value), interval, str(figure.n), safe(figure.reason)
 
 
-def _comparison(comparison: Comparison) -> list[str]:
+def _comparison(comparison: PublishedComparison) -> list[str]:
     rows = [
         (
             f"**{code(row.judge)}**" if row.ours else code(row.judge),
-            words.number(row.value),
-            words.interval(row.low, row.high),
-            words.standing(row),
+            formatting.format_number(row.value),
+            formatting.interval(row.low, row.high),
+            formatting.standing(row),
         )
         for row in comparison.standings
     ]
@@ -137,17 +137,17 @@ def _comparison(comparison: Comparison) -> list[str]:
     ]
 
 
-def _confusion(figure: Figure) -> str:
+def _confusion(figure: MetricValue) -> str:
     labels, counts = figure.value["labels"], figure.value["counts"]
-    if len(labels) > MOST_LABELS:
+    if len(labels) > MOST_MARKDOWN_LABELS:
         return f"The confusion matrix of {len(labels)} labels stands in `report.html`."
-    names = [code(words.label(name)) for name in labels]
+    names = [code(formatting.label(name)) for name in labels]
     rows = [(name, *map(str, row)) for name, row in zip(names, counts, strict=True)]
     return _table(("target ↓ prediction →", *names), rows, range(1, len(names) + 1))
 
 
 def _failures(report: Report) -> list[str]:
-    kinds = words.failures(report.facts)
+    kinds = formatting.failures(report.facts)
     rows = [(code(kind), str(count)) for kind, count in kinds[:MOST_KINDS]]
     if len(kinds) > MOST_KINDS:
         rows.append(

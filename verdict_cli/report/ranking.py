@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from verdict_cli.report.words import money
+from verdict_cli.report.formatting import money
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def terminal(ranking: Mapping[str, Any]) -> RenderableType:
+def ranking_terminal(ranking: Mapping[str, Any]) -> RenderableType:
     """The table, what cannot be told apart, and how consistent the judge was; from the document of `verdict rank --json`."""
     from rich.console import Group
     from rich.table import Table

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from verdict_cli.evaluate.figures import Figure, Measures
-from verdict_cli.evaluate.gates import GateOutcome
-from verdict_cli.spec.evaluate import Published
-from verdict_cli.spec.metrics import lower_is_better
-from verdict_cli.spec.shipped import datasets
-from verdict_cli.values import RunFacts
+from verdict_cli.language.evaluations import Published
+from verdict_cli.language.metric_names import lower_is_better
+from verdict_cli.language.package_files import datasets
+from verdict_cli.messages import RunFacts
+from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.gates import GateOutcome
 
 OWN_SAMPLE = "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ComparisonRow:
     """One row of a published table, or this run's own (`ours`) among them; `value` is a fraction, None if undefined.
 
     `own` marks the method that the published source itself proposes. `cost_usd` and `wall_s` are this run's, None of
@@ -35,13 +35,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PublishedComparison:
     """An evaluation's figure among the rows of a published table, the best first; `caveat` says why they are not comparable."""
 
     metric: str
     source: str
     place: str
-    standings: tuple[Standing, ...]
+    standings: tuple[ComparisonRow, ...]
     caveat: str = ""
 
 
@@ -57,9 +57,9 @@ class Report:
     facts: RunFacts
     measures: Mapping[str, Measures]
     gates: tuple[GateOutcome, ...]
-    comparisons: Mapping[str, Comparison]
+    comparisons: Mapping[str, PublishedComparison]
     files: tuple[str, ...]
-    flips: Mapping[str, Figure] = field(default_factory=dict)
+    flips: Mapping[str, MetricValue] = field(default_factory=dict)
     promises: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class Report:
         return all(gate.passed for gate in self.gates)
 
 
-def build(
+def build_report(
     run: str | Path,
     facts: RunFacts,
     measures: Mapping[str, Measures],
@@ -76,7 +76,7 @@ def build(
     *,
     published: Mapping[str, Published] | None = None,
     files: Sequence[str] = (),
-    flips: Mapping[str, Figure] | None = None,
+    flips: Mapping[str, MetricValue] | None = None,
     promises: Mapping[str, float] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
@@ -90,11 +90,13 @@ def build(
     )
 
 
-def _compared(table: Published, figure: Figure | None, facts: RunFacts) -> Comparison:
+def _compared(table: Published, figure: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
-    rows = [Standing(row.judge, row.value / scale, own=row.own) for row in table.rows]
+    rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
     value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
-    ours = Standing(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
+    ours = ComparisonRow(
+        facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s
+    )
     rows.append(ours)
     better = 1 if lower_is_better(table.metric) else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
@@ -102,4 +104,4 @@ def _compared(table: Published, figure: Figure | None, facts: RunFacts) -> Compa
     if table.page is not None:
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     caveat = OWN_SAMPLE if Path(facts.dataset).stem in datasets() else ""
-    return Comparison(table.metric, table.source, place, tuple(rows), caveat)
+    return PublishedComparison(table.metric, table.source, place, tuple(rows), caveat)

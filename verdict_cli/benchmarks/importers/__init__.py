@@ -7,10 +7,10 @@ from pathlib import Path
 
 from verdict_cli.benchmarks.importers import claims, pairs, responses
 from verdict_cli.benchmarks.importers.imported import Imported
-from verdict_cli.benchmarks.importers.xstest import xstest
-from verdict_cli.benchmarks.recorded import chosen
+from verdict_cli.benchmarks.importers.responses import xstest
+from verdict_cli.benchmarks.recorded import selected_sets
 from verdict_cli.errors import UsageError
-from verdict_cli.spec.problems import nearest
+from verdict_cli.language.document.error_messages import nearest_spelling
 
 IMPORTERS: dict[str, Callable[[Path], Imported]] = {
     "xstest": xstest,
@@ -25,7 +25,7 @@ IMPORTERS: dict[str, Callable[[Path], Imported]] = {
     "wice": claims.wice,
     "realmistake": responses.realmistake,
     "halueval": responses.halueval,
-    "summeval": responses.summeval,
+    "summeval": responses.import_summeval,
 }
 """The registry: a new benchmark is a function and a line here."""
 
@@ -37,10 +37,11 @@ def imported(name: str, path: Path) -> Imported:
     importer = IMPORTERS.get(name)
     if importer is not None and not (path / name).is_dir():
         return importer(path)
-    cases = chosen(name, path)
+    cases = selected_sets(name, path)
     if len(cases) > 1:
         raise UsageError(
-            f"{name} has {len(cases)} recorded cases", hint=nearest(name, [one.name for one in cases])
+            f"{name} has {len(cases)} recorded cases",
+            hint=nearest_spelling(name, [one.name for one in cases]),
         )
     rows, replies = cases[0].inputs()
     return Imported(lambda: iter(rows), lambda: iter(replies))

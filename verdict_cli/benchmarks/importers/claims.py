@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from verdict_cli.benchmarks.importers.imported import Imported, Rows, columns, no_file_of, records, told
+from verdict_cli.benchmarks.importers.imported import (
+    Imported,
+    ImportedRows,
+    file_columns,
+    file_records,
+    no_file_of,
+    told,
+)
 
 _SUPPORTED = {1: "supported", 0: "not supported", "1": "supported", "0": "not supported"}
 _WHOLE = {"supported": "supported", "partially_supported": "not supported", "not_supported": "not supported"}
@@ -14,18 +21,18 @@ _WHOLE = {"supported": "supported", "partially_supported": "not supported", "not
 def expertqa(path: Path) -> Imported:
     """ExpertQA's claims (Malaviya et al., 2024), with the columns that they have."""
     needed = {"id", "question", "claim", "references", "label"}
-    if not needed <= columns(path):
+    if not needed <= file_columns(path):
         raise no_file_of("ExpertQA", path, f"its claims have {', '.join(sorted(needed))}")
-    return Imported(lambda: records(path))
+    return Imported(lambda: file_records(path))
 
 
 def aggrefact(path: Path) -> Imported:
     """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
-    if not {"dataset", "doc", "claim", "label"} <= columns(path):
+    if not {"dataset", "doc", "claim", "label"} <= file_columns(path):
         raise no_file_of("LLM-AggreFact", path, "it has dataset, doc, claim, label")
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             yield {
                 "id": str(place),
                 "dataset": record["dataset"],
@@ -44,13 +51,13 @@ def wice(path: Path) -> Imported:
     Only `supported` counts: a claim that is supported in part is not. Reads the authors' oracle chunks, which name the
     claim in `meta`, and rows that have `id` and `chunk` of their own.
     """
-    found = columns(path)
+    found = file_columns(path)
     if not {"label", "claim", "evidence"} <= found or not found & {"meta", "id"}:
         raise no_file_of("WiCE", path, "its chunks have label, claim, evidence, and meta or id")
 
-    def rows() -> Rows:
+    def rows() -> ImportedRows:
         chunks: Counter[str] = Counter()
-        for record in records(path):
+        for record in file_records(path):
             claim = str(record["id"] if "id" in record else record["meta"]["id"])
             yield {
                 "id": f"{claim}-{record.get('chunk', chunks[claim])}",

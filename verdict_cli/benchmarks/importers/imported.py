@@ -7,34 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.data import Dataset, locate, rows
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import stream_rows
 
-Record = Mapping[str, Any]
-Rows = Iterator[Record]
+ImportedRecord = Mapping[str, Any]
+ImportedRows = Iterator[ImportedRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """The rows of a benchmark; `replies` are recorded replies as `--replay` reads them, None where there are none."""
 
-    rows: Callable[[], Rows]
-    replies: Callable[[], Rows] | None = None
+    rows: Callable[[], ImportedRows]
+    replies: Callable[[], ImportedRows] | None = None
 
 
-def records(path: Path) -> Rows:
+def file_records(path: Path) -> ImportedRows:
     """The rows of a file, or of all files of a directory."""
-    return (row.source for row in rows(Dataset(locate(str(path)))))
+    return (row.source for row in stream_rows(Dataset(find_files(str(path)))))
 
 
-def columns(path: Path) -> frozenset[str]:
+def file_columns(path: Path) -> frozenset[str]:
     """The columns of the first row."""
-    return frozenset(next(records(path), {}))
+    return frozenset(next(file_records(path), {}))
 
 
 def no_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     """The error for a file that is not the benchmark's."""
-    found = ", ".join(sorted(columns(path))) or "missing, as are all rows"
+    found = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
     return DataError(
         Problem(
             "bad-header", f"this is no file of {benchmark}: its columns are {found}", expected, file=str(path)

@@ -9,11 +9,11 @@ from typing import Any
 
 from verdict_cli.benchmarks.importers.imported import (
     Imported,
-    Record,
-    Rows,
-    columns,
+    ImportedRecord,
+    ImportedRows,
+    file_columns,
+    file_records,
     no_file_of,
-    records,
     told,
 )
 
@@ -24,20 +24,20 @@ _OR_TIE = {**_FIRST_OR_SECOND, 0: "tie", "0": "tie", 1.5: "tie", "1.5": "tie"}
 def judgebench(path: Path) -> Imported:
     """JudgeBench (Tan et al., 2024), whose own columns these are."""
     needed = {"pair_id", "source", "question", "response_A", "response_B", "label"}
-    if not needed <= columns(path):
+    if not needed <= file_columns(path):
         raise no_file_of("JudgeBench", path, f"its pairs have {', '.join(sorted(needed))}")
-    return Imported(lambda: records(path))
+    return Imported(lambda: file_records(path))
 
 
 def llmbar(path: Path) -> Imported:
     """LLMBar (Zeng et al., 2024): a subset; its name is the source."""
-    if not {"input", "output_1", "output_2", "label"} <= columns(path):
+    if not {"input", "output_1", "output_2", "label"} <= file_columns(path):
         raise no_file_of("LLMBar", path, "a subset has input, output_1, output_2, label")
     name = path.name.partition(".")[0]
     subset = path.resolve().parent.name if name == "dataset" else name.removeprefix("dataset_")
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             label = told(record["label"], _FIRST_OR_SECOND, "label", path)
             yield _pair(
                 f"{subset}-{record.get('index', place)}", subset, record, "output_1", "output_2", label
@@ -56,13 +56,13 @@ def pandalm(path: Path) -> Imported:
         "annotator1",
         "annotator2",
         "annotator3",
-    } <= columns(path):
+    } <= file_columns(path):
         raise no_file_of(
             "PandaLM's test set", path, "it has idx, instruction, input, response1, response2, annotator1..3"
         )
 
-    def rows() -> Rows:
-        for record in records(path):
+    def rows() -> ImportedRows:
+        for record in file_records(path):
             votes = Counter(
                 told(record[f"annotator{each}"], _OR_TIE, f"annotator{each}", path) for each in (1, 2, 3)
             )
@@ -78,13 +78,13 @@ def pandalm(path: Path) -> Imported:
 
 def alpacaeval(path: Path) -> Imported:
     """Human labels of AlpacaFarm's pairs (Dubois et al., 2023), a row for each annotation."""
-    if not {"instruction", "output_1", "output_2", "preference"} <= columns(path):
+    if not {"instruction", "output_1", "output_2", "preference"} <= file_columns(path):
         raise no_file_of(
             "AlpacaEval's human labels", path, "they have instruction, output_1, output_2, preference"
         )
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             label = told(record["preference"], _OR_TIE, "preference", path)
             source = str(record.get("dataset", "alpacaeval"))
             yield _pair(f"alpacaeval-{place}", source, record, "output_1", "output_2", label)
@@ -94,11 +94,11 @@ def alpacaeval(path: Path) -> Imported:
 
 def rewardbench(path: Path) -> Imported:
     """RewardBench (Lambert et al., 2024); every second row shows the chosen completion second."""
-    if not {"prompt", "chosen", "rejected", "subset", "id"} <= columns(path):
+    if not {"prompt", "chosen", "rejected", "subset", "id"} <= file_columns(path):
         raise no_file_of("RewardBench", path, "it has prompt, chosen, rejected, subset, id")
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             turned = place % 2
             names = ("rejected", "chosen") if turned else ("chosen", "rejected")
             identity, source = f"{record['subset']}-{record['id']}", str(record["subset"])
@@ -125,12 +125,12 @@ def mtbench(path: Path) -> Imported:
         "conversation_b",
         "turn",
     }
-    if not needed <= columns(path):
+    if not needed <= file_columns(path):
         raise no_file_of("MT-Bench's human judgements", path, f"they have {', '.join(sorted(needed))}")
     winners = {"model_a": "A>B", "model_b": "B>A", "tie": "tie", "tie (inconsistent)": "tie"}
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             first, turn = record["conversation_a"], int(record["turn"])
             yield {
                 "pair_id": f"{record['question_id']}-{turn}-{place}",
@@ -146,7 +146,9 @@ def mtbench(path: Path) -> Imported:
     return Imported(rows)
 
 
-def _pair(identity: str, source: str, record: Record, one: str, two: str, label: str) -> Mapping[str, Any]:
+def _pair(
+    identity: str, source: str, record: ImportedRecord, one: str, two: str, label: str
+) -> Mapping[str, Any]:
     given = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
     return {

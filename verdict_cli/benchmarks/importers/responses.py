@@ -1,4 +1,4 @@
-"""Benchmarks of single responses: their errors, and the scores of summaries."""
+"""Benchmarks of single responses: XSTest, errors in responses, and scores of summaries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,48 @@ from typing import Any
 
 from verdict_cli.benchmarks.importers.imported import (
     Imported,
-    Record,
-    Rows,
-    columns,
+    ImportedRecord,
+    ImportedRows,
+    file_columns,
+    file_records,
     no_file_of,
-    records,
     told,
 )
 from verdict_cli.errors import DataError, Problem
+
+_PROMPTS = ("id", "prompt", "type", "label", "focus", "note")
+_COMPLETIONS = ("id", "type", "prompt", "completion", "final_label")
+
+
+def xstest(path: Path) -> Imported:
+    """Of prompts `id, prompt, type, label, focus, note`; `label` is safe or unsafe. Of completions
+    `id, type, prompt, completion, final_label`, and GPT-4's raw labels as replies of a unit named `judge`.
+    """
+    found = file_columns(path)
+    if {"id", "prompt", "type", "label"} <= found:
+        return Imported(lambda: (_prompt(record) for record in file_records(path)))
+    if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= found:
+        return Imported(
+            lambda: (
+                {name: record[name] for name in _COMPLETIONS if name in record}
+                for record in file_records(path)
+            ),
+            lambda: (
+                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]}
+                for record in file_records(path)
+            ),
+        )
+    expected = "prompts have id, prompt, type, label; completions have id, prompt, completion, final_label, gpt4_label"
+    raise no_file_of("XSTest", path, expected)
+
+
+def _prompt(record: ImportedRecord) -> ImportedRecord:
+    identity = record["id"]
+    return {
+        "id": int(identity) if str(identity).isdigit() else identity,
+        **{name: record.get(name, "") for name in _PROMPTS[1:]},
+    }
+
 
 _ERROR = {"error": "error", "no_error": "no_error"}
 _HALLUCINATION = {"yes": "error", "no": "no_error"}
@@ -25,13 +59,13 @@ _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
 def realmistake(path: Path) -> Imported:
     """ReaLMistake (Kamoi et al., 2024): `id, input, response, label` (error or no_error)."""
-    if not {"input", "llm_response", "label"} <= columns(path):
+    if not {"input", "llm_response", "label"} <= file_columns(path):
         raise no_file_of(
             "ReaLMistake", path, "its data have input, llm_response, label, and metadata with an id"
         )
 
-    def rows() -> Rows:
-        for place, record in enumerate(records(path)):
+    def rows() -> ImportedRows:
+        for place, record in enumerate(file_records(path)):
             about = record.get("metadata")
             identity = about.get("id", place) if isinstance(about, Mapping) else record.get("id", place)
             yield {
@@ -49,16 +83,16 @@ def halueval(path: Path) -> Imported:
 
     A few of its rows share an ID: the later ones have their place behind it.
     """
-    found = columns(path)
+    found = file_columns(path)
     label = next((name for name in ("hallucination", "hallucination_label") if name in found), None)
     if label is None or not {"ID", "user_query", "chatgpt_response"} <= found:
         raise no_file_of(
             "HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination"
         )
 
-    def rows() -> Rows:
+    def rows() -> ImportedRows:
         seen: set[str] = set()
-        for place, record in enumerate(records(path)):
+        for place, record in enumerate(file_records(path)):
             own = str(record["ID"])
             identity = f"{own}-{place}" if own in seen else own
             seen.add(own)
@@ -72,17 +106,17 @@ def halueval(path: Path) -> Imported:
     return Imported(rows)
 
 
-def summeval(path: Path) -> Imported:
+def import_summeval(path: Path) -> Imported:
     """SummEval (Fabbri et al., 2021): `id, system, source, summary` and the means of the experts' four scores.
 
     Reads summaries with the articles in `documents.jsonl.gz` beside them, and the authors' annotations once their
     script has paired them with the articles (`text`).
     """
-    found = columns(path)
+    found = file_columns(path)
     if {"doc_id", "system", "summary", *_DIMENSIONS} <= found:
         return Imported(lambda: _converted(path))
     if {"id", "model_id", "decoded", "expert_annotations", "text"} <= found:
-        return Imported(lambda: map(_annotated, records(path)))
+        return Imported(lambda: map(_annotated, file_records(path)))
     raise no_file_of(
         "SummEval",
         path,
@@ -90,7 +124,7 @@ def summeval(path: Path) -> Imported:
     )
 
 
-def _converted(path: Path) -> Rows:
+def _converted(path: Path) -> ImportedRows:
     documents = next((each for each in path.parent.glob("documents.jsonl*")), None)
     if documents is None:
         raise DataError(
@@ -101,8 +135,8 @@ def _converted(path: Path) -> Rows:
                 file=str(path),
             )
         )
-    articles = {record["doc_id"]: record["source"] for record in records(documents)}
-    for record in records(path):
+    articles = {record["doc_id"]: record["source"] for record in file_records(documents)}
+    for record in file_records(path):
         yield {
             "id": f"{record['doc_id']}-{record['system']}",
             "system": record["system"],
@@ -112,7 +146,7 @@ def _converted(path: Path) -> Rows:
         }
 
 
-def _annotated(record: Record) -> Mapping[str, Any]:
+def _annotated(record: ImportedRecord) -> Mapping[str, Any]:
     experts = record["expert_annotations"]
     return {
         "id": f"{record['id']}-{record['model_id']}",

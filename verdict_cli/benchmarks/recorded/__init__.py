@@ -5,36 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from verdict_cli.benchmarks.recorded import (
-    alpacaeval,
-    debates,
-    factcc,
-    judgebench,
-    llmbar,
-    pandalm,
-    realmistake,
-    triviaqa,
-    unieval,
-    wice,
-    xstest,
-)
+from verdict_cli.benchmarks.recorded import claim_judges, pairs_judges, response_judges
 from verdict_cli.benchmarks.recorded.case import Case
 from verdict_cli.errors import UsageError
-from verdict_cli.spec.problems import nearest
+from verdict_cli.language.document.error_messages import nearest_spelling
 
 SETS: dict[str, Callable[[Path], Iterable[Case]]] = {
-    "xstest": xstest.cases,
-    "judgebench": judgebench.cases,
-    "llmbar": llmbar.cases,
-    "realmistake": realmistake.cases,
-    "alpacaeval": alpacaeval.cases,
-    "wice": wice.cases,
-    "pandalm": pandalm.cases,
-    "triviaqa": triviaqa.cases,
-    "unieval": unieval.cases,
-    "summeval": unieval.summeval,
-    "debates": debates.cases,
-    "factcc": factcc.cases,
+    "xstest": claim_judges.xstest_cases,
+    "judgebench": pairs_judges.judgebench_cases,
+    "llmbar": pairs_judges.llmbar_cases,
+    "realmistake": response_judges.realmistake_cases,
+    "alpacaeval": pairs_judges.alpacaeval_cases,
+    "wice": claim_judges.wice_cases,
+    "pandalm": pairs_judges.pandalm_cases,
+    "triviaqa": claim_judges.triviaqa_cases,
+    "unieval": response_judges.unieval_cases,
+    "summeval": response_judges.summeval_cases,
+    "debates": response_judges.debates_cases,
+    "factcc": claim_judges.factcc_cases,
 }
 """The registry: a new set is a file in this folder and a line here."""
 
@@ -56,7 +44,7 @@ NOT_POSSIBLE = {
 """What has no figure here, and why."""
 
 
-def chosen(name: str, recordings: Path) -> list[Case]:
+def selected_sets(name: str, recordings: Path) -> list[Case]:
     """The cases called so or whose names begin so (`llmbar/GPT-4`); of `all`, those of every set that is there.
 
     UsageError when there is none.
@@ -64,7 +52,9 @@ def chosen(name: str, recordings: Path) -> list[Case]:
     family = name.partition("/")[0]
     sets = _there(recordings) if name == "all" else [family]
     if not set(sets) <= SETS.keys():
-        raise UsageError(f"no judge of {family!r} was recorded", hint=nearest(family, [*SETS, "all"]))
+        raise UsageError(
+            f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"])
+        )
     if not sets or not set(sets) <= set(_there(recordings)):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
@@ -74,7 +64,7 @@ def chosen(name: str, recordings: Path) -> list[Case]:
     found = cases if name == "all" else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
     if not found:
         raise UsageError(
-            f"no recorded case is called {name!r}", hint=nearest(name, [one.name for one in cases])
+            f"no recorded case is called {name!r}", hint=nearest_spelling(name, [one.name for one in cases])
         )
     return found
 

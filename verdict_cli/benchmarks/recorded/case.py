@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Rows = Iterable[dict[str, Any]]
+CaseRows = Iterable[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PublishedFigure:
     """A figure as it was given: what it says, where a run has it (`evaluation.metric`), its value and decimals.
 
     `note` says why ours may differ; `made` makes the given figure of the run's, where that is another one.
@@ -36,8 +36,8 @@ class Case:
 
     name: str
     pipeline: str
-    inputs: Callable[[], tuple[Rows, Rows]]
-    figures: tuple[Figure, ...]
+    inputs: Callable[[], tuple[CaseRows, CaseRows]]
+    figures: tuple[PublishedFigure, ...]
     settings: tuple[str, ...] = ()
     origin: str = "published"
 

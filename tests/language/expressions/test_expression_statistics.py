@@ -1,0 +1,84 @@
+"""Summary statistics, against Python's own."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics as oracle
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.expressions import summary_statistics
+
+NUMBERS = st.lists(st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.booleans()), min_size=2)
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> None:
+    floats = [float(value) for value in values]
+    assert summary_statistics.mean(values) == pytest.approx(oracle.fmean(floats))
+    assert summary_statistics.median(values) == oracle.median(floats)
+    assert summary_statistics.variance(values) == pytest.approx(oracle.variance(floats))
+    assert summary_statistics.stdev(values) == pytest.approx(oracle.stdev(floats), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.integers(0, 4), st.text(max_size=1), st.none(), st.lists(st.integers(0, 1))), min_size=1
+    )
+)
+def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: list[Any]) -> None:
+    found = summary_statistics.mode(values)
+    most = max(values.count(value) for value in values)
+    assert values.count(found) == most
+    assert found == next(value for value in values if values.count(value) == most)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.just(10**400))))
+def test_any_values_give_a_finite_number_or_a_row_error(values: list[Any]) -> None:
+    for compute in (
+        summary_statistics.mean,
+        summary_statistics.median,
+        summary_statistics.variance,
+        summary_statistics.stdev,
+    ):
+        with contextlib.suppress(RowError):
+            assert abs(compute(values)) < float("inf")
+
+
+def test_one_value_has_no_variance() -> None:
+    assert summary_statistics.variance([3]) == 0.0
+    assert summary_statistics.stdev([3]) == 0.0
+
+
+def test_a_figure_too_large_for_a_float_is_an_error_and_not_infinity() -> None:
+    for compute in (summary_statistics.mean, summary_statistics.median, summary_statistics.variance):
+        with pytest.raises(RowError, match="too large"):
+            compute([1.7e308, 1.7e308, -1.7e308, 1.7e308, 1.7e308, 1.7e308])
+    with pytest.raises(RowError, match="too large"):
+        summary_statistics.weighted_mean([1.7e308, 1.7e308], [9.0, 9.0])
+
+
+@pytest.mark.parametrize("value", ["a", None, float("nan"), float("inf"), 10**400, [1]])
+def test_what_is_no_finite_number_is_refused(value: Any) -> None:
+    with pytest.raises(RowError, match="mean needs numbers"):
+        summary_statistics.mean([1, value])
+
+
+def test_weights_need_not_sum_to_one_but_to_something() -> None:
+    assert summary_statistics.weighted_mean([1, 4], [2, 1]) == 2.0
+    with pytest.raises(RowError, match="sum to 0"):
+        summary_statistics.weighted_mean([1, 4], [1, -1])
+
+
+def test_a_weighted_vote_goes_to_the_largest_sum_and_to_the_first_of_equals() -> None:
+    assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 3, 1]) == "b"
+    assert summary_statistics.weighted_mode(["a", "b", "a"], [1, 2, 1]) == "a"
+    with pytest.raises(RowError, match="mode of no values"):
+        summary_statistics.mode([])

@@ -1,0 +1,217 @@
+"""Patterns on free text."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.regex import Regex
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
+from verdict_cli.language.scales import LIKERT, Scale
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.messages import Reply, Request, Row
+from verdict_cli.model import Model
+
+REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
+ABC = Discrete(values=("A", "B", "C"))
+
+
+def read(
+    text: str, pattern: str, kind: FieldType | Scale, match: Any = "first", finish_reason: str = "stop"
+) -> Any:
+    response = RecordType({"score": kind if not isinstance(kind, Scale) else ScaleType(kind)})
+    extractor = Regex(fields={"score": pattern}, match=match)
+    assert extractor.problem(response) is None
+    return extractor.bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)["score"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "kind", "match", "expected"),
+    [
+        ("I give 4 of 5", "FIRST_INT", LIKERT, "first", 4),
+        ("I give 4 of 5", "LAST_INT", LIKERT, "first", 5),
+        ("a 0.25 then 0.75", "FIRST_FLOAT", Continuous(), "first", 0.25),
+        ("a 0.25 then 0.75", "LAST_FLOAT", NUMBER, "first", 0.75),
+        ("-3 and 4", "FIRST_INT", INTEGER, "first", -3),
+        ("1,234,567 people", "FIRST_INT", INTEGER, "first", 1234567),
+        ("12345678901234567890", "FIRST_INT", INTEGER, "first", 12345678901234567890),
+        ("gpt4 says 3", "FIRST_INT", LIKERT, "first", 3),
+        ("v1.2: 3", "FIRST_INT", LIKERT, "first", 3),
+        ("score-5", "FIRST_INT", LIKERT, "first", 5),
+        ("4/5", "FIRST_INT", LIKERT, "first", 4),
+        ("Score: 3.", "FIRST_INT", LIKERT, "first", 3),
+        ("answer: (b)", r"answer: \((\w)\)", ABC, "first", "B"),
+        ("A or B or C", r"\b[ABC]\b", ABC, "last", "C"),
+        ("A, yes: A", r"\b[ABC]\b", ABC, "unique", "A"),
+        ("Verdict: Yes.", r"Verdict: (\w+)", TRUTH, "first", True),
+        ("Verdict: no", r"Verdict: (\w+)", Boolean(), "first", False),
+        ("x: foo | y: bar", r"x: (\w+)|y: (\w+)", TEXT, "last", "bar"),
+    ],
+)
+def test_a_pattern_reads_its_match(text: str, pattern: str, kind: Any, match: str, expected: Any) -> None:
+    assert read(text, pattern, kind, match) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "kind", "match"),
+    [
+        ("10 out of 10", "FIRST_INT", LIKERT, "first"),
+        ("3.5 of 5", "FIRST_INT", LIKERT, "first"),
+        ("5th", "FIRST_INT", LIKERT, "first"),
+        ("no number", "FIRST_INT", LIKERT, "first"),
+        ("CI", "[ABC]", ABC, "first"),
+        ("CI", "([ABC])I", ABC, "first"),
+        ("xA", "A", ABC, "first"),
+        ("A_", "A", ABC, "first"),
+        ("15", r"\d", LIKERT, "first"),
+        ("1.5", r"\d", LIKERT, "first"),
+        ("1,5", r"\d", LIKERT, "last"),
+        ("Ä" + "A", "A", ABC, "first"),
+        ("A then B", r"\b[ABC]\b", ABC, "unique"),
+        ("A then CI", "[ABC]", ABC, "unique"),
+        ("maybe", r"(\w+)", TRUTH, "first"),
+        ("", "x?", LIKERT, "first"),
+        ("1e999", "FIRST_FLOAT", NUMBER, "first"),
+        ("9" * 5000, "FIRST_INT", INTEGER, "first"),
+        ("9" * 5000, "FIRST_FLOAT", NUMBER, "first"),
+    ],
+)
+def test_what_is_not_wholly_a_value_is_never_read(text: str, pattern: str, kind: Any, match: str) -> None:
+    with pytest.raises(ReplyError, match=r"^score: "):
+        read(text, pattern, kind, match)
+
+
+TEXTS = st.one_of(
+    st.text(),
+    st.lists(st.sampled_from(["1", "5", "10", "A", "C", "CI", ".", ",", " ", "-", "e", "é", "_", "\n", "٣", "score"]), max_size=8).map("".join),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(TEXTS, st.sampled_from(["FIRST_INT", "LAST_INT", "FIRST_FLOAT", r"\d", r"(\d+)", "5?", r"\d|A"]), st.sampled_from(["first", "last", "unique"]))  # fmt: skip
+def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
+    try:
+        found = read(text, pattern, LIKERT, match)
+    except ReplyError:
+        return
+    assert re.search(rf"(?<![^\W]){found}(?:\.0+)?(?:e[+-]?0+)?(?![^\W])", text, re.IGNORECASE)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    TEXTS,
+    st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]),
+    st.sampled_from(["first", "last", "unique"]),
+)
+@example("CI", "C", "first")
+def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
+    try:
+        found = read(text, pattern, ABC, match)
+    except ReplyError:
+        return
+    assert re.search(rf"\b{found}\b", text, re.IGNORECASE)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(), st.lists(st.sampled_from([*list("()[]{}*+?|\\.^$:!=<>-,dwsbPRnAC019"), "(?", "(?P<"]), max_size=8).map("".join)), TEXTS)  # fmt: skip
+def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str, text: str) -> None:
+    response = RecordType({"score": ScaleType(LIKERT)})
+    extractor = Regex(fields={"score": pattern})
+    if extractor.problem(response) is not None:
+        return
+    with contextlib.suppress(ReplyError):
+        assert extractor.bind(response).read(Reply(text), REQUEST)["score"] in LIKERT.values()
+
+
+def test_a_number_where_the_reply_was_cut_off_is_not_read() -> None:
+    with pytest.raises(ReplyError, match="cut off"):
+        read("I give it 1", "FIRST_INT", Discrete(range=(1, 10)), finish_reason="length")
+    assert read("I give it 1 of", "FIRST_INT", Discrete(range=(1, 10)), finish_reason="length") == 1
+    assert read("because it is", r".*", TEXT, finish_reason="length") == "because it is"
+
+
+def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.language.extractors.regex.TIMEOUT_S", 0.01)
+    with pytest.raises(ReplyError, match="took longer"):
+        read("a" * 40 + "!", r"(?:a|a|aa)+$", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "response", "key"),
+    [
+        ({"score": "("}, {"score": LIKERT}, "fields.score"),
+        ({"scor": "x"}, {"score": LIKERT}, "fields.scor"),
+        ({}, {"score": LIKERT}, "fields"),
+        ({"score": "x"}, {"score": LIKERT, "why": TEXT}, "fields"),
+    ],
+)
+def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
+    fields: dict[str, str], response: dict[str, Any], key: str
+) -> None:
+    record = RecordType(
+        {name: ScaleType(kind) if isinstance(kind, Scale) else kind for name, kind in response.items()}
+    )
+    trouble = Regex(fields=fields).problem(record)
+    assert trouble is not None
+    assert trouble[0] == key
+    assert trouble[2]
+
+
+def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text() -> None:
+    trouble = Regex(fields={"items": "x"}).problem(RecordType({"items": TextListType()}))
+    assert trouble is not None
+    assert "cannot be read from text" in trouble[1]
+    response = RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)})
+    extractor = Regex(fields={"score": "LAST_INT"})
+    assert extractor.problem(response) is None
+    assert extractor.bind(response).read(Reply("Good. 4"), REQUEST) == {"explanation": "Good. 4", "score": 4}
+
+
+def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
+    response = RecordType({"score": ScaleType(LIKERT)})
+    assert Regex(fields={"score": "LAST_INT"}).bind(response).whole
+    assert Regex(fields={"score": "x"}, match="last").bind(response).whole
+    assert Regex(fields={"score": "x"}, match="unique").bind(response).whole
+    assert not Regex(fields={"score": "FIRST_INT"}).bind(response).whole
+
+
+def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+    for case in value_cases["regex"]:
+        given_case = case["given"]
+        keys = given_case["scale"]
+        scale: Scale = (
+            Discrete(range=keys["range"])
+            if "range" in keys
+            else Continuous(min=keys["continuous"][0], max=keys["continuous"][1])
+        )
+        if case["expect"].get("error"):
+            with pytest.raises(ReplyError):
+                read(given_case["text"], given_case["pattern"], scale)
+        else:
+            assert read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"], case[
+                "name"
+            ]
+
+
+@pytest.mark.parametrize("depth", [1000, 5000])
+def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int) -> None:
+    trouble = Regex(fields={"score": "(" * depth + "a" + ")" * depth}).problem(RecordType({"score": TEXT}))
+    assert trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
+    assert len(trouble[1]) < 200

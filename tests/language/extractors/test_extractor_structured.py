@@ -1,0 +1,261 @@
+"""JSON replies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.structured import Structured, json_object
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.messages import Reply, Request, Row
+from verdict_cli.model import Model
+
+REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
+RESPONSE = RecordType(
+    {
+        "why": TEXT,
+        "score": ScaleType(LIKERT),
+        "n": INTEGER,
+        "p": NUMBER,
+        "ok": TRUTH,
+        "items": TextListType(),
+        "part": RecordType({"a": TEXT}),
+    }
+)
+RECORDS = st.fixed_dictionaries(
+    {
+        "why": st.text(),
+        "score": st.integers(1, 5),
+        "n": st.integers(),
+        "p": st.floats(allow_nan=False, allow_infinity=False),
+        "ok": st.booleans(),
+        "items": st.lists(st.text()),
+        "part": st.fixed_dictionaries({"a": st.text()}),
+    }
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+AROUND = [
+    "{}",
+    "\n {} \n",
+    "```json\n{}\n```",
+    "```\n{}\n```",
+    "```json\n{}\n```\nThat is all.",
+    "My answer:\n```json\n{}\n```",
+    "Sure!\n{}",
+    "{0}\n\nOnce more:\n{0}",
+    "<think>{{\"score\": 1}} or so</think>\n{}",
+    "The set {{x}} and \\frac{{a}}{{b}} do not matter.\n{}",
+]  # fmt: skip
+
+
+def read(text: str, response: RecordType = RESPONSE, finish_reason: str = "stop") -> dict[str, Any]:
+    return Structured().bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)
+
+
+@settings(deadline=None)
+@given(RECORDS, st.sampled_from(AROUND), st.booleans(), st.sampled_from([None, 2]))
+def test_any_record_that_json_writes_is_read_back_equal(
+    record: dict[str, Any], around: str, ascii_only: bool, indent: int | None
+) -> None:
+    if "```" in around and any("```" in str(part) for part in record.values()):
+        return
+    text = json.dumps(record, ensure_ascii=ascii_only, indent=indent)
+    assert read(around.format(text)) == record
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), VALUES))
+def test_any_object_is_read_back_equal(record: dict[str, Any]) -> None:
+    assert json_object(json.dumps(record)) == record
+
+
+JSONISH = st.lists(
+    st.sampled_from(
+        ["{", "}", "[", "]", '"', ":", ",", '"score"', "3", "NaN", "1e999", "```", "```json\n", "\n", "\\", "<think>",
+         "</think>", '{"score": 3}', "'", "null", "true", "-", " "]
+    ),
+    max_size=15,
+).map("".join)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(), JSONISH), st.booleans())
+@example('{"score": ' + "1" * 5000 + "}", False)
+@example('{"a":' * 3000, False)
+@example("[" * 100_000, False)
+@example("{" * 20_000, False)
+@example('{"' * 20_000, False)
+@example('{"a": 1e999}', False)
+def test_any_text_reads_or_raises_a_reply_error(text: str, cut: bool) -> None:
+    response = RecordType({"score": ScaleType(LIKERT)})
+    try:
+        found = read(text, response, "length" if cut else "stop")
+    except ReplyError as error:
+        assert len(str(error)) < 1000
+    else:
+        assert found["score"] in LIKERT.values()
+        assert str(found["score"]) in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "4",
+        '"score"',
+        '[{"score": 4}]',
+        "I give it a 4.",
+        '{"score": NaN}',
+        '{"score": 4, "score": 5}',
+        '{"score": 4, "extra": 1}',
+        '{"score": "four"}',
+        '{"score": 6}',
+        '{"score": null}',
+        "{'score': 4}",
+        "{score: 4}",
+    ],
+)
+def test_what_is_no_such_object_is_never_read(text: str) -> None:
+    with pytest.raises(ReplyError):
+        read(text, RecordType({"score": ScaleType(LIKERT)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"draft": {"score": 5}, "score": 2 3}',
+        'First {"score": 5}, but no: {"score": 2 3}',
+        'First {"score": 5}, but no: {"score": ',
+        '```json\n{"score": 5}\n```\nNo:\n```json\n{"score": 2 3}\n```',
+        '{draft: {"score": 5}}',
+        '<think>maybe {"score": 5}',
+    ],
+)
+def test_a_draft_is_not_read_in_place_of_a_broken_answer(text: str) -> None:
+    with pytest.raises(ReplyError):
+        read(text, RecordType({"score": ScaleType(LIKERT)}))
+
+
+def test_a_comma_behind_the_last_item_leaves_no_doubt_what_is_meant() -> None:
+    score = RecordType({"score": ScaleType(LIKERT)})
+    assert read('{"score": 2,}', score) == {"score": 2}
+    assert read('My score:\n{"score": 2,}', score) == {"score": 2}
+    assert read('Reasons …</think>\n{"score": 2}', score) == {"score": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 1}\n\nNote: the answer tried to inject {"score": 5}.',
+        '{"score": 1}{"score": 5}',
+        '{"score": 1}\n{"score": 5}',
+        'First {"score": 1}, but then {"score": 5}.',
+        'At first {"score": 1}.\n{"score": 5}',
+        '```json\n{"score": 1}\n```\n```json\n{"score": 5}\n```',
+        '```json\n{"score": 1}\n```\n{"score": 5}',
+        'My grade:\n{"score": 1}\nThe text ends </think>{"score": 5}',
+        '{"score": true}\n{"score": 1}',
+        '{score: 1}\nThe text says\n{"score": 5}',
+        '{"score": 1 (poor)}\nThe text says\n{"score": 5}',
+    ],
+)
+def test_two_objects_that_differ_are_unreadable(text: str) -> None:
+    with pytest.raises(ReplyError, match=r"differ|broken"):
+        read(text, RecordType({"score": ScaleType(LIKERT)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I refuse to grade this. The text says to answer {"score": 5} which I will not do.',
+        'The schema example {"score": 1} does not fit. Refuse.',
+        'I refuse. It says {"score": 5}',
+        '{"score": 5} is what the text wants. I refuse.',
+        '{"score": 5}\nis what the text wants. I refuse.',
+        'The text says\n```json\n{"score": 5}\n```\nwhich I will not do.',
+        '```json\n{"score": 5}\n``` is what the text wants.',
+        'The text says ```{"score": 5}```',
+        'I refuse; it says </think>{"score": 5}',
+        'Here:\n[{"score": 5}]',
+    ],
+)
+def test_an_object_within_other_text_is_unreadable(text: str) -> None:
+    with pytest.raises(ReplyError, match="within other text"):
+        read(text, RecordType({"score": ScaleType(LIKERT)}))
+
+
+QUOTED = st.sampled_from(
+    ['{"score": 5}', '{"score":5,}', '{\n  "score": 5\n}', "{'score': 5}", "{score: 5}", '{\\"score\\": 5}',
+     '[{"score": 5}]', '{"a": {"score": 5}}', '{"score": 5, "score": 5}', '{"score": 5', '{{"score": 5}}']
+)  # fmt: skip
+INLINE = st.builds(
+    str.format,
+    st.sampled_from(
+        ["The text says {} here.", "`{}` is injected.", "> {} <", "It wants ```{}``` of me.", "It ends </think>{} so.",
+         "It wants\n```json\n{}\n```\nof me.", "<think>{}</think> it says.", '"{}", says the text.']
+    ),
+    QUOTED,
+)  # fmt: skip
+PROSE = st.sampled_from(["I was careful.", "", "A set {x}.", "Note:", "\\frac{a}{b}"])
+OWN = st.sampled_from(
+    ['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```']
+)
+SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(st.one_of(INLINE, PROSE), max_size=3),
+    OWN,
+    st.lists(st.one_of(INLINE, QUOTED, PROSE), max_size=3),
+    SEPARATOR,
+)
+def test_a_quoted_score_is_never_read_in_place_of_the_judges_own(
+    before: list[str], own: str, after: list[str], separator: str
+) -> None:
+    try:
+        found = read(separator.join([*before, own, *after]), RecordType({"score": ScaleType(LIKERT)}))
+    except ReplyError:
+        return
+    assert found == {"score": 2}
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(st.one_of(INLINE, PROSE), min_size=1, max_size=4), SEPARATOR, st.booleans())
+def test_a_score_that_a_refusal_quotes_is_never_read(parts: list[str], separator: str, cut: bool) -> None:
+    text = f"I will not grade this. {separator.join(parts)} I refuse."
+    with pytest.raises(ReplyError):
+        read(text, RecordType({"score": ScaleType(LIKERT)}), "length" if cut else "stop")
+
+
+def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is() -> None:
+    score = RecordType({"score": ScaleType(LIKERT)})
+    assert read(' {"score": 5}\n', score, "length") == {"score": 5}
+    with pytest.raises(ReplyError, match="has no end"):
+        read('At first {"score": 5}, but then', score, "length")
+
+
+def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
+    reading = Structured().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
+    assert list(reading.read(Reply('{"score": 4, "why": "x"}'), REQUEST)) == ["why", "score"]
+    assert reading.json_schema == reading.output.json_schema()
+    assert reading.corrects
+    assert Structured().problem(RESPONSE) is None

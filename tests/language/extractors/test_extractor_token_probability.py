@@ -1,0 +1,324 @@
+"""Distributions over a scale, read from a reply's log-probabilities."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.token_probability import (
+    ArgmaxScore,
+    SampleScore,
+    TokenProbability,
+    WeightedSummedScore,
+    distribution,
+)
+from verdict_cli.language.extractors.token_support import ambiguity
+from verdict_cli.language.fields.types import NUMBER, TEXT, RecordType, ScaleType
+from verdict_cli.language.scales import LIKERT, Scale
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.messages import Alternative, Reply, Request, Row
+from verdict_cli.model import Model
+
+TEN = Discrete(range=(1, 10))
+WORDS = Discrete(values=("unsafe", "safe"))
+EXTRACTORS = (TokenProbability(), ArgmaxScore(), SampleScore(), WeightedSummedScore())
+
+
+def request(row: int = 0, seed: int = 0, attempt: int = 0) -> Request:
+    return Request(Row(row, row, {}), "judge", Model(name="m"), (), seed=seed, attempt=attempt)
+
+
+def reply(*positions: list[tuple[str, float]]) -> Reply:
+    """A reply with these alternatives (token, log-probability) at each position, the chosen token first."""
+    return Reply("", logprobs=tuple(tuple(Alternative(*one) for one in position) for position in positions))
+
+
+def at(*probabilities: tuple[str, float]) -> list[tuple[str, float]]:
+    return [(token, math.log(p)) for token, p in probabilities]
+
+
+def refused(scale: Boolean | Discrete, *positions: list[tuple[str, float]]) -> str:
+    with pytest.raises(ReplyError) as caught:
+        distribution(reply(*positions), scale)
+    assert caught.value.failure == "no-logprobs"
+    return caught.value.message
+
+
+SCALES = st.sampled_from(
+    [LIKERT, TEN, WORDS, Boolean(), Discrete(range=("a", "e")), Discrete(values=("m", "M"))]
+)
+TOKENS = st.one_of(
+    st.sampled_from(["1", "2", "3", "10", "0", "yes", "no", "Yes", "NO", "true", "safe", "unsafe", "uns", "un", "a", "b", "E", "m", "M", "The", " ", "", "▁1", "Ġ2", " yes"]),
+    st.text(max_size=3),
+)  # fmt: skip
+LOGPROBS = st.one_of(
+    st.floats(-30, 0), st.sampled_from([float("nan"), float("-inf"), float("inf"), 0.5, -9999.0, -744.5])
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(SCALES, st.lists(st.lists(st.tuples(TOKENS, LOGPROBS), max_size=6), max_size=4))
+def test_any_reply_gives_probabilities_that_sum_to_one_in_the_supports_order_or_a_reply_error(
+    scale: Any, positions: list[list[tuple[str, float]]]
+) -> None:
+    try:
+        found = distribution(reply(*positions), scale)
+    except ReplyError as error:
+        assert error.failure == "no-logprobs"
+    else:
+        assert list(found) == list(dict.fromkeys(value for _, value in scale.tokens()))
+        assert math.fsum(found.values()) == pytest.approx(1)
+        assert all(0 <= p <= 1 for p in found.values())
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(-20, 0), min_size=5, max_size=5),
+    st.lists(st.tuples(st.sampled_from(["The", "I", "\n", "Six", "6"]), st.floats(-20, 0)), max_size=3),
+    st.permutations(range(5)),
+)
+def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
+    logprobs: list[float], others: list[tuple[str, float]], order: list[int]
+) -> None:
+    mass = [math.exp(one) for one in logprobs]
+    position = [(str(place + 1), logprobs[place]) for place in order] + others
+    found = distribution(reply(position), LIKERT)
+    assert found == pytest.approx({place + 1: mass[place] / sum(mass) for place in range(5)})
+
+
+def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
+    found = distribution(
+        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))),
+        Boolean(),
+    )
+    assert found == pytest.approx({True: 0.5, False: 0.5})
+
+
+def test_case_counts_where_two_values_differ_only_in_case() -> None:
+    found = distribution(reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), Discrete(values=("m", "M")))
+    assert found == pytest.approx({"m": 0.3, "M": 0.7})
+
+
+def test_the_first_position_that_holds_a_support_token_is_read() -> None:
+    found = distribution(
+        reply(at(("The", 1.0)), at((":", 0.9), ("is", 0.1)), at((" 4", 0.5), (" 3", 0.5)), at((" 1", 1.0))),
+        LIKERT,
+    )
+    assert found == pytest.approx({1: 0, 2: 0, 3: 0.5, 4: 0.5, 5: 0})
+
+
+def test_a_values_unique_beginning_counts_for_it() -> None:
+    assert distribution(reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS) == pytest.approx(
+        {"unsafe": 0.75, "safe": 0.25}
+    )
+    assert distribution(
+        reply(at(("very", 1.0)), at((" good", 1.0))), Discrete(values=("bad", "very good"))
+    ) == {
+        "bad": 0.0,
+        "very good": 1.0,
+    }
+
+
+def test_a_stray_letter_does_not_make_a_position_count() -> None:
+    found = distribution(
+        reply(at(("The", 0.9), ("N", 0.05), ("T", 0.05)), at(("No", 0.8), ("Yes", 0.2))), Boolean()
+    )
+    assert found == pytest.approx({True: 0.2, False: 0.8})
+
+
+@pytest.mark.parametrize("positions", [None, (), ((),), ((), ())])
+def test_a_reply_without_log_probabilities_is_no_score(positions: Any) -> None:
+    with pytest.raises(ReplyError) as caught:
+        distribution(Reply("4", logprobs=positions), LIKERT)
+    assert caught.value.failure == "no-logprobs"
+
+
+def test_what_is_no_probability_is_no_score() -> None:
+    assert "no log-probability" in refused(LIKERT, [("4", math.nan), ("3", -0.1)])
+    assert "no log-probability" in refused(LIKERT, [("4", 0.5)])
+    assert "no log-probability" in refused(LIKERT, [("4", math.inf)])
+    assert "no probability at all" in refused(LIKERT, [("4", -math.inf)])
+    assert "no probability at all" in refused(LIKERT, [("4", -9999.0), ("3", -9999.0)])
+    assert "none of the tokens 1, 2, 3, 4, 5" in refused(LIKERT, at(("The", 0.9), ("four", 0.1)))
+
+
+@pytest.mark.parametrize(
+    ("scale", "positions"),
+    [
+        (TEN, [at(("1", 0.9), ("2", 0.1)), at(("0", 1.0))]),
+        (TEN, [at(("1", 1.0)), at(("0", 1.0)), at((".", 1.0))]),
+        (LIKERT, [at(("1", 1.0)), at(("5", 1.0))]),
+        (LIKERT, [at(("1", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
+        (LIKERT, [at(("1", 1.0)), at((".5", 1.0))]),
+        (Discrete(values=("safe", "safe-ish")), [at(("safe", 1.0)), at(("-", 1.0)), at(("ish", 1.0))]),
+        (Discrete(range=(0, 1, 0.5)), [at(("0", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
+        (Discrete(range=(0, 1, 0.5)), [at(("1", 0.6), ("0", 0.4)), at((".", 1.0)), at(("0", 1.0))]),
+    ],
+)
+def test_a_value_that_the_model_writes_in_several_tokens_is_refused(scale: Any, positions: Any) -> None:
+    assert "in several tokens" in refused(scale, *positions)
+
+
+@pytest.mark.parametrize("following", [" 0", "\n", ".", ",", "/", " of 10", ". 5"])
+def test_a_number_that_ends_there_is_read(following: str) -> None:
+    assert distribution(reply(at(("1", 1.0)), at((following, 1.0)), at((" so", 1.0))), TEN)[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        Discrete(values=("very good", "very bad")),
+        Discrete(values=("A1", "A2")),
+        Discrete(range=(-2, 2)),
+        Boolean(yes=("definitely yes",), no=("definitely no",)),
+        Discrete(values=("-", "-ish")),
+    ],
+)
+def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(scale: Any) -> None:
+    assert ambiguity(scale) is not None
+    trouble = ArgmaxScore().problem(RecordType({"score": ScaleType(scale)}))
+    assert trouble is not None
+    assert "begin with the same token" in trouble[1]
+
+
+@pytest.mark.parametrize("scale", [LIKERT, TEN, WORDS, Boolean(), Discrete(values=("m", "M")), Discrete(values=(-1, 1)), Discrete(range=(0, 1, 0.25))])  # fmt: skip
+def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
+    assert ambiguity(scale) is None
+    assert TokenProbability().problem(RecordType({"score": ScaleType(scale)})) is None
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+@pytest.mark.parametrize(
+    "response",
+    [
+        RecordType({"score": ScaleType(Continuous())}),
+        RecordType({"score": TEXT}),
+        RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)}),
+    ],
+)
+def test_anything_but_one_field_on_a_discrete_or_boolean_scale_is_a_problem(
+    extractor: Any, response: RecordType
+) -> None:
+    trouble = extractor.problem(response)
+    assert trouble is not None
+    assert f"`{extractor.type}` needs" in trouble[1]
+
+
+def score(extractor: Any, scale: Scale, answer: Reply, asked: Request | None = None) -> Any:
+    response = RecordType({"score": ScaleType(scale)})
+    assert extractor.problem(response) is None
+    (found,) = extractor.bind(response).read(answer, asked or request()).values()
+    return found
+
+
+def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -> None:
+    reading = TokenProbability().bind(RecordType({"score": ScaleType(Boolean())}))
+    assert reading.top_logprobs == 20
+    assert reading.support == ("no", "false", "yes", "true")
+    assert list(reading.output.fields) == ["distribution"]
+    assert WeightedSummedScore().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType(
+        {"score": NUMBER}
+    )
+
+
+def test_the_mode_the_expectation_and_own_weights() -> None:
+    answer = reply(at(("4", 0.5), ("2", 0.3), ("1", 0.2)))
+    assert score(ArgmaxScore(), LIKERT, answer) == 4
+    assert score(WeightedSummedScore(), LIKERT, answer) == pytest.approx(2.8)
+    weights = {1: 0.0, 2: 0.0, 3: 0.0, 4: 10.0, 5: 0.0}
+    assert score(WeightedSummedScore(weights=weights), LIKERT, answer) == pytest.approx(5)
+    scored = Discrete(values=("unsafe", "safe"), scores={"unsafe": -1, "safe": 1})
+    assert score(WeightedSummedScore(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(
+        0.5
+    )
+
+
+def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
+    answer = reply(at(("1", 0.7), ("5", 0.3)))
+    draws = [score(SampleScore(), LIKERT, answer, request(row)) for row in range(400)]
+    assert draws == [score(SampleScore(), LIKERT, answer, request(row)) for row in range(400)]
+    assert draws != [score(SampleScore(), LIKERT, answer, request(row, seed=1)) for row in range(400)]
+    assert draws != [score(SampleScore(), LIKERT, answer, request(row, attempt=1)) for row in range(400)]
+    assert set(draws) == {1, 5}
+    assert 230 < draws.count(1) < 330
+
+
+@pytest.mark.parametrize(
+    ("scale", "weights", "key", "said"),
+    [
+        (WORDS, None, "", "have no number"),
+        (LIKERT, {1: 0.5, 9: 1.0}, "weights", "9 is not a value"),
+        (LIKERT, {1: 0.5}, "weights", "the value 2 has no weight"),
+    ],
+)
+def test_an_expectation_needs_a_number_for_every_value(scale: Any, weights: Any, key: str, said: str) -> None:
+    trouble = WeightedSummedScore(weights=weights).problem(RecordType({"score": ScaleType(scale)}))
+    assert trouble is not None
+    assert trouble[0] == key
+    assert said in trouble[1]
+
+
+def test_the_shared_cases_of_token_probabilities_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+    methods = {"argmax": ArgmaxScore(), "weighted_sum": WeightedSummedScore()}
+    for case in value_cases["token_probability"]:
+        keys = case["given"]["scale"]
+        scale: Scale = (
+            Boolean()
+            if keys.get("boolean")
+            else Discrete(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
+        )
+        found = score(
+            methods[case["given"]["method"]], scale, reply(case["given"]["first_position_top_logprobs"])
+        )
+        expected = case["expect"]["score"]
+        assert found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9, case[
+            "name"
+        ]
+
+
+WIN_RATES = {
+    "claude-2": 17.188240,
+    "Mixtral-8x7B-Instruct-v0.1_concise": 13.744040,
+    "gpt-3.5-turbo-1106": 9.177965,
+    "NullModel": 76.919792,
+}
+
+
+@pytest.mark.parametrize("model", WIN_RATES)
+def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
+    shared: Path, model: str
+) -> None:
+    """AlpacaEval 2: P(m) / (P(m) + P(M)), every recorded preference to 1e-9 from the bare tokens that it counted.
+
+    With the tokens that differ only in surrounding space merged, as the language asks, the rate stays the same to 1e-4.
+    """
+    path = shared / "data" / "alpacaeval_logprobs" / f"{model}.jsonl.gz"
+    if not path.exists():
+        pytest.skip("the recorded log-probabilities are not there")
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for line in gzip.decompress(path.read_bytes()).splitlines():
+        row = json.loads(line)
+        chosen_first = sorted(row["top_logprobs"] or [], key=lambda one: one[0] != row["text"])
+        for bare, preferences in rates.items():
+            preference = 1.5
+            if not row["identical_outputs"]:
+                counted = [
+                    (token, logprob) for token, logprob in chosen_first if not bare or token == token.strip()
+                ]
+                p = score(TokenProbability(), Categories(values=("m", "M")), reply(counted))["m"]
+                preference = 1 + p if row["switched"] else 2 - p
+            preferences.append(preference)
+        assert rates[True][-1] == pytest.approx(row["preference"], abs=1e-9)
+    assert len(rates[True]) == 805
+    assert 100 * (math.fsum(rates[True]) / 805 - 1) == pytest.approx(WIN_RATES[model], abs=1e-6)
+    assert 100 * (math.fsum(rates[False]) / 805 - 1) == pytest.approx(WIN_RATES[model], abs=1e-4)

@@ -1,0 +1,87 @@
+"""Which values can stand where others are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.fields.field_keys import fits
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    UnknownType,
+)
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Categories, Discrete
+
+KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
+    (TEXT, st.text()),
+    (INTEGER, st.integers(-(2**53), 2**53)),
+    (NUMBER, st.floats(allow_nan=False, allow_infinity=False)),
+    (TRUTH, st.booleans()),
+    (TextListType(), st.lists(st.text())),
+    (ScaleType(LIKERT), st.integers(1, 5)),
+    (ScaleType(Boolean()), st.booleans()),
+    (ScaleType(Continuous()), st.floats(0, 1)),
+    (ScaleType(Discrete(values=("a", "b"))), st.sampled_from(["a", "b"])),
+    (ScaleType(Categories(values=("b", "c"))), st.sampled_from(["b", "c"])),
+    (ScaleType(Discrete(range=(0, 1, 0.5))), st.sampled_from([0.0, 0.5, 1.0])),
+    (RecordType({"a": INTEGER}), st.fixed_dictionaries({"a": st.integers(-9, 9)})),
+]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(KINDS), st.sampled_from(KINDS), st.data())
+def test_where_a_type_fits_all_of_its_values_are_read(
+    given_kind: tuple[FieldType, st.SearchStrategy[Any]], wanted: tuple[FieldType, Any], data: st.DataObject
+) -> None:
+    value = data.draw(given_kind[1])
+    if fits(given_kind[0], wanted[0]):
+        assert wanted[0].read(value) == value
+
+
+@pytest.mark.parametrize(("kind", "_"), KINDS)
+def test_every_type_fits_itself_and_the_unknown(kind: FieldType, _: Any) -> None:
+    assert fits(kind, kind)
+    assert fits(kind, UnknownType())
+    assert fits(UnknownType(), kind)
+
+
+def test_bounds_and_directions_must_be_the_same() -> None:
+    assert not fits(ScaleType(LIKERT), ScaleType(Discrete(range=(1, 10))))
+    assert not fits(ScaleType(Discrete(values=("a", "b"))), ScaleType(Discrete(values=("b", "a"))))
+    assert fits(ScaleType(Discrete(values=(1, 2, 3, 4, 5))), ScaleType(LIKERT))
+
+
+def test_scales_fit_the_plain_type_of_their_values() -> None:
+    assert fits(ScaleType(LIKERT), INTEGER)
+    assert fits(ScaleType(LIKERT), NUMBER)
+    assert fits(ScaleType(Boolean()), TRUTH)
+    assert fits(ScaleType(Categories(values=("x",))), TEXT)
+    assert not fits(ScaleType(Continuous()), INTEGER)
+    assert not fits(ScaleType(Discrete(values=("x", 1))), TEXT)
+    assert not fits(INTEGER, ScaleType(LIKERT))
+    assert not fits(TRUTH, INTEGER)
+
+
+def test_a_record_may_have_more_fields_than_are_wanted() -> None:
+    given_record = RecordType({"a": INTEGER, "b": TEXT})
+    assert fits(given_record, RecordType({"a": NUMBER}))
+    assert not fits(RecordType({"a": NUMBER}), given_record)
+
+
+def test_a_record_is_not_read_where_it_only_fits_by_leaving_fields_out() -> None:
+    with pytest.raises(ReplyError):
+        RecordType({"a": NUMBER}).read({"a": 1, "b": "x"})

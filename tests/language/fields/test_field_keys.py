@@ -1,0 +1,75 @@
+"""How a pipeline spells a field's type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from verdict_cli.language.fields.field_keys import PLAIN, Enum, FieldKey, FieldTypes, field_type, record
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
+from verdict_cli.language.scales import LIKERT, Scale
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Categories, Discrete
+
+KEY: TypeAdapter[Any] = TypeAdapter(FieldKey)
+
+
+def named(name: str) -> Scale:
+    return {"likert": LIKERT}[name]
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("str", TEXT),
+        ("int", INTEGER),
+        ("float", NUMBER),
+        ("bool", TRUTH),
+        ("list[str]", TextListType()),
+        ("likert", ScaleType(LIKERT)),
+        ({"enum": ["a", "b"]}, ScaleType(Categories(values=("a", "b")))),
+        ({"type": "boolean"}, ScaleType(Boolean())),
+        ({"type": "discrete", "range": [1, 3]}, ScaleType(Discrete(range=(1, 3)))),
+        ({"type": "continuous", "max": 10}, ScaleType(Continuous(max=10))),
+        ({"a": "int", "b": {"c": "str"}}, RecordType({"a": INTEGER, "b": RecordType({"c": TEXT})})),
+        ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
+    ],
+)
+def test_each_spelling_of_the_language_means_its_type(written: Any, kind: Any) -> None:
+    assert field_type(KEY.validate_python(written), named) == kind
+
+
+@pytest.mark.parametrize(
+    "written", [None, 3, ["str"], {}, {"enum": []}, {"a": 3}, {"type": "discrete", "rnage": [1, 2]}]
+)
+def test_what_spells_no_type_is_refused(written: Any) -> None:
+    with pytest.raises(ValidationError):
+        KEY.validate_python(written)
+
+
+def test_an_unknown_name_is_left_to_the_one_who_knows_the_scales() -> None:
+    with pytest.raises(KeyError):
+        field_type("lickert", named)
+
+
+def test_a_schema_of_fields_is_a_record_in_the_written_order() -> None:
+    keys = TypeAdapter(FieldTypes).validate_python({"b": "int", "a": {"enum": [1, 2]}})
+    assert list(record(keys, named).fields) == ["b", "a"]
+    assert isinstance(keys["a"], Enum)
+    with pytest.raises(ValidationError):
+        TypeAdapter(FieldTypes).validate_python({})
+
+
+def test_the_plain_types_are_those_of_the_language() -> None:
+    assert list(PLAIN) == ["str", "int", "float", "bool", "list[str]", "image"]

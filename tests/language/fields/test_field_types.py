@@ -1,0 +1,167 @@
+"""The types of fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    DistributionType,
+    FieldType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    TranscriptType,
+    UnknownType,
+)
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.discrete import Discrete
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
+    "str": (TEXT, st.text()),
+    "int": (INTEGER, st.integers()),
+    "float": (NUMBER, st.floats(allow_nan=False, allow_infinity=False)),
+    "bool": (TRUTH, st.booleans()),
+    "list[str]": (TextListType(), st.lists(st.text())),
+    "likert": (ScaleType(LIKERT), st.integers(1, 5)),
+    "continuous": (ScaleType(Continuous()), st.floats(0, 1)),
+    "record": (
+        RecordType({"a": INTEGER, "b": TEXT}),
+        st.fixed_dictionaries({"a": st.integers(), "b": st.text()}),
+    ),
+    "conversation": (
+        TranscriptType(),
+        st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()})),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+@settings(deadline=None)
+@given(st.data())
+def test_a_value_of_the_type_is_read_unchanged(name: str, data: st.DataObject) -> None:
+    kind, values = TYPES[name]
+    value = data.draw(values)
+    assert kind.read(value) == value
+
+
+@pytest.mark.parametrize("name", TYPES)
+@settings(deadline=None)
+@given(value=JSON)
+def test_any_value_reads_or_raises_a_reply_error(name: str, value: Any) -> None:
+    kind, _ = TYPES[name]
+    try:
+        read = kind.read(value)
+    except ReplyError as error:
+        assert len(str(error)) < 1000
+    else:
+        assert isinstance(value, str) or read == value
+
+
+def test_only_numbers_that_stay_equal_are_converted() -> None:
+    assert (NUMBER.read(4), type(NUMBER.read(4))) == (4.0, float)
+    assert (INTEGER.read(4.0), type(INTEGER.read(4.0))) == (4, int)
+    for kind, value in (
+        (INTEGER, 4.5),
+        (INTEGER, "4"),
+        (NUMBER, "4"),
+        (TEXT, 4),
+        (TRUTH, 1),
+        (INTEGER, True),
+        (NUMBER, True),
+    ):
+        with pytest.raises(ReplyError, match="is not of type"):
+            kind.read(value)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400])
+def test_a_number_that_no_float_holds_is_not_read_as_one(value: Any) -> None:
+    with pytest.raises(ReplyError, match="is not of type float"):
+        NUMBER.read(value)
+
+
+def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -> None:
+    record = RecordType({"score": ScaleType(LIKERT), "why": TEXT})
+    with pytest.raises(ReplyError, match="the field 'why' is missing"):
+        record.read({"score": 3})
+    with pytest.raises(ReplyError, match="'extra' was not asked for; expected score, why"):
+        record.read({"score": 3, "why": "", "extra": 1})
+    with pytest.raises(ReplyError, match="score: 9 is not on the scale") as caught:
+        record.read({"score": 9, "why": ""})
+    assert caught.value.failure == "off-scale"
+    with pytest.raises(ReplyError, match="expected an object with score, why"):
+        record.read([3])
+
+
+def test_a_record_is_read_in_its_own_order() -> None:
+    record = RecordType({"b": INTEGER, "a": RecordType({"c": TEXT})})
+    assert list(record.read({"a": {"c": "x"}, "b": 1})) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "hello",
+        {"role": "a", "content": "b"},
+        [{"role": "a"}],
+        [{"role": 1, "content": "b"}],
+        [["a", "b"]],
+    ],
+)
+def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
+    with pytest.raises(ReplyError, match="no list of turns"):
+        TranscriptType().read(value)
+
+
+def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
+    schema = RecordType({"score": ScaleType(LIKERT), "items": TextListType()}).json_schema()
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "score": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+            "items": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["score", "items"],
+        "additionalProperties": False,
+    }
+
+
+def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
+    words = ScaleType(Discrete(values=("a", "b")))
+    spelled = {
+        "str": (TEXT, False),
+        "int": (INTEGER, True),
+        "bool": (TRUTH, True),
+        "list[str]": (TextListType(), False),
+        "discrete scale a, b": (words, False),
+        "boolean scale yes, no": (ScaleType(Boolean()), True),
+        "{a: int}": (RecordType({"a": INTEGER}), False),
+        "distribution": (DistributionType(LIKERT), False),
+        "conversation": (TranscriptType(), False),
+        "any": (UnknownType(), None),
+    }
+    for name, (kind, numeric) in spelled.items():
+        assert kind.spell() == name
+        assert kind.numeric() is numeric
+        assert isinstance(kind.json_schema(), dict)
+
+
+def test_values_without_a_declared_type_are_taken_as_they_are() -> None:
+    for kind in (UnknownType(), DistributionType(LIKERT)):
+        assert kind.read({"x": [1]}) == {"x": [1]}

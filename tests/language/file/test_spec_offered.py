@@ -1,0 +1,229 @@
+"""Scales, extractors and figures of installed packages, named in a pipeline file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.language import extractors, metric_names, scales
+from verdict_cli.language.json_schema import complete_schema, pipeline_schema
+from verdict_cli.stats.metrics.plugin_metric import from_package
+
+DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
+CODE = (
+    DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]
+    + """
+differing = Metric(
+    "The share of labels that differ.",
+    of="labels",
+    figure=lambda said, true, weight: np.average(said != true, weights=weight),
+)
+failing = Metric("Fails.", of="numbers", figure=lambda said, true, weight: 1 / 0)
+nothing = 3
+"""
+)
+
+POINTS = """[verdict_cli.scales]
+stars = starry:Stars
+broken = starry:Gone
+wrong = starry:LastLine
+[verdict_cli.extractors]
+last_line = starry:LastLine
+[verdict_cli.metrics]
+lenient = starry:lenient
+differing = starry:differing
+failing = starry:failing
+nothing = starry:nothing
+"""
+
+FILE = """verdict: 1
+name: p
+model: baseline/lexical
+pipeline:
+  - unit: JudgeUnit
+    scale: {scale}
+    extract: {extract}
+    prompt: "How good is {{source.text}}?"
+evaluate:
+  near: {{prediction: output.score, target: source.stars, metrics: [{metrics}]}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a distribution on the path that offers parts; nothing of it was looked up yet."""
+    info = tmp_path / "site" / "starry-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info.parent / "starry.py").write_text(CODE, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
+    monkeypatch.syspath_prepend(info.parent)
+    groups = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_names.METRIC_PLUGINS)
+    for offers in groups:
+        monkeypatch.setattr(offers, "found", {})
+    yield tmp_path
+    sys.modules.pop("starry", None)
+
+
+def _file(folder: Path, scale: str = "stars", extract: str = "structured", named: str = "mae") -> Path:
+    path = folder / "p.yaml"
+    path.write_text(FILE.format(scale=scale, extract=extract, metrics=named), encoding="utf-8")
+    lines = [{"text": "one", "stars": 1}, {"text": "two", "stars": 5}, {"text": "three", "stars": 2}]
+    (folder / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("spelled", ["stars", "{type: stars}", "{type: stars, range: [1, 3]}"])
+def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str) -> None:
+    node = load_plan_for_command(_file(folder, scale=spelled), [], None).plan.nodes[0]
+    (score,) = node.output.fields.values()
+    assert score.read("***") == 3
+    assert score.spell().startswith("stars scale 1, 2, 3")
+
+
+@pytest.mark.parametrize("spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}'])
+def test_an_extractor_of_a_package_reads_replies(folder: Path, spelled: str) -> None:
+    assert load_plan_for_command(_file(folder, extract=spelled, scale="likert"), [], None).plan.nodes
+
+
+def test_two_extractors_of_a_package_are_two_pipelines(folder: Path) -> None:
+    plain = load_plan_for_command(_file(folder, extract="last_line"), [], None).plan.fingerprint
+    keyed = load_plan_for_command(
+        _file(folder, extract='{type: last_line, prefix: "Stars:"}'), [], None
+    ).plan.fingerprint
+    assert plain != keyed
+
+
+def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
+    path = _file(folder, extract="last_line", named="mae, lenient, differing, accuracy")
+    gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
+    path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
+    said = [
+        {"row": at, "unit": "judge", "reply": f"So:\n{stars}"}
+        for at, stars in enumerate(["***", "****", "**"])
+    ]
+    (folder / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder / "site")},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr  # the gate
+    figures = json.loads(done.stdout)["evaluations"]["near"]
+    assert figures["lenient"]["value"] == pytest.approx((2 + 0 + 0) / 3)  # 3, 4, 2 of 1, 5, 2
+    assert figures["lenient"]["low"] >= 0
+    assert figures["differing"]["value"] == pytest.approx(1 - figures["accuracy"]["value"])
+    assert figures["mae"]["value"] == pytest.approx((2 + 1 + 0) / 3)
+
+
+def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
+    plan = load_plan_for_command(_file(folder, named="failing"), [], None).plan
+    assert plan.evaluations["near"].metrics == ("failing",)
+    metric = metric_names.foreign("failing")
+    assert metric is not None
+    with pytest.raises(
+        UsageError, match="the figure 'failing' of an installed package failed: ZeroDivisionError"
+    ):
+        from_package(metric, "failing", np.ones(2), np.ones(2)).at(np.ones((1, 2)))
+
+
+def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
+    with pytest.raises(SpecError) as told:
+        load_plan_for_command(_file(folder, extract="{type: last_line, prefx: x}"), [], None)
+    (problem,) = told.value.problems
+    assert (problem.message, problem.hint) == ("unknown key 'prefx'", "did you mean 'prefix'?")
+    assert (problem.line, problem.path) == (7, "pipeline[0].extract.prefx")
+
+
+def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
+    (folder / "site" / "starry-1.0.dist-info" / "entry_points.txt").write_text(
+        "".join(
+            line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing"))
+        ),
+        encoding="utf-8",
+    )
+    before = json.dumps(pipeline_schema())
+    made = complete_schema()
+    assert "Stars" not in before
+    assert made["$defs"]["Stars"]["properties"]["type"]["const"] == "stars"
+    assert made["$defs"]["Stars"]["properties"]["range"]["description"] == "The fewest and the most stars."
+    assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith("The text before")
+    assert "lenient" in json.dumps(made["$defs"]["Evaluation"]["properties"]["metrics"])
+
+
+def test_files_without_foreign_parts_look_at_no_entry_points(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked(**_: object) -> None:
+        raise AssertionError("entry points were looked at")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", looked)
+    assert load_plan_for_command(_file(folder, scale="{range: [1, 5]}"), [], None).plan.nodes
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"scale": "{type: broken}"}, "cannot be imported"),
+        ({"scale": "{type: wrong}"}, "is no subclass of verdict_cli.language.scales"),
+        ({"named": "nothing"}, "is no verdict_cli.Metric"),
+    ],
+)
+def test_a_package_that_offers_what_it_has_not_is_told(
+    folder: Path, keys: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_plan_for_command(_file(folder, **keys), [], None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        ({"scale": "{type: strs}"}, "did you mean 'stars'?"),
+        ({"scale": "starz"}, "did you mean 'stars'?"),
+        ({"extract": "last_lin"}, "did you mean 'last_line'?"),
+        ({"extract": "{type: last_lin}"}, "did you mean 'last_line'?"),
+        ({"named": "lenien"}, "did you mean 'lenient'?"),
+    ],
+)
+def test_a_misspelled_foreign_name_is_told_with_the_nearest(
+    folder: Path, keys: dict[str, str], hint: str
+) -> None:
+    with pytest.raises(SpecError) as told:
+        load_plan_for_command(_file(folder, **keys), [], None)
+    assert hint in {problem.hint for problem in told.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("stars", "A number of stars."),
+        ("last_line", "The text before the answer on that line."),
+        ("lenient", "How far the judge is above the target"),
+    ],
+)
+def test_explain_says_what_a_package_offers(folder: Path, name: str, said: str) -> None:
+    shown = CliRunner().invoke(app, ["explain", name])
+    assert shown.exit_code == 0, shown.output
+    assert said in shown.output
+
+
+def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:
+    assert scales.SCALE_PLUGINS.get("stars") is not None
+    node = load_plan_for_command(_file(folder, scale="{range: [1, 3]}"), [], None).plan.nodes[0]
+    (score,) = node.output.fields.values()
+    assert score.spell().startswith("discrete scale")

@@ -1,0 +1,68 @@
+"""`--set PATH=VALUE`: a document is changed, or the setting is refused as a usage error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import UsageError
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.document.overrides import apply_override
+
+DOCUMENT = parse_document(b"name: x\nsteps:\n  - {layer: [{scale: likert}], repeat: 2}\n", "p.yaml")
+
+
+def test_values_are_yaml_and_later_settings_win():
+    data = apply_override(
+        DOCUMENT,
+        ["steps[0].repeat=5", "steps[-1].layer[0].scale={values: [no, yes]}", "name=a", "name='b=c'"],
+    ).data
+    assert data == {"name": "b=c", "steps": [{"layer": [{"scale": {"values": ["no", "yes"]}}], "repeat": 5}]}
+
+
+def test_the_document_itself_stays_as_it_is():
+    apply_override(DOCUMENT, ["steps[0].repeat=5"])
+    assert DOCUMENT.data["steps"][0]["repeat"] == 2
+
+
+def test_a_mapping_that_is_not_there_is_made():
+    assert apply_override(DOCUMENT, ["dataset.columns.a=b"]).data["dataset"] == {"columns": {"a": "b"}}
+
+
+def test_what_was_set_stands_where_its_nearest_ancestor_does():
+    place = apply_override(DOCUMENT, ["steps[0].outer=x"]).value_at(("steps", 0, "outer"))
+    assert (place.line, place.column) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("name", "PATH=VALUE"),
+        ("=x", "PATH=VALUE"),
+        ("a..b=1", "is no path"),
+        ("steps[x]=1", "is no path"),
+        ("steps[99999999999999999999]=1", "is no path"),
+        ("steps[1].a=1", "there is no 1"),
+        ("steps[-2]=1", "there is no -2"),
+        ("name.x=1", "there is no 'x'"),
+        ("name.x.y=1", "there is no 'x'"),
+        ("[0]=1", "there is no 0"),
+        ("name=[1", "not YAML"),
+        ("name=a\nother: b", "not YAML"),
+        ("name=\ud800", "not YAML"),
+    ],
+)
+def test_a_setting_that_leads_nowhere_is_refused(setting, words):
+    with pytest.raises(UsageError) as caught:
+        apply_override(DOCUMENT, [setting])
+    assert words in caught.value.message and caught.value.hint
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("abname.steps[0]-1=:{}x\n\"' ")) | st.text(max_size=10))
+def test_any_setting_is_applied_or_refused(setting):
+    try:
+        apply_override(DOCUMENT, [setting])
+    except UsageError as error:
+        assert error.message.startswith("--set")

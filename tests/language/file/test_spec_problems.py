@@ -1,0 +1,150 @@
+"""What is said about a pipeline file that cannot be run: place, path, what was expected, the nearest spelling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.load import validated
+from verdict_cli.plan.build import build_plan
+
+HEAD = "verdict: 1\nname: x\nmodel: m\n"
+UNIT = "pipeline:\n  - unit: JudgeUnit\n    prompt: Is {source.a} good?\n"
+
+
+def problems(text: str) -> tuple[Problem, ...]:
+    with pytest.raises(SpecError) as caught:
+        build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))
+    for problem in caught.value.problems:
+        assert problem.file == "p.yaml" and problem.line >= 1 and problem.column >= 1 and problem.message
+        assert str(problem).startswith(f"p.yaml:{problem.line}:{problem.column}: ")
+    return caught.value.problems
+
+
+def problem(text: str) -> Problem:
+    (only,) = problems(text)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "path", "code", "message", "hint"),
+    [
+        # unknown key
+        (HEAD + UNIT + "evalaute: {}\n", (7, 1), "evalaute", "unknown-key", "unknown key 'evalaute'", "'evaluate'"),
+        (HEAD + UNIT + "    scael: likert\n", (7, 5), "pipeline[0].scael", "unknown-key", "'scael'", "'scale'"),
+        (HEAD + "models: {a: {name: m, temprature: 1}}\n" + UNIT, (4, 23), "models.a.temprature", "unknown-key", "", "'temperature'"),
+        (HEAD + "models: {a: {name: m, api_key: sk}}\n" + UNIT, (4, 23), "models.a.api_key", "unknown-key", "", "`api_key_env`"),
+        (HEAD + "pipeline: [{layer: [{unit: CoTUnit, promt: x, prompt: x}]}]", (4, 37), "pipeline[0].layer[0].promt", "unknown-key", "", "'prompt'"),
+        # a key that must be a name
+        (HEAD + UNIT + "evaluate:\n  ../../../escaped: {value: output.score}\n", (8, 3), "evaluate['../../../escaped']", "wrong-value", "'../../../escaped': must match ^[A-Za-z_]", ""),
+        (HEAD + UNIT + "evaluate: {'a/b': {value: output.score}}\n", (7, 12), "evaluate['a/b']", "wrong-value", "'a/b': must match", ""),
+        # missing key
+        ("name: x\nmodel: m\n" + UNIT, (1, 1), "verdict", "missing-key", "'verdict' is missing", "version"),
+        (HEAD + "pipeline: [{unit: DebateUnit, prompt: x, role_name: a}]", (4, 12), "pipeline[0].stance", "missing-key", "'stance'", "position"),
+        (HEAD + "pipeline: [{unit: JudgeUnit}]", (4, 12), "pipeline[0]", "missing-key", "`prompt`", ""),
+        # duplicate key
+        (HEAD + UNIT + "    prompt: Again?\n", (7, 5), "pipeline[0].prompt", "duplicate-key", "first on line 6", "one of the two"),
+        # wrong type
+        (HEAD + UNIT + "    explanation: 1\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 1", ""),
+        (HEAD + UNIT + "    name: 3\n", (7, 11), "pipeline[0].name", "wrong-type", "expected a text, found 3", "quotes"),
+        (HEAD + UNIT + "    validate: x\n", (7, 15), "pipeline[0].validate", "wrong-type", "expected a list", ""),
+        (HEAD + "pipeline: {unit: CoTUnit}", (4, 11), "pipeline", "wrong-type", "expected a list, found a mapping", ""),
+        (HEAD + "pipeline: [CoTUnit]", (4, 12), "pipeline[0]", "wrong-type", "expected a step, found 'CoTUnit'", "- unit:"),
+        (HEAD + "pipeline: [{untis: CoTUnit}]", (4, 12), "pipeline[0]", "wrong-type", "exactly one of", "'unit'"),
+        (HEAD + UNIT + "    scale: 5\n", (7, 12), "pipeline[0].scale", "wrong-type", "expected a scale, found 5", "likert"),
+        (HEAD + UNIT + "    scale: {type: discret}\n", (7, 12), "pipeline[0].scale", "wrong-type", "unknown type of scale 'discret'", "'discrete'"),
+        (HEAD + UNIT + "    extract: {type: regx}\n", (7, 14), "pipeline[0].extract", "wrong-type", "unknown extractor 'regx'", "'regex'"),
+        (HEAD + UNIT + "    extract: rav\n", (7, 14), "pipeline[0].extract", "wrong-value", "'rav' is not one of", "'raw'"),
+        (HEAD + UNIT + "    response: {a: 3}\n", (7, 19), "pipeline[0].response.a", "wrong-type", "expected a type, found 3", "`str`"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: [x]}]", (4, 36), "pipeline[0].prompt", "wrong-type", "expected a prompt, found a list", "file"),
+        # wrong value
+        ("verdict: 2\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-value", "2 is not one of 1", ""),
+        ("verdict: true\nname: x\n" + UNIT, (1, 10), "verdict", "wrong-type", "expected a whole number, found true", ""),
+        ("verdict: 1\nname: My Pipe\n" + UNIT, (2, 7), "name", "wrong-value", "must match", "name"),
+        (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], inner: chian}]", (4, 57), "pipeline[0].inner", "wrong-value", "none, chain", "'chain'"),
+        (HEAD + "pipeline: [{layer: [{unit: CoTUnit, prompt: x}], repeat: 0}]", (4, 58), "pipeline[0].repeat", "wrong-value", "must be >= 1", "Copies"),
+        (HEAD + "pipeline: []", (4, 11), "pipeline", "wrong-value", "at least 1 expected", "steps"),
+        (HEAD + UNIT + "evaluate: {a: {value: output.score, metrics: [accurcy]}}", (7, 47), "evaluate.a.metrics[0]", "wrong-value", "'accurcy'", "'accuracy'"),
+        # yes and no
+        (HEAD + UNIT + "    explanation: yes\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 'yes'", "write true"),
+        (HEAD + UNIT + "    pin: off\n", (7, 10), "pipeline[0].pin", "wrong-type", "found 'off'", "write false"),
+        # unknown unit
+        (HEAD + "pipeline: [{unit: JugdeUnit, prompt: x}]", (4, 19), "pipeline[0].unit", "unknown-unit", "'JugdeUnit'", "'JudgeUnit'"),
+        (HEAD + UNIT + "    scale: likret\n", (7, 12), "pipeline[0].scale", "unknown-scale", "'likret'", "'likert'"),
+        (HEAD + UNIT + "    response: {a: strr}\n", (7, 19), "pipeline[0].response.a", "unknown-type", "'strr'", ""),
+        # name used twice
+        (HEAD + UNIT + "  - {unit: CoTUnit, name: judge, prompt: x}\n", (7, 27), "pipeline[1].name", "name-used-twice", "CoTUnit", "another `name`"),
+        # a placeholder that nobody fills
+        (HEAD + UNIT + "  - {unit: CoTUnit, prompt: '{previous.scroe}'}\n", (7, 29), "pipeline[1].prompt", "bad-placeholder", "'scroe'", "'score'"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: '{previous.x}'}]", (4, 36), "pipeline[0].prompt", "bad-placeholder", "gives 'x'", "source.COLUMN"),
+        (HEAD + "pipeline: [{unit: CoTUnit, prompt: '{unit.role}'}]", (4, 36), "pipeline[0].prompt", "bad-placeholder", "no field 'role'", ""),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_with_its_place_and_its_cure(text, place, path, code, message, hint):
+    found = problem(text)
+    assert (found.code, found.path) == (code, path)
+    assert (found.line, found.column) == place
+    assert message in found.message and hint in found.hint
+
+
+def test_yes_and_no_are_words_of_a_scale():
+    text = HEAD + UNIT + "    scale: {type: discrete, values: [no, yes, on, Off]}\n"
+    plan = build_plan(validated(parse_document(text.encode(), "p.yaml"), Path())).plan
+    assert plan.nodes[0].output.fields["score"].scale.values() == ("no", "yes", "on", "Off")
+
+
+def test_all_errors_of_a_file_are_reported_in_order():
+    found = problems(
+        """\
+verdict: 1
+name: A B
+modle: m
+pipeline:
+  - unit: JudgeUnit
+    explanation: yes
+    scale: {type: x}
+  - layer: []
+    repeat: many
+  - {unit: MaxPoolUnit, prompt: x}
+gates: [{metric: a.b, min: low}]
+"""
+    )
+    assert [(each.line, each.code) for each in found] == [
+        (2, "wrong-value"),
+        (3, "unknown-key"),
+        (6, "wrong-type"),
+        (7, "wrong-type"),
+        (8, "wrong-value"),
+        (9, "wrong-type"),
+        (10, "unknown-key"),
+        (11, "wrong-type"),
+    ]
+
+
+def test_all_errors_of_meaning_are_reported_in_order():
+    found = problems(
+        HEAD
+        + """\
+scales: {s: {range: [5, 1]}}
+dataset: {where: "nothing == 1"}
+pipeline:
+  - {unit: JugdeUnit, prompt: x}
+  - layer:
+      - {unit: JudgeUnit, prompt: "{previous.x"}
+      - {unit: JudgeUnit, name: b, scale: likret, prompt: x}
+    roots: [9]
+  - {use: nowhere}
+blocks: {a: [{unit: CoTUnit, prompt: x}]}
+gates: [{metric: a.f1, min: 1}]
+"""
+    )
+    assert [(each.line, each.code) for each in found] == [
+        (4, "bad-scale"),
+        (5, "bad-expression"),
+        (7, "unknown-unit"),
+        (11, "no-such-item"),
+        (12, "unknown-block"),
+    ]

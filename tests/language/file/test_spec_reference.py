@@ -1,0 +1,36 @@
+"""What is said of each part of the language."""
+
+from __future__ import annotations
+
+from verdict_cli.language.extractors import EXTRACTORS
+from verdict_cli.language.reference import SCALES, entries, shared_keys
+from verdict_cli.language.units import TYPES
+
+
+def test_every_unit_scale_and_extractor_has_a_text_and_an_example() -> None:
+    parts = entries()
+    for name in (*TYPES, *SCALES, *EXTRACTORS):
+        assert parts[name].text
+        assert parts[name].example is not None, f"configs/examples/{name}.yaml is missing"
+
+
+def test_every_key_says_what_it_is_for() -> None:
+    silent = [(part.name, key.name) for part in entries().values() for key in part.keys if not key.text]
+    assert silent == []
+
+
+def test_a_unit_s_own_keys_are_those_that_not_every_unit_has() -> None:
+    assert [key.name for key in entries()["DebateUnit"].own()] == ["role_name", "number", "stance"]
+    assert {key.name for key in shared_keys(asking=False)} < {key.name for key in shared_keys(asking=True)}
+
+
+def test_a_key_s_value_default_and_need_are_those_of_the_schema() -> None:
+    keys = {key.name: key for key in entries()["regex"].keys}
+    assert (keys["fields"].required, keys["fields"].kind) == (True, "names, each with text")
+    assert (keys["match"].required, keys["match"].default) == (False, "first")
+
+
+def test_an_alias_says_whose_name_it_is_and_shows_the_same_example() -> None:
+    alias = entries()["MedianFilterUnit"]
+    assert alias.text.startswith("Another name of `MedianPoolUnit`.")
+    assert alias.example == entries()["MedianPoolUnit"].example

@@ -1,0 +1,87 @@
+"""The JSON Schema of pipeline files, for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from verdict_cli.benchmarks.card import Card
+from verdict_cli.language.evaluations import Published
+from verdict_cli.language.json_schema import file_schema, pipeline_schema, violations
+from verdict_cli.language.pipeline_file import PipelineFile
+
+SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+KINDS = {"pipeline": PipelineFile, "card": Card, "published": Published}
+
+
+def properties(schema: Any, path: str = "") -> list[tuple[str, Any]]:
+    """(path, schema) of every property that a file can have; conditions (`not`) name none."""
+    found: list[tuple[str, Any]] = []
+    if isinstance(schema, dict):
+        for name, inner in schema.get("properties", {}).items():
+            found.append((f"{path}/{name}", inner))
+        for key, inner in schema.items():
+            if key != "not":
+                found += properties(inner, f"{path}/{key}")
+    elif isinstance(schema, list):
+        for inner in schema:
+            found += properties(inner, path)
+    return found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_published_schema_is_the_programs_own(name):
+    fresh = orjson.dumps(file_schema(KINDS[name]), option=orjson.OPT_INDENT_2) + b"\n"
+    assert (SCHEMAS / f"{name}.schema.json").read_bytes() == fresh, "run `make schema`"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_schema_is_a_valid_draft_2020_12(name):
+    schema = file_schema(KINDS[name])
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(("name", "least"), [("pipeline", 200), ("card", 20), ("published", 8)])
+def test_every_property_has_a_description(name, least):
+    found = properties(file_schema(KINDS[name]))
+    assert len(found) > least
+    assert [path for path, schema in found if not schema.get("description", "").strip()] == []
+
+
+def test_titles_that_tell_nothing_are_left_out():
+    assert b'"title"' not in orjson.dumps(pipeline_schema())
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"verdict": 1, "name": "a\n", "pipeline": [{"use": "x"}]}, ("name",)),
+        ({"verdict": 1, "name": "a", "pipeline": []}, ("pipeline",)),
+        ({"verdict": True, "name": "a", "pipeline": [{"use": "x"}]}, ("verdict",)),
+        ({"verdict": 1, "name": "a", "pipeline": [{"use": "x", "repeat": 2}]}, ("pipeline", 0)),
+    ],
+)
+def test_what_the_schema_forbids_is_found_at_its_path(data, path):
+    assert {place for place, _ in violations(data)} == {path}
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "models": {1: "m"}}, ("models",)),
+        ({"verdict": 1, "name": "a", "pipeline": [{"unit": "Mine", 3: 4}]}, ("pipeline", 0)),
+    ],
+)
+def test_a_validator_that_reads_yaml_finds_keys_that_are_no_texts(data, path):
+    errors = Draft202012Validator(pipeline_schema()).iter_errors(data)
+    assert {tuple(error.absolute_path) for error in errors} == {path}
+
+
+def test_scores_may_have_keys_that_are_numbers():
+    scale = {"values": [0, 1], "scores": {0: 1, 1: 0.5}}
+    assert violations({"verdict": 1, "name": "a", "pipeline": [{"use": "x"}], "scales": {"s": scale}}) == []

@@ -1,0 +1,102 @@
+"""`--vary`: which variants its values make, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verdict_cli.errors import UsageError
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.document.overrides import apply_override, remove_value
+from verdict_cli.studies.sweep.variants import variants
+
+TEXT = b"""verdict: 1
+name: t
+model: m
+pipeline:
+  - {unit: CoTUnit, prompt: think}
+  - layer: [{unit: JudgeUnit, scale: likert}]
+    repeat: 3
+    until: {confidence: 0.9}
+"""
+DOCUMENT = parse_document(TEXT, "t.yaml")
+
+
+def made(*vary: str, together: bool = False) -> list[tuple[str, object]]:
+    return [
+        (one.name, remove_value(apply_override(DOCUMENT, one.settings), one.off).data)
+        for one in variants(DOCUMENT, vary, together=together)
+    ]
+
+
+def test_values_are_set_as_set_does() -> None:
+    found = made("pipeline[1].repeat=1,5")
+    assert [name for name, _ in found] == ["repeat=1", "repeat=5"]
+    assert [data["pipeline"][1]["repeat"] for _, data in found] == [1, 5]  # type: ignore[index]
+
+
+def test_several_paths_make_a_grid_and_together_they_make_pairs() -> None:
+    vary = ("pipeline[1].repeat=1,5", "model=a,b")
+    assert [name for name, _ in made(*vary)] == [
+        "repeat=1 model=a", "repeat=1 model=b", "repeat=5 model=a", "repeat=5 model=b",
+    ]  # fmt: skip
+    assert [name for name, _ in made(*vary, together=True)] == ["repeat=1 model=a", "repeat=5 model=b"]
+
+
+def test_lists_and_mappings_are_values() -> None:
+    found = made("model=[a, b],{name: c}")
+    assert [data["model"] for _, data in found] == [["a", "b"], {"name": "c"}]  # type: ignore[index]
+
+
+def test_a_step_is_switched_off_and_on() -> None:
+    on, off = made("pipeline[0]=on,off")
+    assert len(on[1]["pipeline"]) == 2  # type: ignore[index]
+    assert [list(step) for step in off[1]["pipeline"]] == [["layer", "repeat", "until"]]  # type: ignore[index]
+
+
+def test_paths_of_what_is_left_out_are_those_of_the_file() -> None:
+    both = variants(DOCUMENT, ["pipeline[0]=off", "pipeline[1].until=off"])[0]
+    assert remove_value(DOCUMENT, both.off).data["pipeline"] == [
+        {"layer": [{"unit": "JudgeUnit", "scale": "likert"}], "repeat": 3}
+    ]
+
+
+def test_what_follows_a_left_out_step_keeps_its_place_in_the_file() -> None:
+    left = remove_value(DOCUMENT, ["pipeline[0]"])
+    assert left.value_at(("pipeline", 0, "repeat")) == DOCUMENT.value_at(("pipeline", 1, "repeat"))
+
+
+def test_on_and_off_are_texts_where_a_text_stands() -> None:
+    assert [data["model"] for _, data in made("model=on,off")] == ["on", "off"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("vary", "words"),
+    [
+        (["pipeline[1].repeat"], "PATH=V1,V2"),
+        (["pipeline[1].repeat="], "not YAML"),
+        (["model=[a"], "not YAML"),
+        (["model=a,a"], "twice"),
+        (["model=a", "model=b"], "twice"),
+        (["a b=1"], "no path"),
+    ],
+)
+def test_a_mistake_is_told(vary: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        variants(DOCUMENT, vary)
+
+
+def test_together_needs_as_many_values_of_each() -> None:
+    with pytest.raises(UsageError, match=r"pipeline\[1\].repeat has 3, model has 2"):
+        variants(DOCUMENT, ["pipeline[1].repeat=1,2,3", "model=a,b"], together=True)
+
+
+@given(st.lists(st.lists(st.integers(), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))
+def test_a_grid_has_every_combination_once(values: list[list[int]]) -> None:
+    vary = [f"k{place}={','.join(map(str, each))}" for place, each in enumerate(values)]
+    found = variants(DOCUMENT, vary)
+    count = 1
+    for each in values:
+        count *= len(each)
+    assert len(found) == len({one.name for one in found}) == len({one.settings for one in found}) == count

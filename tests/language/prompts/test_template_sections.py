@@ -1,0 +1,59 @@
+"""Message sections and what is put around a prompt."""
+
+from __future__ import annotations
+
+import textwrap
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.language.prompts.sections import dedented, framed, split_sections, trimmed
+
+LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5).map(
+    "\n".join
+)
+
+
+@settings(deadline=None)
+@given(LINES)
+def test_only_common_indentation_and_blank_lines_at_both_ends_are_removed(text: str) -> None:
+    left = dedented(text).split("\n")
+    whole = textwrap.dedent(text).split("\n")
+    full = [place for place, line in enumerate(whole) if line.strip()]
+    assert left == (whole[full[0] : full[-1] + 1] if full else [""])
+
+
+@settings(deadline=None)
+@given(LINES)
+def test_dedenting_and_trimming_twice_changes_nothing_more(text: str) -> None:
+    assert dedented(dedented(text)) == dedented(text)
+    assert trimmed(trimmed(text)) == trimmed(text)
+
+
+def test_a_marker_may_be_indented_and_stands_alone_on_its_line() -> None:
+    assert split_sections("a\n\n  @system \nb\n@assistant\n") == [
+        ("user", "a"),
+        ("system", "b"),
+        ("assistant", ""),
+    ]
+    assert split_sections("@system: no\n@System\nx@user") == [("user", "@system: no\n@System\nx@user")]
+
+
+def test_a_text_without_markers_is_one_user_section() -> None:
+    assert split_sections("") == [("user", "")]
+    assert split_sections("a\nb") == [("user", "a\nb")]
+
+
+def test_windows_line_ends_are_read_as_line_ends() -> None:
+    assert split_sections(dedented("@system\r\na\r\n@user\r\nb")) == [("system", "a"), ("user", "b")]
+
+
+def test_what_a_type_adds_stands_in_the_prompts_own_sections() -> None:
+    prompt = "\n    @system\n    Be strict.\n    @user\n      Judge this.\n    @assistant\n    Sure:\n"
+    assert split_sections(framed(prompt, "First.", "Last.")) == [
+        ("system", "First.\n\nBe strict."),
+        ("user", "  Judge this.\n\nLast."),
+        ("assistant", "Sure:"),
+    ]
+    assert split_sections(framed("    a\n    b", "First.", "Last.")) == [("user", "First.\n\na\nb\n\nLast.")]
+    assert split_sections(framed("@system\na", after="Last.")) == [("system", "a"), ("user", "Last.")]

@@ -1,0 +1,224 @@
+"""Scales of a few values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.discrete import Categories, Discrete
+
+WORDS = st.lists(
+    st.text(
+        st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"), min_size=1, max_size=8
+    )
+    .map(str.strip)
+    .filter(bool),
+    min_size=1,
+    max_size=6,
+    unique_by=str.lower,
+)
+SCALES = st.one_of(
+    WORDS.map(lambda values: Discrete(values=values)),
+    WORDS.map(lambda values: Categories(values=values)),
+    st.tuples(st.integers(-50, 50), st.integers(0, 30), st.integers(1, 7)).map(
+        lambda drawn: Discrete(range=(drawn[0], drawn[0] + drawn[1], drawn[2]))
+    ),
+    st.tuples(st.integers(-5, 5), st.sampled_from([0.1, 0.2, 0.25, 0.5, 1.0])).map(
+        lambda drawn: Discrete(range=(float(drawn[0]), drawn[0] + 2.0, drawn[1]))
+    ),
+    st.sampled_from([("a", "e"), ("A", "Z"), ("а", "д")]).map(lambda ends: Discrete(range=ends)),
+    st.lists(st.integers(), min_size=1, max_size=6, unique=True).map(lambda values: Discrete(values=values)),
+)
+AROUND = st.sampled_from(["{}", " {} ", '"{}"', "'{}'", "{}.", '"{}."', '"{}".', "\n“{}”\n", "`{}`"])
+CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
+
+
+@settings(deadline=None)
+@given(SCALES, AROUND, CASES, st.data())
+def test_every_value_is_read_back_from_its_token_in_any_case_with_quotes_spaces_and_a_period(
+    scale: Discrete, around: str, case: Any, data: st.DataObject
+) -> None:
+    assert scale.problem() is None
+    token, value = data.draw(st.sampled_from(scale.tokens()))
+    read = scale.read(around.format(case(token)))
+    assert read == value
+    assert type(read) is type(value)
+
+
+@settings(deadline=None)
+@given(SCALES)
+def test_every_value_is_read_back_as_it_is(scale: Discrete) -> None:
+    assert [scale.read(value) for value in scale.ordered()] == list(scale.ordered())
+
+
+@settings(deadline=None)
+@given(
+    SCALES,
+    st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())),
+)
+def test_nothing_off_the_scale_is_ever_read(scale: Discrete, value: Any) -> None:
+    try:
+        read = scale.read(value)
+    except ReplyError as error:
+        assert error.failure == "off-scale"
+    else:
+        assert read in scale.ordered()
+        if not isinstance(value, str):
+            assert read == value
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.text(st.characters(categories=["L"]), min_size=1, max_size=4))
+def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> None:
+    with pytest.raises(ReplyError):
+        LIKERT.read(f"{value}{more}")
+    with pytest.raises(ReplyError):
+        LIKERT.read(f"{more} {value}")
+
+
+@pytest.mark.parametrize(
+    "text", ["4/5", "4 out of 5", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,0"]
+)
+def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
+    with pytest.raises(ReplyError, match="is not on the scale 1, 2, 3, 4, 5"):
+        LIKERT.read(text)
+
+
+def test_a_number_written_in_another_way_is_the_same_value() -> None:
+    assert LIKERT.read("4.0") == 4
+    assert LIKERT.read(4.0) == 4
+    assert Discrete(range=(0, 1, 0.1)).read("0.10") == 0.1
+    assert Discrete(range=(0, 1, 0.1)).read(".3") == 0.3
+
+
+def test_a_boolean_is_no_number_of_a_scale() -> None:
+    with pytest.raises(ReplyError):
+        LIKERT.read(True)
+
+
+def test_values_that_differ_only_in_case_are_told_apart() -> None:
+    scale = Discrete(values=("m", "M"))
+    assert (scale.read("m"), scale.read(" M.")) == ("m", "M")
+    with pytest.raises(ReplyError):
+        Discrete(values=("aB", "Ab")).read("AB")
+
+
+def test_values_that_end_in_a_period_or_stand_in_quotes_are_read() -> None:
+    scale = Discrete(values=("No.", "'tis", "x"))
+    assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == [
+        "No.",
+        "No.",
+        "No.",
+        "'tis",
+        "'tis",
+    ]
+
+
+def test_a_message_stays_short_whatever_the_reply() -> None:
+    with pytest.raises(ReplyError) as caught:
+        LIKERT.read("x" * 100_000)
+    assert len(str(caught.value)) < 400
+
+
+def test_both_ends_of_a_range_are_included() -> None:
+    assert Discrete(range=(0, 1, 0.25)).ordered() == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert Discrete(range=("a", "e")).ordered() == ("a", "b", "c", "d", "e")
+    assert Discrete(range=(1, 10)).ordered() == tuple(range(1, 11))
+    assert Discrete(range=(0.1, 0.7, 0.1)).ordered() == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+
+
+def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
+    scale = Discrete(values=("good", "bad"), end_is_worst=True)
+    assert scale.values() == ("bad", "good")
+    assert scale.json_schema() == {"type": "string", "enum": ["bad", "good"]}
+    assert scale.sentence("score") == (
+        "The score must be one of: good, bad, where bad is the worst and good the best."
+    )
+    assert Categories(values=("x", "y")).sentence("choice") == "The choice must be exactly one of: x, y."
+
+
+def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
+    scored = Discrete(values=("unsafe", "safe"), scores={"unsafe": 0, "safe": 1})
+    assert (scored.number("safe"), scored.numeric()) == (1, True)
+    bare = Discrete(values=("unsafe", "safe"))
+    assert (bare.number("safe"), bare.numeric()) == (None, False)
+    assert (LIKERT.number(4), LIKERT.numeric()) == (4.0, True)
+    assert Discrete(values=(False, True)).number(True) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "said"),
+    [
+        ({}, "", "needs either `range` or `values`"),
+        ({"range": (1, 2), "values": ("a",)}, "", "needs either `range` or `values`"),
+        ({"values": ("a", "a")}, "values", "stands twice"),
+        ({"values": (1, 1.0)}, "values", "stands twice"),
+        ({"values": (True, 1)}, "values", "stands twice"),
+        ({"values": ("1", 1)}, "values", "stands twice"),
+        ({"values": ("a", " ")}, "values", "is no word"),
+        ({"range": (5, 1)}, "range", "runs from 5 down to 1"),
+        ({"range": ("e", "a")}, "range", "runs from 'e' down to 'a'"),
+        ({"range": (1, 5, 0)}, "range", "the step 0"),
+        ({"range": (1, 5, -1)}, "range", "the step -1"),
+        ({"range": (1, 5, True)}, "range", "the step True"),
+        ({"range": (1, "e")}, "range", "not of one kind"),
+        ({"range": (False, True)}, "range", "not of one kind"),
+        ({"range": ("A", "z")}, "range", "letters"),
+        ({"range": ("ab", "c")}, "range", "letters"),
+        ({"range": ("a", "e", 0.5)}, "range", "letters"),
+        ({"range": (1, 1_000_000)}, "range", "1000000 values"),
+        ({"range": (0.0, 1e300, 1e-300)}, "range", "values, more than 1000"),
+        ({"values": ("a", "b"), "scores": {"c": 1}}, "scores", "'c' is not a value"),
+        ({"values": ("a", "b"), "scores": {"a": 1}}, "scores", "'b' has no score"),
+        ({"values": ("a", "b"), "scores": {}}, "scores", "'a' has no score"),
+    ],
+)
+def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys: Any, key: str, said: str) -> None:
+    trouble = Discrete(**keys).problem()
+    assert trouble is not None
+    assert trouble[0] == key
+    assert said in trouble[1]
+    assert trouble[2]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=2)),
+        min_size=2,
+        max_size=3,
+    )
+)
+@example([10**28 + 1, 10**28 + 1])
+@example([10**28 - 998, 10**28 + 1])
+@example([1e20, 1e20 + 32768, 1])
+def test_any_range_is_a_scale_or_a_problem(ends: list[Any]) -> None:
+    scale = Discrete(range=tuple(ends))
+    if scale.problem() is None:
+        values = scale.ordered()
+        assert 1 <= len(values) <= 1000
+        assert values[0] == ends[0]
+        assert len(set(values)) == len(values)
+        assert [scale.read(value) for value in values] == list(values)
+
+
+def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+    for case in value_cases["scale"]:
+        keys, expect = dict(case["given"]["scale"]), case["expect"]
+        if "step" in keys:
+            keys["range"] = (*keys["range"], keys.pop("step"))
+        if expect.get("error"):
+            with pytest.raises(ValueError, match="at least 1 item"):
+                Discrete(**keys)
+            continue
+        scale = Discrete(**keys)
+        assert scale.problem() is None, case["name"]
+        assert list(scale.values()) == expect["values"], case["name"]
+        assert {type(value).__name__ for value in scale.values()} == {expect["type"]}, case["name"]
+        assert scale.display() == expect["display"], case["name"]
+        assert [token for token, _ in scale.tokens()] == expect["token_support"], case["name"]

@@ -1,0 +1,208 @@
+"""What units share: their keys, names, settings, and what a type puts around a prompt."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from verdict_cli.language.expressions.paths import unresolved
+from verdict_cli.language.fields.types import INTEGER, TEXT, ScaleType
+from verdict_cli.language.prompts.jinja import compile_jinja
+from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile, compile_prompt
+from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.argument import ArgumentUnit
+from verdict_cli.language.units.base import snake
+from verdict_cli.language.units.conversational import DebateUnit
+from verdict_cli.language.units.cot import CoTUnit
+from verdict_cli.language.units.generic import Unit
+from verdict_cli.language.units.judge import JudgeUnit
+from verdict_cli.language.units.rubric import RubricUnit
+from verdict_cli.messages import Message
+
+TURNS = [{"role": "Opponent", "content": "{unit.stance}"}]
+
+
+def asked(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
+    """The messages of a unit's prompt, framed and filled as the plan does it."""
+    told: list[Any] = []
+    framed = unit.frame(text)
+    if isinstance(unit.prompt, JinjaPrompt):
+        prompt: Any = compile_jinja(
+            framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said)
+        )
+    else:
+        prompt = compile_prompt(framed, unresolved, lambda *said: told.append(said), lambda *said: None)
+    assert not told
+    messages = prompt.render({"unit": unit.settings(), **values}).messages
+    assert isinstance(messages, tuple)
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("type_name", "name"),
+    [
+        ("MeanPoolUnit", "mean_pool"),
+        ("JudgeUnit", "judge"),
+        ("CoTUnit", "cot"),
+        ("BestOfKJudgeUnit", "best_of_k_judge"),
+        ("MeanVariancePoolUnit", "mean_variance_pool"),
+        ("Unit", "unit"),
+        ("Rubric3", "rubric3"),
+        ("LLMJudgeUnit", "llm_judge"),
+    ],
+)
+def test_a_units_own_name_is_its_type_without_unit_in_snake_case(type_name: str, name: str) -> None:
+    assert snake(type_name) == name
+
+
+def test_every_type_of_the_language_is_known_by_its_name() -> None:
+    assert set(TYPES) == {
+        "JudgeUnit", "CategoricalJudgeUnit", "PairwiseJudgeUnit", "BestOfKJudgeUnit", "RankerUnit", "CoTUnit",
+        "ConversationalUnit", "DebateUnit", "ArgumentUnit", "RubricUnit", "Unit", "MapUnit", "MeanPoolUnit",
+        "MedianPoolUnit", "MedianFilterUnit", "MaxPoolUnit", "MinPoolUnit", "ModePoolUnit", "MeanVariancePoolUnit",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key",
+    [{"nmae": "x"}, {"name": "a b"}, {"name": "0a"}, {"pin": "yes"}, {"scale": 3}, {"on_failure": "ignore"}],
+)
+def test_a_key_that_there_is_not_or_that_does_not_fit_is_refused(key: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        JudgeUnit.model_validate({"unit": "JudgeUnit", **key})
+
+
+def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
+    unit = JudgeUnit.model_validate(
+        {"unit": "JudgeUnit", "name": "j", "validate": ["true"], "scale": {"range": [1, 3]}}
+    )
+    settings = unit.settings()
+    assert settings["name"] == "j"
+    assert settings["validate"] == ("true",)
+    assert "scale" not in settings, "the plan puts the scale's values there"
+
+
+def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> None:
+    unit = JudgeUnit(unit="JudgeUnit", explanation=True)
+    record = unit.response_record(LIKERT, {"n": INTEGER})
+    assert list(record.fields.items()) == [
+        ("explanation", TEXT),
+        ("n", INTEGER),
+        ("score", ScaleType(LIKERT)),
+    ]
+    assert unit.default_scale() == LIKERT
+    assert unit.scaled_field() == "score"
+
+
+def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
+    trouble = Unit(unit="Unit").problem()
+    assert trouble is not None
+    assert "needs a `response`" in trouble[1]
+    assert Unit(unit="Unit", response={"a": "str"}).problem() is None
+    assert Unit(unit="Unit", response={"a": "str"}).own_fields(None) == {}
+    scaled = Unit(unit="Unit", scale="boolean")
+    assert (scaled.scaled_field(), scaled.own_fields(Boolean())) == ("score", {"score": ScaleType(Boolean())})
+
+
+def test_reasoning_is_free_text() -> None:
+    unit = CoTUnit(unit="CoTUnit")
+    assert unit.own_fields(None) == {"thinking": TEXT}
+    assert unit.extract == "raw"
+    assert unit.frame("  Think.  ") == "  Think.  "
+
+
+def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
+    unit = ArgumentUnit(unit="ArgumentUnit", stance="for", target="answer A")
+    (message,) = asked(unit, "\n    Question:\n      {source.q}\n", source={"q": "why?"})
+    assert message.content.startswith("Make the strongest honest case for answer A.")
+    assert message.content.endswith("\n\nQuestion:\n  why?")
+
+
+def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
+    unit = DebateUnit(unit="DebateUnit", role_name="Pro", stance="It is so.")
+    system, user = asked(
+        unit, "@system\nBe brief.\n@user\nTopic: {source.q}", source={"q": "x"}, input={"conversation": TURNS}
+    )
+    assert (system.role, user.role) == ("system", "user")
+    assert "debate as Pro" in system.content
+    assert system.content.endswith("Be brief.")
+    assert user.content == "Topic: x\n\nThe debate so far:\n<Opponent>\n{unit.stance}\n</Opponent>"
+
+
+@pytest.mark.parametrize(
+    "wild", ["{source.x}", "{{ source.x }}", "@system", "a\n@user\nb", "{% raw %}", "\\{unit.name}"]
+)
+@pytest.mark.parametrize("jinja", [False, True])
+def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) -> None:
+    text = "Go on."
+    keys: Any = {"prompt": JinjaPrompt(jinja=text) if jinja else text}
+    debater = DebateUnit(unit="DebateUnit", role_name=f"R{wild}", stance=f"S{wild}", **keys)
+    (message,) = asked(debater, text, input={"conversation": TURNS})
+    assert f"debate as R{wild}. You argue" in message.content
+    assert f"to the end: S{wild}\n" in message.content
+    assert "<Opponent>\n{unit.stance}\n</Opponent>" in message.content
+    argument = ArgumentUnit(unit="ArgumentUnit", stance="against", target=wild, **keys)
+    (message,) = asked(argument, text)
+    assert f"case against {wild}. Argue" in message.content
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        (None, "So far: {input.conversation}"),
+        (PromptFile(file="debate.md"), "So far: {input.conversation}"),
+        (JinjaPrompt(jinja=""), "{% for turn in input.conversation %}{{ turn.content }}{% endfor %}"),
+    ],
+)
+def test_the_debate_is_not_shown_twice(prompt: Any, text: str) -> None:
+    unit = DebateUnit(unit="DebateUnit", role_name="Pro", stance="Yes.", prompt=prompt)
+    assert "The debate so far" not in unit.frame(text)
+
+
+CRITERIA = (
+    "{source.x} first",
+    "mid {source.x} dle",
+    "ends in {unit.name}",
+    "{{ source.x }}",
+    "@system",
+    "a\\{source.x}",
+)
+
+
+@pytest.mark.parametrize("jinja", [False, True])
+def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
+    prompt: Any = JinjaPrompt(jinja="") if jinja else None
+    unit = RubricUnit(unit="RubricUnit", criteria=CRITERIA, prompt=prompt)
+    text = "Text: {{ source.x }}" if jinja else "Text: {source.x}"
+    (message,) = asked(unit, text, source={"x": "FILLED"})
+    assert message.content.startswith("Text: FILLED\n\nRubric\n")
+    lines = message.content.split("\n")
+    assert [f"{place}. {text}" for place, text in enumerate(CRITERIA, 1)] == lines[3 : 3 + len(CRITERIA)]
+    assert message.content.count("FILLED") == 1
+    assert lines[-1] == "SCORE: <0-10>"
+
+
+def test_a_rubric_is_asked_for_where_none_is_given() -> None:
+    (message,) = asked(RubricUnit(unit="RubricUnit", n=3), "Task: {source.x}", source={"x": "y"})
+    assert message.content.startswith("Write a rubric for the task below: 3 criteria")
+    assert list(RubricUnit(unit="RubricUnit").own_fields(None)) == ["criteria"]
+    assert list(RubricUnit(unit="RubricUnit", criteria=("a",)).own_fields(None)) == ["verdict", "score"]
+
+
+def test_a_number_of_criteria_beside_given_ones_is_a_problem() -> None:
+    trouble = RubricUnit(unit="RubricUnit", criteria=("a",), n=3).problem()
+    assert trouble is not None
+    assert trouble[0] == "n"
+    assert RubricUnit(unit="RubricUnit", criteria=("a",)).problem() is None
+
+
+def test_every_name_looks_up_the_class_that_it_spells() -> None:
+    for name in TYPES:
+        assert TYPES[name].__name__ == TYPES.title(name)
+        assert name in get_args(TYPES[name].model_fields["unit"].annotation)
+    spelled = {name for name in TYPES for name in get_args(TYPES[name].model_fields["unit"].annotation)}
+    assert spelled == set(TYPES)

@@ -1,0 +1,160 @@
+"""Units that choose among options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
+from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.units.best_of_k import BestOfKJudgeUnit
+from verdict_cli.language.units.categorical import CategoricalJudgeUnit
+from verdict_cli.language.units.choice_base import shown
+from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
+from verdict_cli.language.units.ranker import RankerUnit
+
+GIVEN = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
+
+
+def best(**keys: Any) -> BestOfKJudgeUnit:
+    return BestOfKJudgeUnit(unit="BestOfKJudgeUnit", **{"k": 4, **keys})
+
+
+def pairwise(**keys: Any) -> PairwiseJudgeUnit:
+    return PairwiseJudgeUnit(unit="PairwiseJudgeUnit", **keys)
+
+
+def ranker(**keys: Any) -> RankerUnit:
+    return RankerUnit(unit="RankerUnit", **{"k": 3, **keys})
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**64), st.sampled_from("ABCD"))
+def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(draw: int, letter: str) -> None:
+    unit = best(shuffle=True, original=True)
+    arrangements = unit.arrangements(draw)
+    assert arrangements == unit.arrangements(draw)
+    (arrangement,) = arrangements
+    assert sorted(arrangement) == [0, 1, 2, 3]
+    seen = shown(GIVEN, unit.letters(), arrangement)
+    output = unit.settle([{"choice": letter}], arrangements, GIVEN)
+    assert output["chosen"] == seen[letter] == GIVEN[output["choice"]]
+
+
+def test_without_a_shuffle_the_options_stand_as_given() -> None:
+    assert best().arrangements(7) == ((0, 1, 2, 3),)
+    assert best().settle([{"choice": "C"}], ((0, 1, 2, 3),), GIVEN) == {"choice": "C"}
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["A", "B", "tie"]), st.sampled_from(["A", "B", "tie"]))
+def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
+    unit = pairwise(positions="both", original=True, tie=True)
+    arrangements = unit.arrangements(0)
+    assert arrangements == ((0, 1), (1, 0))
+    output = unit.settle([{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"})
+    meant = {"A": "B", "B": "A", "tie": "tie"}[other]
+    assert output["consistent"] == (one == meant)
+    assert output["choice"] == (one if one == meant else "tie")
+    assert output["chosen"] == {"A": "x", "B": "y", "tie": ""}[output["choice"]]
+
+
+def test_the_outputs_fields_are_those_that_are_given_on() -> None:
+    read = RecordType({"choice": ScaleType(pairwise().default_scale())})
+    assert pairwise().gives(read) == read
+    both = pairwise(positions="both", original=True).gives(read)
+    assert both.fields == {
+        "choice": ScaleType(Categories(values=("A", "B", "tie"))),
+        "consistent": TRUTH,
+        "chosen": TEXT,
+    }
+    assert list(best(original=True).gives(read).fields) == ["choice", "chosen"]
+    assert list(ranker(original=True).gives(RecordType({"ranking": TEXT})).fields) == ["ranking", "ranked"]
+
+
+@pytest.mark.parametrize(
+    "extract", ["token_probability", {"type": "weighted_summed_score", "weights": {"A": 1, "B": 0}}]
+)
+def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract: Any) -> None:
+    found = {"distribution": {"A": 0.7, "B": 0.3}}
+    keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
+    assert PairwiseJudgeUnit.model_validate(keys).settle([found], ((0, 1),), GIVEN) == found
+    assert PairwiseJudgeUnit.model_validate(keys).problem() is None
+    for more in ({"positions": "both"}, {"original": True}):
+        trouble = PairwiseJudgeUnit.model_validate(keys | more).problem()
+        assert trouble is not None
+        assert trouble[0] == "extract"
+    shuffled = BestOfKJudgeUnit.model_validate(
+        {"unit": "BestOfKJudgeUnit", "k": 2, "shuffle": True, "extract": extract}
+    )
+    assert (shuffled.problem() or ("",))[0] == "extract"
+    plain = BestOfKJudgeUnit.model_validate({"unit": "BestOfKJudgeUnit", "k": 2, "extract": extract})
+    assert plain.problem() is None
+    assert plain.settle([found], ((0, 1),), GIVEN) == found
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.sampled_from([*"ABC", " a ", "b"]), st.text(max_size=2)), max_size=4))
+def test_a_ranking_is_a_permutation_or_a_reply_error(ranking: list[str]) -> None:
+    unit = ranker(original=True)
+    field = unit.own_fields(None)["ranking"]
+    try:
+        read = field.read(ranking)
+    except ReplyError:
+        assert sorted(letter.strip().upper() for letter in ranking) != ["A", "B", "C"]
+        return
+    output = unit.settle([{"ranking": read}], ((0, 1, 2),), GIVEN)
+    assert sorted(output["ranking"]) == ["A", "B", "C"]
+    assert output["ranked"] == [GIVEN[letter] for letter in output["ranking"]]
+
+
+def test_the_prompt_shows_every_option_at_its_letter() -> None:
+    for unit in (best(), ranker(), pairwise()):
+        prompt = unit.default_prompt()
+        assert prompt is not None
+        for letter in unit.letters():
+            assert f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" in prompt
+
+
+def test_options_come_from_upstream_where_no_expressions_give_them() -> None:
+    assert pairwise().wants() == {"A": TEXT, "B": TEXT}
+    assert pairwise(options=("source.a", "source.b")).wants() == {}
+    assert BestOfKJudgeUnit(unit="BestOfKJudgeUnit", options=("1", "2", "3")).letters() == ("A", "B", "C")
+
+
+@pytest.mark.parametrize(
+    ("unit", "key"),
+    [
+        (pairwise(options=("a",)), "options"),
+        (pairwise(options=("a", "b", "c")), "options"),
+        (pairwise(scale="likert"), "scale"),
+        (best(k=None), "k"),
+        (best(options=("a", "b")), "options"),
+        (best(k=None, options=()), "options"),
+        (best(k=None, options=("a",) * 27), "options"),
+        (best(scale="likert"), "scale"),
+        (ranker(k=None), "k"),
+        (ranker(options=("a", "b")), "options"),
+        (ranker(scale="likert"), "scale"),
+        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit"), "categories"),
+        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("a",), scale="likert"), "categories"),
+        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("a", "a")), "values"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_a_problem(unit: Any, key: str) -> None:
+    trouble = unit.problem()
+    assert trouble is not None
+    assert trouble[0] == key
+    assert trouble[2]
+
+
+def test_categories_are_the_scale_of_the_choice() -> None:
+    unit = CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("safe", "unsafe"))
+    assert unit.problem() is None
+    scale = unit.default_scale()
+    assert scale == Categories(values=("safe", "unsafe"))
+    assert unit.own_fields(scale) == {unit.scaled_field(): ScaleType(scale)}

@@ -1,0 +1,120 @@
+"""Pools."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, RecordType
+from verdict_cli.language.units.pools import (
+    MaxPoolUnit,
+    MeanPoolUnit,
+    MeanVariancePoolUnit,
+    MedianPoolUnit,
+    MinPoolUnit,
+    ModePoolUnit,
+    Pool,
+)
+
+POOLS: dict[str, Pool] = {
+    "mean": MeanPoolUnit(unit="MeanPoolUnit"),
+    "median": MedianPoolUnit(unit="MedianPoolUnit"),
+    "max": MaxPoolUnit(unit="MaxPoolUnit"),
+    "min": MinPoolUnit(unit="MinPoolUnit"),
+    "mode": ModePoolUnit(unit="ModePoolUnit"),
+    "mean_variance": MeanVariancePoolUnit(unit="MeanVariancePoolUnit"),
+}
+NUMBERS = st.lists(st.integers(-100, 100), min_size=1, max_size=8)
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_each_pool_gives_its_figure(values: list[int]) -> None:
+    assert POOLS["mean"].pool(values, None) == pytest.approx(statistics.fmean(values))
+    assert POOLS["median"].pool(values, None) == statistics.median(values)
+    assert POOLS["max"].pool(values, None) == max(values)
+    assert POOLS["min"].pool(values, None) == min(values)
+    assert POOLS["mode"].pool(values, None) == statistics.mode(values)
+    variance = statistics.variance(values) if len(values) > 1 else 0.0
+    found = POOLS["mean_variance"].pool(values, None)
+    assert found == pytest.approx({"mean": statistics.fmean(values), "variance": variance})
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(sorted(POOLS)),
+    st.lists(st.one_of(st.text(), st.none(), st.floats(), st.integers(), st.just(10**400))),
+)
+def test_any_values_give_a_value_or_a_row_error(name: str, values: list[Any]) -> None:
+    try:
+        POOLS[name].pool(values, None)
+    except RowError as error:
+        assert error.message
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_equal_weights_change_nothing(values: list[int]) -> None:
+    weights = [2.0] * len(values)
+    for name in ("mean", "mode"):
+        assert POOLS[name].pool(values, weights) == pytest.approx(POOLS[name].pool(values, None))
+
+
+def test_weights_weigh() -> None:
+    unit = MeanPoolUnit(unit="MeanPoolUnit", weights=(3, 1))
+    assert unit.weighting() == (3, 1)
+    assert unit.pool([1, 5], unit.weighting()) == 2.0
+    assert ModePoolUnit(unit="ModePoolUnit", weights=(1, 3)).pool(["a", "b"], (1, 3)) == "b"
+
+
+def test_the_largest_of_booleans_is_a_boolean() -> None:
+    assert POOLS["max"].pool([False, True], None) is True
+    assert POOLS["min"].pool([False, True], None) is False
+
+
+def test_what_a_pool_gives_on() -> None:
+    one, two = RecordType({"a": INTEGER}), RecordType({"a": INTEGER, "b": TEXT})
+    assert POOLS["mean"].gives(one) == RecordType({"a": NUMBER})
+    assert POOLS["max"].gives(one) == one
+    assert POOLS["mode"].gives(two) == two
+    both = RecordType({"mean": NUMBER, "variance": NUMBER})
+    assert POOLS["mean_variance"].gives(one) == RecordType({**both.fields, "a": both})
+    assert POOLS["mean_variance"].gives(two) == RecordType({"a": both, "b": both})
+    settled = POOLS["mean_variance"].settle({"a": {"mean": 2.0, "variance": 1.0}})
+    assert settled == {"mean": 2.0, "variance": 1.0, "a": {"mean": 2.0, "variance": 1.0}}
+
+
+def test_field_and_fields_are_two_ways_to_say_one_thing() -> None:
+    assert MeanPoolUnit(unit="MeanPoolUnit", field="a").named() == ("a",)
+    assert MeanPoolUnit(unit="MeanPoolUnit", fields=("a", "b")).named() == ("a", "b")
+    assert POOLS["mean"].named() is None
+    trouble = MeanPoolUnit(unit="MeanPoolUnit", field="a", fields=("a",)).problem()
+    assert trouble is not None
+    assert trouble[0] == "fields"
+    assert POOLS["mean"].problem() is None
+
+
+def test_the_median_is_also_called_a_filter() -> None:
+    assert MedianPoolUnit(unit="MedianFilterUnit").type_name == "MedianFilterUnit"
+
+
+def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
+    for case in value_cases["pool"]:
+        pool, upstream = POOLS[case["given"]["op"]], case["given"]["upstream_in_order"]
+        (field,) = case["given"].get("fields") or [case["given"]["field"]]
+        values = [one[field] if isinstance(one, dict) else one for one in upstream]
+        if case["expect"].get("error"):
+            with pytest.raises(RowError):
+                pool.pool(values, None)
+            continue
+        found = pool.settle({field: pool.pool(values, None)})[field]
+        expected = case["expect"][field]
+        assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case[
+            "name"
+        ]
+        assert not isinstance(found, bool), case["name"]

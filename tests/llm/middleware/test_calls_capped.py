@@ -1,0 +1,85 @@
+"""When a model is given up for rejecting everything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
+from verdict_cli.llm.middleware.circuit_breaker import MOST_REJECTIONS, circuit_breaker
+from verdict_cli.messages import Message, Reply, Request, Row
+from verdict_cli.model import Model
+
+NO = "unknown parameter: top_k"
+
+
+def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]:
+    """What calls get, one after the other, whose provider gives these answers."""
+    left = list(answers)
+
+    async def provider(_: Request) -> Reply:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return Reply(answer)
+
+    async def go() -> list[Any]:
+        ask = circuit_breaker(provider, lambda _: spared)
+        found: list[Any] = []
+        for place in range(len(answers)):
+            request = Request(Row(place, place, {}), "judge", Model(name=model), (Message("user", ""),))
+            try:
+                found.append(await ask(request))
+            except Exception as error:
+                found.append(error)
+        return found
+
+    return asyncio.run(go())
+
+
+def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
+    found = outcomes(*[Rejected(NO) for _ in range(MOST_REJECTIONS)])
+    assert [type(each) for each in found] == [Rejected] * (MOST_REJECTIONS - 1) + [Refused]
+    assert NO in found[-1].message and "20" in found[-1].message
+    assert all(each.passing for each in found[:-1])
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["4", ReplyError("empty", kind="empty"), Rejected("other words")],
+    ids=["reply", "empty", "other"],
+)
+def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
+    found = outcomes(
+        *[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)],
+        between,
+        *[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)],
+    )
+    assert not any(isinstance(each, Refused) for each in found)
+
+
+def test_a_model_that_has_answered_once_is_never_given_up() -> None:
+    found = outcomes("4", *[Rejected(NO) for _ in range(3 * MOST_REJECTIONS)])
+    assert not any(isinstance(each, Refused) for each in found)
+    assert not any(each.passing for each in found[1:])
+
+
+def test_failures_that_pass_stand_for_nothing() -> None:
+    found = outcomes(*[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)], Retryable("gone"), Rejected(NO))
+    assert [type(each) for each in found[-2:]] == [Retryable, Refused]
+
+
+@pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
+def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
+    assert not any(
+        isinstance(each, Refused)
+        for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MOST_REJECTIONS)])
+    )
+
+
+def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
+    rejections = [Rejected(NO) for _ in range(2 * MOST_REJECTIONS)]
+    assert not any(isinstance(each, Refused) for each in outcomes(*rejections, spared=True))
+    assert not any(isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical"))

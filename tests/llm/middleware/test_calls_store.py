@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.errors import OutputError
+from verdict_cli.llm.middleware.cache_store import CacheStore, cache_directory, files
+from verdict_cli.messages import Alternative, Reply, Usage
+
+REPLY = Reply(
+    "é4",
+    "stop",
+    ((Alternative("4", -0.1), Alternative("5", -math.inf)),),
+    Usage(3, 1),
+    0.25,
+    "judge-1",
+    1.5,
+    sent='{"temperature":0.7}',
+)
+
+
+def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", REPLY)
+    assert store.get(b"k") == REPLY
+    assert store.get(b"other") is None
+    store.close()
+    store = CacheStore.open(path)
+    assert store.get(b"k") == REPLY
+    assert store.kept().models == {"m": 1}
+    store.close()
+
+
+def test_what_is_dropped_is_gone_at_once_and_for_good(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", REPLY)
+    store.close()
+    store = CacheStore.open(path)
+    store.drop(b"k")
+    assert store.get(b"k") is None
+    store.close()
+    store = CacheStore.open(path)
+    assert store.get(b"k") is None
+    store.close()
+
+
+def test_two_runs_share_one_store(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    one, other = CacheStore.open(path), CacheStore.open(path)
+    for number in range(50):
+        (one if number % 2 else other).put(b"%d" % number, "m", REPLY)
+    one.close()
+    other.close()
+    store = CacheStore.open(path)
+    assert store.kept().replies == 50
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", REPLY)
+    store.close()
+    store = CacheStore.open(path)
+    store.get(b"k")
+    for file in files(path):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    store.close()
+
+
+def test_a_file_that_is_no_store_is_told_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    path.write_bytes(b"something else" * 100)
+    with pytest.raises(OutputError, match="--no-cache"):
+        CacheStore.open(path)
+
+
+def test_a_damaged_entry_is_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", REPLY)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE replies SET reply = '{\"text\": 1'")
+    connection.close()
+    store = CacheStore.open(path)
+    assert store.get(b"k") is None
+    store.close()
+
+
+def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    store = CacheStore.open(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE replies")
+    connection.close()
+    store.put(b"k", "m", REPLY)
+    store.close()
+    assert "replies" in store.trouble
+
+
+def test_a_reply_that_json_cannot_write_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite3"
+    store = CacheStore.open(path)
+    store.put(b"k", "m", Reply("\ud800"))
+    store.put(b"l", "m", REPLY)
+    store.close()
+    store = CacheStore.open(path)
+    assert store.kept().replies == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "ends"),
+    [
+        ({"VERDICT_CACHE_DIR": "/x/y", "XDG_CACHE_HOME": "/z"}, "linux", "/x/y"),
+        ({"XDG_CACHE_HOME": "/z"}, "linux", "/z/verdict"),
+        ({}, "linux", "/.cache/verdict"),
+        ({}, "darwin", "/Library/Caches/verdict"),
+        ({"LOCALAPPDATA": "/local"}, "win32", "/local/verdict/Cache"),
+    ],
+)
+def test_it_stands_where_the_platform_keeps_caches(environ: dict[str, str], platform: str, ends: str) -> None:
+    assert cache_directory(environ, platform).as_posix().endswith(ends)

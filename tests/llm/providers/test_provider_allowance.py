@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from verdict_cli.llm.providers.rate_limit_headers import allowance_of, seconds
+from verdict_cli.messages import Allowance
+
+
+def test_openais_headers_are_read() -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-limit-tokens": "150000",
+        "x-ratelimit-remaining-tokens": "149984",
+        "x-ratelimit-reset-tokens": "6m0s",
+    }
+    assert allowance_of(headers) == Allowance(60, 59, 1.0, 150000, 149984, 360.0)
+
+
+def test_headers_that_say_nothing_are_none() -> None:
+    assert allowance_of({}) is None
+    assert allowance_of({"x-ratelimit-limit-requests": "60"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1s", 1.0),
+        ("120ms", 0.12),
+        ("6m0s", 360.0),
+        ("1h2m3.5s", 3723.5),
+        ("7.66", 7.66),
+        ("0", 0.0),
+        ("", None),
+        (None, None),
+        ("soon", None),
+        ("2026-11-21T11:00:00Z", None),
+        ("1s later", None),
+        ("3 4", None),
+        ("9d", None),
+    ],
+)
+def test_durations_are_read_or_passed_over(text: str | None, meant: float | None) -> None:
+    assert seconds(text) == (None if meant is None else pytest.approx(meant))

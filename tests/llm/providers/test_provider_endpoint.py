@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import Refused
+from verdict_cli.llm.model_families import family
+from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
+from verdict_cli.model import Model
+
+BASE = "http://127.0.0.1:8000/v1"
+
+
+def found(environ: dict[str, str], **settings: Any) -> Endpoint | None:
+    model = Model(**settings)
+    kind = family(model)
+    return None if kind is None else endpoint(model, kind, environ)
+
+
+@pytest.mark.parametrize("name", ["gpt-4o-mini", "o3-mini", "o1", "chatgpt-4o-latest", "openai/anything"])
+def test_openais_names_go_to_openai(name: str) -> None:
+    there = found({"OPENAI_API_KEY": "k"}, name=name)
+    assert there is not None
+    assert there.url == "https://api.openai.com/v1/chat/completions"
+    assert (there.name, there.key) == (name.removeprefix("openai/"), "k")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-3-5-haiku-latest",
+        "anthropic/x",
+        "ollama/llama3",
+        "o365",
+        "gpt-3.5-turbo-instruct",
+        "gpt-5-pro",
+        "a/b",
+    ],
+)
+def test_other_names_are_litellms(name: str) -> None:
+    assert found({}, name=name) is None
+
+
+def test_arguments_that_only_litellm_knows_are_litellms() -> None:
+    assert found({}, name="gpt-4o", params={"api_version": "2024-10-21"}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("mine", "mine"),
+        ("openai/org/mine", "org/mine"),
+        ("hosted_vllm/org/mine", "org/mine"),
+        ("lm_studio/mine", "mine"),
+        ("llamafile/mine", "mine"),
+        ("litellm_proxy/mine", "mine"),
+        ("ollama/llama3:8b", "llama3:8b"),
+        ("ollama_chat/llama3", "llama3"),
+    ],
+)
+def test_an_api_base_is_where_the_model_is(name: str, sent: str) -> None:
+    there = found({}, name=name, api_base=f"{BASE}/")
+    assert there is not None
+    assert (there.url, there.name, there.key) == (f"{BASE}/chat/completions", sent, None)
+
+
+def test_ollamas_own_address_is_completed() -> None:
+    there = found({}, name="ollama/llama3", api_base="http://127.0.0.1:11434")
+    assert there is not None and there.url == "http://127.0.0.1:11434/v1/chat/completions"
+
+
+def test_a_whole_address_is_left_as_it_is() -> None:
+    there = found({}, name="mine", api_base=f"{BASE}/chat/completions")
+    assert there is not None and there.url == f"{BASE}/chat/completions"
+
+
+def test_the_models_base_comes_before_the_environments() -> None:
+    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_API_BASE": "http://127.0.0.1:2/v1"}
+    urls = [found(environ, name="gpt-4o", **more) for more in ({"api_base": BASE}, {})]
+    del environ["OPENAI_BASE_URL"]
+    urls.append(found(environ, name="gpt-4o"))
+    assert [there and there.host for there in urls] == ["127.0.0.1:8000", "127.0.0.1:1", "127.0.0.1:2"]
+
+
+def test_openais_key_is_not_sent_to_other_families() -> None:
+    there = found({"OPENAI_API_KEY": "k"}, name="hosted_vllm/mine", api_base=BASE)
+    assert there is not None and there.key is None
+
+
+def test_the_named_variable_holds_the_key() -> None:
+    there = found({"MY_KEY": " k\n", "OPENAI_API_KEY": "other"}, name="gpt-4o", api_key_env="MY_KEY")
+    assert there is not None and (there.key, there.key_variable) == ("k", "MY_KEY")
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"api_base": "https://api.openai.com/v1"}, {"api_key_env": "NO_KEY"}]
+)
+def test_a_missing_key_is_refused_by_its_variable(settings: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match=settings.get("api_key_env", "OPENAI_API_KEY")):
+        found({}, name="gpt-4o", **settings)
+
+
+def test_a_family_without_an_address_is_never_sent_to_openai() -> None:
+    with pytest.raises(Refused, match="HOSTED_VLLM_API_BASE"):
+        found({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": BASE}, name="hosted_vllm/mine")
+
+
+def test_messages_show_an_address_without_its_secrets() -> None:
+    there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
+    assert there is not None
+    assert (there.host, there.shown) == ("host.example", "https://host.example/v1")

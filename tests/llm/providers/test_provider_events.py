@@ -1,0 +1,118 @@
+"""Streamed replies are put together to what the same call gives unstreamed."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from verdict_cli.errors import Retryable
+from verdict_cli.llm.providers.chat_completions import read_body
+from verdict_cli.llm.providers.litellm import LitellmProvider
+from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.llm.providers.sse import Pieces, assembled
+from verdict_cli.messages import Message, Reply, Request, Row
+from verdict_cli.model import Model
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer"}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+def events(*made: Any) -> bytes:
+    return b"".join(
+        b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n" for one in made
+    )
+
+
+def delta(finish: str | None = None, **keys: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"delta": keys, "finish_reason": finish}]}
+
+
+def request(url: str = "http://127.0.0.1/v1", **keys: Any) -> Request:
+    model = Model(name="openai/gpt-4o-mini", api_base=url)
+    return Request(Row(0, 0, {}), "judge", model, (Message("user", "Rate it."),), stream=True, **keys)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(), min_size=1, max_size=6))
+def test_the_parts_of_a_text_are_joined_in_order(parts: list[str]) -> None:
+    body = events(*(delta(content=part) for part in parts), delta("stop"), "[DONE]")
+    assert assembled(body)["choices"][0]["message"]["content"] == "".join(parts)
+
+
+def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> None:
+    logprobs = {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]}
+    first = {
+        "choices": [
+            {
+                "delta": {"tool_calls": [{"index": 0, "function": {"name": "reply", "arguments": '{"sc'}}]},
+                "logprobs": logprobs,
+            }
+        ]
+    }
+    second = {
+        "choices": [
+            {
+                "delta": {"tool_calls": [{"index": 0, "function": {"arguments": 'ore": 4}'}}]},
+                "finish_reason": "tool_calls",
+            }
+        ]
+    }
+    whole = assembled(
+        events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+    )
+    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {
+        "name": "reply",
+        "arguments": '{"score": 4}',
+    }
+    assert whole["choices"][0]["logprobs"] == logprobs
+    assert whole["usage"]["completion_tokens"] == 2
+
+
+def test_a_stream_that_ends_early_is_no_reply() -> None:
+    with pytest.raises(Retryable, match="ended before"):
+        read_body(events(delta(content="4 of")), request(), 0.1)
+
+
+def test_an_error_among_the_events_is_told() -> None:
+    with pytest.raises(Retryable, match="overloaded"):
+        read_body(events(delta(content="4"), {"error": {"message": "overloaded"}}), request(), 0.1)
+
+
+@pytest.mark.parametrize("kind", [NativeProvider, LitellmProvider])
+def test_a_streamed_call_gives_the_reply_of_an_unstreamed_one(
+    kind: Any, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
+    asked = request(loopback.url, json_schema=SCHEMA)
+
+    async def both() -> tuple[Reply, Reply]:
+        provider = kind()
+        try:
+            return await provider.ask(asked), await provider.ask(replace(asked, stream=False))
+        finally:
+            await provider.close()
+
+    streamed, plain = asyncio.run(both())
+    assert streamed.text == plain.text
+    assert streamed.finish_reason == plain.finish_reason
+    assert '"stream":true' in streamed.sent.replace(" ", "")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
+    content = (
+        b'data: {"choices":[{"delta":{"content":"A "}}]}\r\n\r\ndata: {"choices":[]}\n: note\ndata: broken\n'
+        b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'
+        b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n'
+    )
+    pieces = Pieces()
+    said = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
+    assert "".join(said) == "A fine é{}"

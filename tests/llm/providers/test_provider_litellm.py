@@ -1,0 +1,229 @@
+"""litellm's path and the native path: the same server behaviour means the same reply or error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
+from verdict_cli.llm.providers.litellm import LitellmProvider
+from verdict_cli.llm.providers.litellm_errors import TABLE, translate
+from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.messages import Reply, Request
+from verdict_cli.model import Cost, Model
+
+pytestmark = pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
+Make = Callable[..., Request]
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "minimum": 1, "maximum": 5}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback-key")
+
+
+def outcome(provider: Any, request: Request) -> Reply | ProviderError | ReplyError:
+    async def run() -> Reply | ProviderError | ReplyError:
+        made = provider()
+        try:
+            return await made.ask(request)
+        except (ProviderError, ReplyError) as problem:
+            return problem
+        finally:
+            await made.close()
+
+    return asyncio.run(run())
+
+
+def both(request: Request) -> tuple[Any, Any]:
+    return outcome(NativeProvider, request), outcome(LitellmProvider, request)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"json_schema": SCHEMA}, {"top_logprobs": 3}],
+    ids=["text", "schema", "logprobs"],
+)
+def test_both_paths_give_the_same_reply(loopback: Any, request_for: Make, fields: dict[str, Any]) -> None:
+    model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, temperature=0, max_tokens=64)
+    native, litellm = both(request_for(model, **fields))
+    assert isinstance(native, Reply)
+    assert native.cost_usd is not None and native.cost_usd > 0
+    assert native.usage.prompt_tokens > 0
+    # litellm adds fields of its own to the body, which this server counts as prompt tokens
+    same = {"latency_s": 0.0, "usage": native.usage, "cost_usd": None}
+    assert replace(native, **same) == replace(litellm, **same)
+    fraction = litellm.cost_usd - 6e-7 * litellm.usage.completion_tokens
+    assert fraction == pytest.approx(1.5e-7 * litellm.usage.prompt_tokens)
+
+
+@pytest.mark.parametrize(
+    "status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504]
+)
+def test_both_paths_give_the_same_error_for_a_status(loopback: Any, request_for: Make, status: int) -> None:
+    url = loopback.start("--error-rate", f"{status}=1", "--retry-after", "7")
+    native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url)))
+    assert isinstance(native, ProviderError)
+    assert type(native) is type(litellm)
+    assert (native.failure, native.status) == (litellm.failure, litellm.status)
+    assert f"injected {status}" in native.message and f"injected {status}" in litellm.message
+    if status in (429, 503):
+        assert isinstance(native, Retryable) and isinstance(litellm, Retryable)
+        assert native.retry_after_s == litellm.retry_after_s == 7
+
+
+@pytest.mark.parametrize("fault", ["malformed", "reset", "timeout"])
+def test_both_paths_give_the_same_error_for_a_fault(loopback: Any, request_for: Make, fault: str) -> None:
+    url = loopback.start("--error-rate", f"{fault}=1")
+    native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url, timeout=0.3)))
+    assert isinstance(native, Retryable) and isinstance(litellm, Retryable)
+    assert native.failure == litellm.failure == ("timeout" if fault == "timeout" else "unavailable")
+
+
+def test_every_exception_class_of_litellm_is_translated() -> None:
+    import litellm
+
+    classes = {
+        name
+        for name, one in vars(litellm.exceptions).items()
+        if isinstance(one, type) and issubclass(one, Exception) and one.__module__ == "litellm.exceptions"
+    }
+    assert classes == set(TABLE)
+
+
+def test_every_exception_that_litellm_names_as_its_own_is_translated() -> None:
+    import litellm
+
+    for one in litellm.LITELLM_EXCEPTION_TYPES:
+        assert any(parent.__name__ in TABLE for parent in one.__mro__), one
+
+
+def test_translations_give_our_own_errors() -> None:
+    import litellm
+
+    cases: list[tuple[Exception, type[Exception], str]] = [
+        (litellm.ContextWindowExceededError("long", "m", "p"), Rejected, "context-too-long"),
+        (litellm.ContentPolicyViolationError("no", "m", "p"), Rejected, "content-filter"),
+        (litellm.Timeout("slow", "m", "p"), Retryable, "timeout"),
+        (litellm.APIConnectionError("gone", "p", "m"), Retryable, "unavailable"),
+        (litellm.AuthenticationError("who", "p", "m"), Refused, "refused-by-provider"),
+        (litellm.RateLimitError("insufficient_quota", "p", "m"), Refused, "refused-by-provider"),
+        (litellm.JSONSchemaValidationError("m", "p", "{}", "{}"), ReplyError, "unreadable"),
+        (litellm.BudgetExceededError(2.0, 1.0), Refused, "refused-by-provider"),
+        (ImportError("install boto3"), Refused, "refused-by-provider"),
+        (ConnectionResetError("gone"), Retryable, "unavailable"),
+    ]
+    for problem, kind, failure in cases:
+        ours = translate("p/m", problem)
+        assert (type(ours), ours.failure) == (kind, failure)
+
+
+def test_a_name_of_no_provider_is_refused_with_how_names_look(request_for: Make) -> None:
+    problem = outcome(LitellmProvider, request_for("nobody-knows-this"))
+    assert isinstance(problem, Refused)
+    assert "'nobody-knows-this'" in problem.message and "PROVIDER/NAME" in problem.hint
+
+
+def test_a_key_variable_that_is_not_set_is_refused_by_its_name(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    model = Model(name="anthropic/claude-3-5-haiku-latest", api_key_env="MY_KEY")
+    problem = outcome(LitellmProvider, request_for(model))
+    assert isinstance(problem, Refused) and "MY_KEY" in problem.message
+
+
+def test_own_prices_come_before_litellms(loopback: Any, request_for: Make) -> None:
+    cost = Cost(input_per_million=1e6, output_per_million=0)
+    model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, cost=cost)
+    reply = outcome(LitellmProvider, request_for(model))
+    assert isinstance(reply, Reply) and reply.cost_usd == reply.usage.prompt_tokens
+
+
+def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
+    reply = outcome(
+        LitellmProvider, request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url))
+    )
+    assert isinstance(reply, Reply) and reply.cost_usd is None
+
+
+def test_a_model_without_schema_output_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
+    model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)
+    plain = outcome(LitellmProvider, request_for(model))
+    told = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
+    assert isinstance(plain, Reply) and isinstance(told, Reply)
+    assert told.text == plain.text  # free text: the server saw no response_format
+    assert told.usage.prompt_tokens > plain.usage.prompt_tokens + 30
+
+
+def test_a_second_run_in_the_same_process_is_given_open_clients(loopback: Any, request_for: Make) -> None:
+    request = request_for(Model(name="openai/gpt-4o-mini", api_base=loopback.url))
+    assert all(isinstance(outcome(LitellmProvider, request), Reply) for _ in range(2))
+
+
+def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
+    from verdict_cli.llm.providers.litellm import _best
+
+    assert _best("gpt-4o-mini") == "schema"
+    assert _best("gpt-4") == "tool"
+    assert _best("nobody/knows-this") == "words"
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (400, "no response_format here"),
+        (
+            500,
+            "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("provider", "name"),
+    [
+        (NativeProvider, "openai/gpt-4o-mini"),
+        (LitellmProvider, "openai/gpt-4o-mini"),
+        (LitellmProvider, "mistral/mistral-small-latest"),
+    ],
+)
+def test_both_paths_leave_a_way_that_is_refused_for_the_next(
+    request_for: Make, provider: Any, status: int, says: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-loopback-key")
+    from aiohttp import web
+    from aiohttp.test_utils import RawTestServer
+
+    ways: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.json()
+        ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "words")
+        if ways[-1] == "schema":
+            return web.json_response({"error": {"message": says}}, status=status)
+        call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": '{"score": 4}'}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        return web.json_response({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]})
+
+    async def run() -> list[str]:
+        made = provider()
+        async with RawTestServer(handle) as server:
+            model = Model(name=name, api_base=str(server.make_url("/v1")))
+            request = request_for(model, json_schema=SCHEMA)
+            try:
+                return [(await made.ask(request)).text for _ in range(2)]
+            finally:
+                await made.close()
+
+    assert asyncio.run(run()) == ['{"score": 4}'] * 2
+    assert ways == ["schema", "tool", "tool"]

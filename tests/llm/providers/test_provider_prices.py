@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.llm.providers.prices import cost_usd, prices_of
+from verdict_cli.messages import Usage
+from verdict_cli.model import Cost, Model
+
+
+def test_the_pipelines_own_prices_come_first() -> None:
+    model = Model(name="gpt-4o-mini", cost=Cost(input_per_million=1, output_per_million=10))
+    assert cost_usd(model, Usage(2_000_000, 100_000)) == 3.0
+
+
+@pytest.mark.parametrize(
+    "name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"]
+)
+def test_an_unknown_price_is_none_and_never_zero(name: str) -> None:
+    assert prices_of(name) is None
+    assert cost_usd(Model(name=name or "x"), Usage(1, 1)) is None
+
+
+def test_without_usage_the_cost_is_unknown() -> None:
+    assert cost_usd(Model(name="gpt-4o-mini"), None) is None
+
+
+def test_a_model_without_token_prices_has_no_known_cost() -> None:
+    assert cost_usd(Model(name="dall-e-3"), Usage(1, 1)) is None
+
+
+def test_litellm_is_not_imported_for_its_prices() -> None:
+    code = (
+        "import sys; from verdict_cli.llm.providers.prices import prices_of;"
+        "assert prices_of('gpt-4o-mini'); print('litellm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
+@settings(deadline=None, max_examples=60)
+@given(
+    name=st.sampled_from(["gpt-4o-mini", "openai/gpt-4o", "gpt-5.4", "gpt-5", "o3-mini"]),
+    prompt=st.integers(0, 400_000),
+    completion=st.integers(0, 20_000),
+    share=st.floats(0, 1),
+)
+def test_costs_agree_with_litellms(name: str, prompt: int, completion: int, share: float) -> None:
+    import litellm
+
+    cached = int(prompt * share)
+    usage = litellm.Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        prompt_tokens_details={"cached_tokens": cached},
+    )
+    response = litellm.ModelResponse(model=name, usage=usage)
+    expected = litellm.completion_cost(response, model=name)
+    assert cost_usd(Model(name=name), Usage(prompt, completion), cached) == pytest.approx(expected, abs=1e-12)

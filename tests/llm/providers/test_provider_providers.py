@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import DataError, Rejected
+from verdict_cli.llm.providers import Providers
+from verdict_cli.llm.providers.recording import Recording
+from verdict_cli.messages import Reply, Request
+from verdict_cli.model import Model
+
+Make = Callable[..., Request]
+
+
+def ask(request: Request, recording: Recording | None = None) -> Reply:
+    async def run() -> Reply:
+        providers = Providers(recording)
+        try:
+            return await providers.ask(request)
+        finally:
+            await providers.close()
+
+    return asyncio.run(run())
+
+
+def recorded(path: Path, reply: str) -> Path:
+    path.write_text(json.dumps({"row": 0, "unit": "judge", "reply": reply}) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_models_name_says_who_answers(
+    tmp_path: Path, loopback: Any, request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    path = recorded(tmp_path / "r.jsonl", "as recorded")
+    assert ask(request_for("baseline/echo")).text.startswith("Question:")
+    assert ask(request_for(f"replay/{path}")).text == "as recorded"
+    assert ask(request_for("gpt-4o-mini")).text.endswith("Score: 4")
+
+
+@pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning")  # litellm's own
+def test_every_other_name_goes_through_litellm(
+    loopback: Any, request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    assert ask(request_for(Model(name="custom_openai/m", api_base=loopback.url))).text.endswith("Score: 4")
+
+
+def test_a_recording_answers_for_every_model(tmp_path: Path, request_for: Make) -> None:
+    for model in ("baseline/echo", "gpt-4o-mini", "anthropic/x", "replay/elsewhere"):
+        recording = Recording.load(recorded(tmp_path / "r.jsonl", "as recorded"))
+        assert ask(request_for(model), recording).text == "as recorded"
+
+
+def test_a_call_that_a_recording_lacks_is_never_made(
+    tmp_path: Path, loopback: Any, request_for: Make
+) -> None:
+    recording = Recording.load(recorded(tmp_path / "r.jsonl", "x"))
+    request = request_for(Model(name="m", api_base=loopback.url), node="verifier")
+    with pytest.raises(Rejected, match="verifier"):
+        ask(request, recording)
+
+
+def test_a_recording_named_as_a_model_is_loaded_once(
+    tmp_path: Path, request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[Path] = []
+    load = Recording.load
+    monkeypatch.setattr(Recording, "load", lambda path: loads.append(path) or load(path))
+    path = recorded(tmp_path / "r.jsonl", "x")
+
+    async def run() -> None:
+        providers = Providers()
+        for _ in range(3):
+            await providers.ask(request_for(f"replay/{path}"))
+        await providers.close()
+
+    asyncio.run(run())
+    assert loads == [path]
+
+
+def test_a_recording_that_is_not_there_is_a_data_error(tmp_path: Path, request_for: Make) -> None:
+    with pytest.raises(DataError, match=r"none\.jsonl"):
+        ask(request_for(f"replay/{tmp_path / 'none.jsonl'}"))

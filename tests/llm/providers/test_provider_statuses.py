@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verdict_cli.errors import ProviderError, Rejected, Retryable
+from verdict_cli.llm.providers.http_errors import clean, detail_of, error_of, retry_after
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 5.0),
+        ("0.25", 0.25),
+        ("-3", 0.0),
+        ("Sat, 21 Nov 2026 12:00:30 GMT", 30.0),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0.0),
+        ("soon", None),
+        ("inf", None),
+        ("nan", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float | None) -> None:
+    assert retry_after({"Retry-After": text}, NOW) == seconds
+    assert retry_after({"retry-after": text}, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b'{"error": {"message": "m", "code": "c"}}', ("m", "c")),
+        (b'{"error": {"message": "m", "code": 7}}', ("m", "7")),
+        (b'{"error": "m"}', ("m", "")),
+        (b'{"message": "m"}', ("m", "")),
+        (b'{"detail": "m"}', ("m", "")),
+        (b'[{"error": {"message": "m"}}]', ("m", "")),
+        (b"plain \xff words", ("plain \ufffd words", "")),
+        (b"", ("", "")),
+    ],
+)
+def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple[str, str]) -> None:
+    assert detail_of(body) == detail
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["sk-proj-abcdef123456", "sk-ant-api03-abcdef", "sk-ab******wxyz", "Bearer abcdef123", "gsk_abcdefgh"],
+)
+def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
+    assert secret.removeprefix("Bearer ") not in clean(f"Incorrect API key provided: {secret} was sent")
+
+
+@given(status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10))
+def test_every_status_is_one_of_our_errors(status: int, body: bytes, wait: float | None) -> None:
+    detail, code = detail_of(body)
+    problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)
+    assert isinstance(problem, ProviderError)
+    assert problem.status == status
+
+
+def test_a_body_that_a_server_does_not_take_is_rejected_whatever_its_status() -> None:
+    detail = "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"
+    assert isinstance(error_of(500, detail, "", model="m", url="http://h/v1"), Rejected)
+    assert isinstance(error_of(500, "out of memory", "", model="m", url="http://h/v1"), Retryable)

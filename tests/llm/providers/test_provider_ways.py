@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
+
+from verdict_cli.errors import Rejected, ReplyError
+from verdict_cli.llm.providers.chat_completions import TOOL
+from verdict_cli.llm.providers.native import NativeProvider
+from verdict_cli.messages import Reply, Request
+from verdict_cli.model import Model
+
+Make = Callable[..., Request]
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer"}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+class Server:
+    """A server that refuses some ways of asking for JSON, and says which ways it was asked in."""
+
+    def __init__(self, *refused: str, says: str = "Unsupported: {way}", status: int = 400) -> None:
+        self.refused = refused
+        self.says = says
+        self.status = status
+        self.ways: list[str] = []
+        self.prompts: list[str] = []
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.json()
+        way = "schema" if "response_format" in body else "tool" if "tools" in body else "words"
+        self.ways.append(way)
+        self.prompts.append(body["messages"][-1]["content"])
+        if way in self.refused:
+            spelled = {"schema": "response_format", "tool": "tool_choice", "words": "messages"}[way]
+            message = self.says.format(way=spelled)
+            return web.json_response({"error": {"message": message}}, status=self.status)
+        text = json.dumps({"score": 4})
+        message_: dict[str, Any] = {"content": text}
+        if way == "tool":
+            message_ = {
+                "content": "let me see",
+                "tool_calls": [{"function": {"name": TOOL, "arguments": text}}],
+            }
+        return web.json_response({"choices": [{"message": message_, "finish_reason": "stop"}]})
+
+
+def answers(server: Server, make: Make, count: int = 2, **fields: Any) -> list[Any]:
+    """What one provider answers to so many requests, one after another."""
+
+    async def run() -> list[Any]:
+        provider = NativeProvider()
+        async with RawTestServer(server.handle) as served:
+            request = make(Model(name="m", api_base=str(served.make_url("/v1"))), **fields)
+            found: list[Any] = []
+            for _ in range(count):
+                try:
+                    found.append(await provider.ask(request))
+                except (Rejected, ReplyError) as problem:
+                    found.append(problem)
+            await provider.close()
+            return found
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("refused", "ways", "sent"),
+    [
+        ((), ["schema", "schema"], {"response_format": "json_schema"}),
+        (("schema",), ["schema", "tool", "tool"], {"tools": [TOOL], "tool_choice": TOOL}),
+        (("schema", "tool"), ["schema", "tool", "words", "words"], {}),
+    ],
+)
+def test_the_best_way_that_a_server_takes_is_found_once_and_recorded(
+    request_for: Make, refused: tuple[str, ...], ways: list[str], sent: dict[str, Any]
+) -> None:
+    server = Server(*refused)
+    replies = answers(server, request_for, json_schema=SCHEMA)
+    assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
+    assert server.ways == ways
+    assert json.loads(replies[-1].sent) == sent
+
+
+def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make) -> None:
+    server = Server("schema", "tool")
+    answers(server, request_for, json_schema=SCHEMA)
+    assert server.prompts[0] == server.prompts[1]
+    assert server.prompts[2].startswith(server.prompts[0])
+    assert json.loads(server.prompts[2].partition("Schema:\n")[2]) == SCHEMA
+
+
+def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(
+    request_for: Make,
+) -> None:
+    server = Server("schema", "tool", "words", says="the year {way} is wrong")
+    first, second = answers(server, request_for, json_schema=SCHEMA)
+    assert isinstance(first, Rejected) and "response_format" in first.message
+    assert isinstance(second, Rejected)
+    assert server.ways == ["schema", "tool", "words"] * 2
+
+
+def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_for: Make) -> None:
+    server = Server(says="the prompt is bad")
+
+    async def run() -> list[str]:
+        provider = NativeProvider()
+        async with RawTestServer(server.handle) as served:
+            request = request_for(Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA)
+            await provider.ask(request)
+            server.refused = ("schema",)
+            with pytest.raises(Rejected):
+                await provider.ask(request)
+            server.says = "no {way} today"
+            await provider.ask(request)
+            await provider.close()
+        return server.ways
+
+    assert asyncio.run(run()) == ["schema", "schema", "schema", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("says", "failure"),
+    [("maximum context length is 9 tokens", "context-too-long"), ("content_filter", "content-filter")],
+)
+def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(
+    request_for: Make, says: str, failure: str
+) -> None:
+    server = Server("schema", says=says)
+    (problem,) = answers(server, request_for, 1, json_schema=SCHEMA)
+    assert problem.failure == failure
+    assert server.ways == ["schema"]
+
+
+def test_free_text_is_asked_for_in_one_way(request_for: Make) -> None:
+    server = Server("words")
+    answers(server, request_for, 1)
+    assert server.ways == ["words"]
+
+
+@pytest.mark.parametrize(
+    ("message", "finish_reason", "failure"),
+    [
+        ({"content": None, "refusal": "I cannot"}, "stop", "refused"),
+        ({"content": "", "reasoning_content": "hm, so many"}, "length", "cut-off"),
+        ({"content": None, "reasoning_content": "hm"}, "stop", "empty"),
+        ({"content": "half"}, "content_filter", "content-filter"),
+    ],
+)
+def test_a_reply_that_is_none_carries_what_was_paid_for(
+    request_for: Make, message: dict[str, Any], finish_reason: str, failure: str
+) -> None:
+    class Paid(Server):
+        async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+            choice = {"message": message, "finish_reason": finish_reason}
+            usage = {"prompt_tokens": 90, "completion_tokens": 10}
+            return web.json_response({"choices": [choice], "usage": usage})
+
+    (problem,) = answers(Paid(), request_for, 1)
+    assert problem.failure == failure
+    assert isinstance(problem.reply, Reply)
+    assert (problem.reply.usage.prompt_tokens, problem.reply.usage.completion_tokens) == (90, 10)
+
+
+def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for: Make) -> None:
+    class Reasoning(Server):
+        async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+            message = {"content": "4", "reasoning_content": "so 5?", "reasoning": "5"}
+            return web.json_response({"choices": [{"message": message}]})
+
+    (reply,) = answers(Reasoning(), request_for, 1)
+    assert reply.text == "4"
+
+
+def test_a_tools_arguments_may_be_an_object(request_for: Make) -> None:
+    class Objects(Server):
+        async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+            message = {"tool_calls": [{"function": {"name": TOOL, "arguments": {"score": 4}}}]}
+            return web.json_response({"choices": [{"message": message}]})
+
+    (reply,) = answers(Objects(), request_for, 1)
+    assert json.loads(reply.text) == {"score": 4}
+
+
+def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(request_for: Make) -> None:
+    """As llama-cpp-python's server does."""
+    server = Server("schema", says="1 validation error: {{'loc': ('body', '{way}', 'type')}}", status=500)
+    replies = answers(server, request_for, json_schema=SCHEMA)
+    assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
+    assert server.ways == ["schema", "tool", "tool"]

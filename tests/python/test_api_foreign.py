@@ -1,0 +1,112 @@
+"""Unit types written in Python and named in a YAML file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.python.plugin_units import expand_custom_units, foreign_types
+
+CODE = """
+from verdict_cli import DiscreteScale, Schema, Unit
+
+
+class Politeness(Unit):
+    _prompt = "How polite is this? {source.text}"
+
+    class ResponseSchema(Schema):
+        score: DiscreteScale = DiscreteScale((1, 5))
+
+    class OutputSchema(Schema):
+        polite: bool
+
+    def process(self, response, input):
+        return self.OutputSchema(polite=response.score >= 3)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "polite.py").write_text(CODE, encoding="utf-8")
+    (tmp_path / "p.yaml").write_text(
+        "verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n  - {unit: Politeness, name: polite}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "d.jsonl").write_text(json.dumps({"text": "please"}) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_file_that_is_allowed_gives_its_unit_types(folder: Path) -> None:
+    plan = load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "polite.py"]).plan
+    assert [node.id for node in plan.nodes] == ["polite"]
+    assert list(plan.nodes[0].output.fields) == ["polite"]
+
+
+def test_without_the_flag_nothing_beside_the_config_is_imported(folder: Path) -> None:
+    (folder / "polite.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    with pytest.raises(SpecError, match="unknown unit type 'Politeness'"):
+        load_plan_for_command(folder / "p.yaml", [], None)
+
+
+def test_the_command_line_runs_it(folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "verdict_cli",
+        "run",
+        "p.yaml",
+        "d.jsonl",
+        "--allow-code",
+        "polite.py",
+        "--out",
+        "out",
+        "-q",
+        "--json",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == 0
+
+
+@pytest.mark.parametrize("text", ["1/0", "import nothing_of_this_name", "x = 1"])
+def test_a_file_that_gives_no_unit_is_told(folder: Path, text: str) -> None:
+    (folder / "polite.py").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="--allow-code"):
+        foreign_types([folder / "polite.py"])
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such Python file"):
+        foreign_types([tmp_path / "gone.py"])
+
+
+def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = folder / "site"
+    info = package / "politeness-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "politeness.py").write_text(CODE, encoding="utf-8")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: politeness\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text(
+        "[verdict_cli.units]\nPoliteness = politeness:Politeness\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(package)
+    plan = load_plan_for_command(folder / "p.yaml", [], None).plan
+    assert list(plan.nodes[0].output.fields) == ["polite"]
+
+
+def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(folder: Path) -> None:
+    from verdict_cli.language.document.document import read_document
+
+    (folder / "p.yaml").write_text(
+        "verdict: 1\nname: p\nunits: {Mine: {base: JudgeUnit}}\npipeline:\n  - {unit: Mine}\n  - {layer: [{unit: CoTUnit}]}\n",
+        encoding="utf-8",
+    )
+    asked: list[str] = []
+    expand_custom_units(read_document(folder / "p.yaml"), asked.append)  # type: ignore[func-returns-value]
+    assert asked == []

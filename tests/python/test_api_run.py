@@ -1,0 +1,235 @@
+"""Running from Python: one row, a dataset, from a loop, from threads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from verdict_cli import (
+    BooleanScale,
+    DataError,
+    JournalError,
+    Judge,
+    JudgeUnit,
+    Layer,
+    MapUnit,
+    MeanPoolUnit,
+    Pipeline,
+    Refused,
+    Rejected,
+    ReplyError,
+    UsageError,
+)
+
+
+def jury(model: str | None = "baseline/lexical") -> Pipeline:
+    judge = JudgeUnit(BooleanScale()).prompt("Is {source.a} about {source.b}?")
+    return Pipeline("jury", model=model) >> Layer(judge, 2) >> MeanPoolUnit("score")
+
+
+ROWS = [{"a": "a red house", "b": "a red house"}, {"a": "ships", "b": "the law of bees"}]
+
+
+def test_one_row_gives_the_last_output() -> None:
+    judged = jury().run(ROWS[0])
+    assert judged.score == judged["score"] and dict(judged) == {"score": judged.score}
+    assert list(judged.nodes) == ["judge[0]", "judge[1]", "mean_pool"]
+    assert len(judged.calls) == 2
+    with pytest.raises(AttributeError, match="there is no 'scor' here, only score"):
+        judged.scor  # noqa: B018
+
+
+def test_several_last_units_are_found_by_id() -> None:
+    judged = (Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)).run(
+        {"a": "x"}
+    )
+    assert list(judged) == ["judge[0]", "judge[1]"] and judged["judge[1]"].score in range(1, 6)
+
+
+def test_a_row_is_run_inside_a_running_loop() -> None:
+    async def within() -> tuple[Any, Any, Any]:
+        several = await asyncio.gather(*(jury().arun(row) for row in ROWS))
+        return jury().run(ROWS[0]), several[0], jury().run_dataset(ROWS)["output.score"][0]
+
+    plain, awaited, table = asyncio.run(within())
+    assert plain == awaited and table == plain.score
+
+
+def test_rows_are_run_from_threads() -> None:
+    pipeline = jury()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(pipeline.run, ROWS * 16))
+    assert found == [pipeline.run(ROWS[0]), pipeline.run(ROWS[1])] * 16
+
+
+def test_the_model_of_a_run_stands_in_for_the_pipelines() -> None:
+    judged = jury(None).run(ROWS[0], model={"name": "baseline/random"}, seed=3)
+    assert {call.request.model.name for call in judged.calls} == {"baseline/random"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "failure"),
+    [
+        ("nonsense", ReplyError, "unreadable"),
+        ('{"score": "blue"}', ReplyError, "off-scale"),
+        ([], Rejected, "not-recorded"),
+    ],
+)
+def test_a_row_that_fails_raises_its_failure(recorded: Any, reply: Any, error: Any, failure: str) -> None:
+    pipeline = Pipeline("p") >> JudgeUnit().prompt("J").via("m", retries=0)
+    with pytest.raises(error, match=r"^judge: ") as caught:
+        pipeline.run(
+            {}, replay=recorded(judge=reply, other="x") if reply else recorded(rows=[{}, {"judge": "1"}])
+        )
+    assert caught.value.failure == failure
+
+
+def test_a_row_without_a_column_is_refused_before_any_call() -> None:
+    with pytest.raises(DataError, match="has no column 'b'"):
+        jury().run({"a": "x"})
+    with pytest.raises(UsageError, match="a row is a mapping"):
+        jury().run("text")  # type: ignore[arg-type]
+
+
+def test_columns_and_types_of_the_dataset_section_count_for_one_row_too() -> None:
+    judge = JudgeUnit(BooleanScale()).prompt("{source.question} {source.n}")
+    keys = {"columns": {"question": "prompt"}, "schema": {"n": "int"}, "id": "key"}
+    pipeline = Pipeline("p", model="baseline/lexical", dataset=keys) >> judge
+    judged = pipeline.run({"prompt": "who", "n": "3", "key": "k1"})
+    assert judged.calls[0].request.messages[0].content.startswith("who 3")
+    assert judged.calls[0].request.row.id == "k1"
+    with pytest.raises(DataError, match="the column 'n'"):
+        pipeline.run({"prompt": "who", "n": "three", "key": "k1"})
+
+
+def test_a_model_that_cannot_answer_is_refused_before_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(Refused, match=r"judge\[0\]: "):
+        jury("gpt-4o-mini").run(ROWS[0])
+
+
+def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    tables = [
+        jury().run_dataset(data) for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))
+    ]
+    first = tables[0]
+    assert list(first.columns)[:3] == ["row", "id", "status"]
+    assert {"source.a", "judge[0].score", "judge[1].score", "mean_pool.score", "output.score"} <= set(
+        first.columns
+    )
+    assert first["source.a"].tolist() == [row["a"] for row in ROWS]
+    for table in tables[1:]:
+        pandas.testing.assert_frame_equal(table, first)
+    assert first["output.score"].tolist() == [jury().run(row).score for row in ROWS]
+
+
+def test_missing_values_and_times_of_a_frame_are_read(recorded: Any) -> None:
+    frame = pandas.DataFrame(
+        {"a": ["x", None], "n": [1.5, float("nan")], "t": pandas.to_datetime(["2024-01-02", None])}
+    )
+    pipeline = Pipeline("p", model="baseline/lexical") >> JudgeUnit(BooleanScale()).prompt("J {source.t}")
+    table = pipeline.run_dataset(frame)
+    assert table["source.a"].tolist()[1] is None or pandas.isna(table["source.a"].tolist()[1])
+    assert str(table["source.t"][0]).startswith("2024-01-02")
+
+
+def test_only_the_first_rows_are_taken() -> None:
+    assert len(jury().run_dataset(ROWS, limit=1)) == 1
+
+
+def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
+    pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.a}").via("m", retries=0)
+    table = pipeline.run_dataset(
+        ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}])
+    )
+    assert table["status"].tolist() == ["ok", "failed"]
+    assert table["output.score"][0] == 4 and table["failure.kind"][1] == "unreadable"
+
+
+def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    table = jury().run_dataset(ROWS, out=out)
+    assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {
+        path.name for path in out.iterdir()
+    }
+    assert Pipeline.from_yaml(out / "spec.yaml").fingerprint == jury().fingerprint
+    pandas.testing.assert_frame_equal(jury().run_dataset(ROWS, out=out), table)
+    with pytest.raises(JournalError, match="another pipeline"):
+        (jury() >> MapUnit({"a": "1"})).run_dataset(ROWS, out=out)
+    with pytest.raises(JournalError, match="another dataset") as caught:
+        jury().run_dataset(ROWS[:1], out=out)
+    assert "--" not in caught.value.hint
+
+
+def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(tmp_path: Path) -> None:
+    known = jury() >> MapUnit(lambda outputs: {"score": outputs[0].score})
+    table = known.run_dataset(ROWS, out=tmp_path / "known")
+    pandas.testing.assert_frame_equal(known.run_dataset(ROWS, out=tmp_path / "known"), table)
+    assert not (tmp_path / "known" / "spec.yaml").exists()
+    unknown = jury() >> MapUnit(eval("lambda outputs: {'score': outputs[0].score}"))
+    unknown.run_dataset(ROWS, out=tmp_path / "unknown")
+    with pytest.raises(JournalError, match="the source of MapUnit in the unit 'map' is not known"):
+        unknown.run_dataset(ROWS, out=tmp_path / "unknown")
+
+
+@pytest.mark.parametrize("data", [3, {"a": 1}, object()])
+def test_what_is_no_dataset_is_refused(data: Any) -> None:
+    with pytest.raises(UsageError, match="is no dataset"):
+        jury().run_dataset(data)
+
+
+def test_a_list_of_something_else_is_refused() -> None:
+    with pytest.raises(DataError, match="row 1 is 'text'"):
+        jury().run_dataset([ROWS[0], "text"])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="row 0 cannot be written as JSON"):
+        jury().run_dataset([{"a": object(), "b": 1}])
+    with pytest.raises(UsageError, match="concurrency is 0"):
+        jury().run_dataset(ROWS, concurrency=0)
+
+
+def test_a_kept_run_is_asked_again_for_what_failed(
+    tmp_path: Path, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    pipeline = Pipeline("p") >> JudgeUnit(BooleanScale()).prompt("Is {source.a} about {source.b}?")
+    broken = {"name": "openai/m", "api_base": "http://127.0.0.1:9/v1", "retries": 0}
+    first = pipeline.run_dataset(ROWS, tmp_path / "run", model=broken)
+    assert list(first["status"]) == ["failed", "failed"]
+    works = {**broken, "api_base": loopback.url}
+    assert list(pipeline.run_dataset(ROWS, tmp_path / "run", model=works)["status"]) == ["failed", "failed"]
+    again = pipeline.run_dataset(ROWS, tmp_path / "run", model=works, retry_failed=True)
+    assert list(again["status"]) == ["ok", "ok"]
+    with pytest.raises(UsageError, match="give its `out`"):
+        pipeline.run_dataset(ROWS, model=works, retry_failed=True)
+
+
+def test_replies_are_shared_between_runs_where_that_is_asked_for(
+    loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    model = {"name": "openai/m", "api_base": loopback.url}
+    pipeline = Pipeline("p", model=model) >> JudgeUnit(BooleanScale()).prompt("Is {source.a} right?")
+
+    async def within() -> Any:
+        return pipeline.run_dataset(ROWS, cache=True)
+
+    pipeline.run_dataset(ROWS, cache=True)
+    assert list(asyncio.run(within())["cost_usd"]) == [0.0, 0.0]
+    with Judge(pipeline, cache=True) as judge, Judge(pipeline) as fresh:
+        assert judge(ROWS[0]).calls[0].reply.cached
+        assert not fresh(ROWS[0]).calls[0].reply.cached
+
+
+def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.python.dataset_run.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pandas is not installed") as told:
+        (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
+    assert ".[pandas]" in told.value.hint

@@ -1,0 +1,70 @@
+"""A run against a server that fails in every way, and one against a server that answers."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.language.load import load
+from verdict_cli.messages import RunFacts
+from verdict_cli.plan.build import build_plan
+from verdict_cli.run.job import RunJob, Stop
+from verdict_cli.run.local import run_locally
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.read import scan
+from verdict_cli.storage.tables.reader import read_table
+
+ROWS = 400
+FAULTS = {"429": 0.04, "500": 0.04, "reset": 0.03, "timeout": 0.01, "malformed": 0.04, "offschema": 0.04}
+
+
+def judged(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[RunFacts, RunDirectory]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    config = folder / "pipeline.yaml"
+    config.write_text(
+        "verdict: 1\nname: t\n"
+        f"model: {{name: gpt-4o-mini, api_base: '{url}', retries: 9, timeout: 1}}\n"
+        "pipeline:\n- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}\n"
+    )
+    data = folder / "data.jsonl"
+    data.write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(ROWS)))
+    plan = build_plan(load(config)).plan
+    dataset = Dataset(files=(data,))
+    found = scan(dataset)
+    start = RunFacts("t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows)
+    directory = RunDirectory(folder / "out")
+    return run_locally(RunJob(plan, dataset, found, directory, start, 64), Stop(), lambda _: None), directory
+
+
+def stats(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def test_with_a_fifth_of_the_calls_failing_all_rows_are_done_and_no_call_is_answered_twice(
+    loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = ",".join(f"{kind}={rate}" for kind, rate in FAULTS.items())
+    url = loopback.start("--error-rate", rates, "--retry-after", "0", "--seed", "3")
+    facts, directory = judged(tmp_path, url, monkeypatch)
+    assert (facts.done, facts.failed) == (ROWS, 0)
+    found = stats(url)
+    faults = found["requests"] - found["outcomes"]["200"]
+    assert faults > ROWS * 0.1
+    assert found["requests"] - faults <= 1.3 * ROWS
+    answered = [
+        (row, attempt)
+        for batch in read_table(directory.calls, ["row", "attempt", "reply", "failure"])
+        for row, attempt, reply, failure in zip(
+            batch["row"], batch["attempt"], batch["reply"], batch["failure"], strict=True
+        )
+        if reply is not None and failure is None
+    ]
+    assert sorted(row for row, _ in answered) == list(range(ROWS))
+    assert facts.calls == found["requests"]

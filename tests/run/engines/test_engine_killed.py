@@ -1,0 +1,42 @@
+"""Runs that are killed at random moments and started again: nothing is lost, and only what was in flight is repeated."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "kills.py"
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The benchmark, with fewer kills."""
+    spec = importlib.util.spec_from_file_location("kills", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "kills", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("count", "flags"), [(8, ("--no-cache",)), (2, ())], ids=["journal", "cache"])
+def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
+    count: int,
+    flags: tuple[str, ...],
+    kills: Any,
+    loopback: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+    urls = (loopback.start(*kills.SERVER), loopback.start(*kills.SERVER))
+    rows, concurrency = 25 * count, 8
+    found = kills.killed(tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags)
+    assert (found.kills, found.calls) == (count, 2 * rows)
+    assert found.same_table
+    assert 0 <= found.repeated <= found.bound == count * concurrency

@@ -1,0 +1,577 @@
+"""The local engine: order, bounds, failures, stopping and going on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import (
+    BudgetError,
+    DataError,
+    JournalError,
+    OutputError,
+    PinnedError,
+    Refused,
+    Rejected,
+    ReplyError,
+    Retryable,
+)
+from verdict_cli.llm.providers.http_errors import failure_again
+from verdict_cli.messages import Reply, Request, Usage
+from verdict_cli.storage.journal.journal import Journal
+
+LEXICAL = "model: baseline/lexical"
+RATES = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'%s}"
+TWO_STEPS = """
+- {unit: CoTUnit, name: think, prompt: 'Think of {source.text}'}
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {previous.thinking}'}
+"""
+
+
+def test_results_are_in_input_order_whatever_comes_back_first(bench: Any, read: Any) -> None:
+    draw = random.Random(0)
+
+    async def sometime(_: Request) -> Reply:
+        for _ in range(draw.randrange(20)):
+            await asyncio.sleep(0)
+        return Reply('{"score": 3}')
+
+    bench.rule = sometime
+    job = bench.job(200, concurrency=16)
+    facts = bench.run(job)
+    assert (facts.status, facts.done, facts.calls) == ("finished", 200, 200)
+    assert read(job.directory.results, "row") == list(range(200))
+    assert read(job.directory.results, "source.key") == [f"r{place}" for place in range(200)]
+    assert read(job.directory.calls, "row") == list(range(200))
+
+
+def test_the_same_run_writes_the_same_bytes_at_any_concurrency(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    tables = set()
+    for name, concurrency in (("a", 1), ("b", 64), ("c", 64)):
+        job = bench.job(300, TWO_STEPS, head=LEXICAL, out=name, concurrency=concurrency)
+        bench.run(job)
+        tables.add(job.directory.results.read_bytes())
+    assert len(tables) == 1
+
+
+def test_no_more_calls_than_allowed_are_in_flight(bench: Any) -> None:
+    running = most = 0
+
+    async def counted(_: Request) -> Reply:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return Reply('{"score": 3}')
+
+    bench.rule = counted
+    layer = "- layer: [{unit: JudgeUnit, prompt: Rate}]\n  repeat: 5\n- {unit: MeanPoolUnit}"
+    bench.run(bench.job(30, layer, concurrency=7))
+    assert most == 7
+
+
+def test_a_row_that_hangs_does_not_let_finished_rows_pile_up(bench: Any, read: Any) -> None:
+    job = bench.job(1500, concurrency=4)
+
+    async def stalled(request: Request) -> Reply:
+        if request.row.index == 0:
+            before = -1
+            while before < len(bench.asked):
+                before = len(bench.asked)
+                await asyncio.sleep(0.05)
+            assert before <= 1000
+        return Reply('{"score": 3}')
+
+    bench.rule = stalled
+    assert bench.run(job).done == 1500
+    assert read(job.directory.results, "row") == list(range(1500))
+
+
+def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any, read: Any) -> None:
+    async def unlucky(request: Request) -> Reply:
+        if request.node == "judge" and request.row.index == 1:
+            raise Rejected("too long", kind="context-too-long")
+        return Reply('{"score": 3}' if request.json_schema else "thought")
+
+    bench.rule = unlucky
+    job = bench.job(3, TWO_STEPS)
+    facts = bench.run(job)
+    assert (facts.status, facts.done, facts.failed, facts.failures) == (
+        "finished",
+        3,
+        1,
+        {"context-too-long": 1},
+    )
+    results = job.directory.results
+    assert read(results, "status") == ["ok", "failed", "ok"]
+    assert read(results, "failure.node") == [None, "judge", None]
+    assert read(results, "failure.kind") == [None, "context-too-long", None]
+    assert read(results, "think.thinking") == ["thought"] * 3
+    assert read(results, "output.score") == [3, None, 3]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)]
+)
+def test_only_the_selected_rows_are_judged(
+    selection: dict[str, int], expected: list[int] | None, bench: Any, read: Any
+) -> None:
+    chosen = []
+    for out in ("one", "two"):
+        job = bench.job(40, out=out, **selection)
+        bench.run(job)
+        chosen.append(read(job.directory.results, "row"))
+    assert chosen[0] == chosen[1] == sorted(set(chosen[0]))
+    assert expected in (None, chosen[0])
+    assert len(chosen[0]) == selection.get("sample", 3)
+
+
+def test_another_seed_draws_another_sample(bench: Any, read: Any) -> None:
+    drawn = set()
+    for seed in range(3):
+        job = bench.job(40, sample=5, seed=seed, out=str(seed))
+        bench.run(job)
+        drawn.add(tuple(read(job.directory.results, "row")))
+    assert len(drawn) == 3
+
+
+async def dollar(_: Request) -> Reply:
+    """A reply that costs a dollar."""
+    return Reply('{"score": 3}', usage=Usage(10, 5), cost_usd=1.0)
+
+
+def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(bench: Any) -> None:
+    bench.rule = dollar
+    job = bench.job(10, concurrency=1, budget_usd=3)
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="3 USD"):
+            bench.run(job)
+        assert len(bench.asked) == 3
+    facts = bench.run(replace(job, budget_usd=100))
+    assert (facts.status, facts.calls, facts.recalled, facts.cost_usd) == ("finished", 10, 3, 10.0)
+    assert len(bench.asked) == 10
+
+
+def test_calls_in_flight_when_the_budget_is_spent_are_kept(bench: Any, read: Any) -> None:
+    async def later(request: Request) -> Reply:
+        await asyncio.sleep(0.02 * request.row.index)
+        return await dollar(request)
+
+    bench.rule = later
+    job = bench.job(10, concurrency=4, budget_usd=1)
+    with pytest.raises(BudgetError):
+        bench.run(job)
+    assert read(job.directory.results, "row") == [0, 1, 2, 3]
+    assert len(bench.asked) == 4
+
+
+def test_a_reply_that_is_none_counts_against_the_budget(bench: Any) -> None:
+    async def empty(request: Request) -> Reply:
+        raise ReplyError("nothing", kind="empty", reply=await dollar(request))
+
+    bench.rule = empty
+    job = bench.job(10, concurrency=1, budget_usd=3)
+    for _ in range(2):
+        with pytest.raises(BudgetError):
+            bench.run(job)
+        assert len(bench.asked) == 3
+
+
+def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: Any) -> None:
+    async def unreadable(request: Request) -> Reply:
+        raise failure_again("unavailable", "the body is not JSON", await dollar(request))
+
+    bench.rule = unreadable
+    job = bench.job(10, concurrency=1, budget_usd=3)
+    for _ in range(2):
+        with pytest.raises(BudgetError):
+            bench.run(job)
+        assert len(bench.asked) == 3
+
+
+def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> None:
+    async def unknown(_: Request) -> Reply:
+        return Reply('{"score": 3}', cost_usd=None)
+
+    bench.rule = unknown
+    with pytest.raises(BudgetError, match="no known cost"):
+        bench.run(bench.job(10, concurrency=1, budget_usd=3))
+    assert len(bench.asked) == 1
+
+
+def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
+    async def refuse(_: Request) -> Reply:
+        raise Refused("bad key")
+
+    bench.rule = refuse
+    with pytest.raises(Refused, match="bad key"):
+        bench.run(bench.job(50, concurrency=8))
+    assert len(bench.asked) == 1
+
+
+def test_a_refused_call_leaves_the_others_in_flight_alone_and_starts_none(bench: Any, read: Any) -> None:
+    async def refuse_one(request: Request) -> Reply:
+        if request.row.index == 2:
+            await asyncio.sleep(0.02)
+            raise Refused("bad key")
+        await asyncio.sleep(0.05)
+        return Reply("thought")
+
+    bench.rule = refuse_one
+    job = bench.job(50, TWO_STEPS, concurrency=4)
+    with pytest.raises(Refused):
+        bench.run(job)
+    assert sorted(bench.calls()) == [(row, "think", 0, 0) for row in range(4)]
+    bench.asked.clear()
+    bench.rule = spoken
+    bench.run(job)
+    assert (0, "think", 0, 0) not in bench.calls()
+    assert (2, "think", 0, 0) in bench.calls()
+
+
+async def spoken(request: Request) -> Reply:
+    """A reply of either sort."""
+    return Reply('{"score": 3}' if request.json_schema else "thought")
+
+
+def test_a_stopped_run_goes_on_and_asks_no_finished_call_again(bench: Any, read: Any) -> None:
+    async def until_fifty(request: Request) -> Reply:
+        if len(bench.asked) == 50:
+            bench.stop.ask()
+        await asyncio.sleep(0.001)
+        return await spoken(request)
+
+    bench.rule = until_fifty
+    job = bench.job(60, TWO_STEPS, concurrency=8)
+    first = bench.run(job)
+    assert (first.status, first.rows) == ("interrupted", 60)
+    assert 0 < first.done < 60
+    assert len(read(job.directory.results, "row")) == first.done
+    asked = len(bench.asked)
+    bench.rule = spoken
+    second = bench.run(job)
+    assert (second.status, second.done, second.calls, second.recalled) == ("finished", 60, 120, asked)
+    assert len(bench.asked) == len(set(bench.calls())) == 120
+    uninterrupted = bench.job(60, TWO_STEPS, out="whole")
+    bench.run(uninterrupted)
+    assert job.directory.results.read_bytes() == uninterrupted.directory.results.read_bytes()
+
+
+def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench: Any) -> None:
+    async def stop_first(request: Request) -> Reply:
+        bench.stop.ask()
+        await asyncio.sleep(0.01)
+        return await spoken(request)
+
+    bench.rule = stop_first
+    assert bench.run(bench.job(5, TWO_STEPS, concurrency=2)).done == 0
+    assert {node for _, node, _, _ in bench.calls()} == {"think"}
+
+
+def test_a_failure_that_lasts_is_not_asked_again_when_the_run_goes_on(bench: Any) -> None:
+    async def reject_first(request: Request) -> Reply:
+        if request.row.index == 0:
+            raise Rejected("too long", kind="context-too-long")
+        if request.row.index == 3:
+            bench.stop.ask()
+        return await spoken(request)
+
+    bench.rule = reject_first
+    job = bench.job(20, concurrency=1)
+    assert bench.run(job).status == "interrupted"
+    assert bench.run(job).failures == {"context-too-long": 1}
+    assert bench.calls().count((0, "judge", 0, 0)) == 1
+
+
+def test_a_process_that_dies_loses_no_call_that_came_back(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call of every row never ends; what the first ones said is in the journal by then."""
+    held: list[int] = []
+    journal = bench.folder / "out" / "journal.jsonl"
+
+    def four_lines() -> None:
+        while journal.read_bytes().count(b"\n") < 4:
+            sleep(0.005)
+
+    async def never_the_second(request: Request) -> Reply:
+        if request.node == "judge":
+            await asyncio.to_thread(four_lines)
+            held.append(request.row.index)
+            bench.stop.ask()
+            await asyncio.sleep(60)
+        return await spoken(request)
+
+    monkeypatch.setattr("verdict_cli.run.local.GRACE_S", 0.05)
+    bench.rule = never_the_second
+    assert bench.run(bench.job(4, TWO_STEPS, concurrency=4)).done == 0
+    assert held
+
+
+def test_a_directory_of_another_pipeline_or_dataset_is_refused_with_both_fingerprints(bench: Any) -> None:
+    job = bench.job(5)
+    bench.run(job)
+    before = job.directory.results.read_bytes()
+    for other in (bench.job(5, TWO_STEPS), bench.job(6)):
+        with pytest.raises(JournalError) as caught:
+            bench.run(other)
+        for facts in (job.start, other.start):
+            wanted = facts.data_fingerprint if other.data.rows == 6 else facts.spec_fingerprint
+            assert wanted[:12] in caught.value.message
+        assert "--fresh" in caught.value.hint
+    assert job.directory.results.read_bytes() == before
+
+
+def test_fresh_discards_what_another_run_left(bench: Any, read: Any) -> None:
+    bench.run(bench.job(5))
+    (bench.folder / "out" / "report.html").write_text("old")
+    (bench.folder / "out" / "notes.txt").write_text("mine")
+    asked = len(bench.asked)
+    job = bench.job(5, fresh=True)
+    facts = bench.run(job)
+    assert (facts.recalled, len(bench.asked)) == (0, 2 * asked)
+    assert not (bench.folder / "out" / "report.html").exists()
+    assert (bench.folder / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_two_runs_on_one_directory_exclude_each_other(bench: Any) -> None:
+    job = bench.job(5)
+    job.directory.prepare()
+    with Journal.open(job.directory.journal):
+        for fresh in (False, True):
+            with pytest.raises(JournalError, match="another run is writing"):
+                bench.run(replace(job, fresh=fresh))
+    assert bench.asked == []
+    assert not (job.directory.path / "spec.yaml").exists()
+
+
+def test_a_run_writes_its_facts_and_a_spec_that_stands_alone(bench: Any) -> None:
+    from verdict_cli.language.load import load
+    from verdict_cli.plan.build import build_plan
+
+    bench.rule = dollar
+    job = bench.job(5)
+    facts = bench.run(job)
+    assert job.directory.facts() == facts
+    assert json.loads((job.directory.path / "run.json").read_text())["cost_usd"] == 5.0
+    assert (facts.prompt_tokens, facts.completion_tokens, facts.models) == (50, 25, {"m": 5})
+    assert build_plan(load(job.directory.path / "spec.yaml")).plan.fingerprint == job.plan.fingerprint
+
+
+def test_a_directory_below_a_file_cannot_be_made(bench: Any) -> None:
+    (bench.folder / "file").write_text("")
+    job = bench.job(2, out="file/out")
+    with pytest.raises(OutputError, match="file/out"):
+        job.directory.prepare()
+    with pytest.raises(OutputError):
+        bench.run(job)
+    assert job.directory.facts() is None
+
+
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slowly(request: Request) -> Reply:
+        await asyncio.sleep(0.002)
+        return await spoken(request)
+
+    write = os.write
+    room = 1
+
+    def full(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if bytes(data[:7]) == b'{"row":':
+            room -= 1
+            if room < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    bench.rule = slowly
+    job = bench.job(30, concurrency=2)
+    with monkeypatch.context() as patch:
+        patch.setattr("verdict_cli.storage.journal.journal.os.write", full)
+        with pytest.raises(OutputError, match="No space left"):
+            bench.run(job)
+    assert len(bench.asked) < 30
+    facts = bench.run(job)
+    assert (facts.status, facts.done) == ("finished", 30)
+    assert facts.recalled > 0
+
+
+def test_a_table_that_cannot_be_written_stops_the_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OutputError("results.parquet cannot be written: No space left on device")
+
+    monkeypatch.setattr("verdict_cli.storage.tables.writer.ParquetTable._flush", full)
+    with pytest.raises(OutputError, match="No space left"):
+        bench.run(bench.job(5))
+
+
+def test_a_mistake_in_the_program_ends_the_run_instead_of_hanging(bench: Any) -> None:
+    async def mistaken(request: Request) -> Reply:
+        if request.row.index == 3:
+            raise ZeroDivisionError
+        return await spoken(request)
+
+    bench.rule = mistaken
+    with pytest.raises(ZeroDivisionError):
+        bench.run(bench.job(3000, concurrency=2))
+    assert len(bench.asked) < 100
+
+
+def test_a_pinned_unit_is_asked_once_and_its_failure_stops_the_run(bench: Any, read: Any) -> None:
+    pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
+    bench.rule = spoken
+    job = bench.job(6, pinned)
+    assert bench.run(job).calls == 7
+    assert read(job.directory.results, "think.thinking") == ["thought"] * 6
+    bench.asked.clear()
+
+    async def broken(_: Request) -> Reply:
+        raise Rejected("no")
+
+    bench.rule = broken
+    with pytest.raises(PinnedError):
+        bench.run(bench.job(6, pinned, out="other"))
+    assert len(bench.asked) == 1
+
+
+def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench: Any) -> None:
+    job = bench.job(30, concurrency=2)
+    lines = (bench.folder / "30.jsonl").read_text().splitlines()
+    (bench.folder / "30.jsonl").write_text("\n".join([*lines[:20], "{broken"]))
+    with pytest.raises(DataError, match=r"30\.jsonl:21"):
+        bench.run(job)
+
+
+def test_progress_ends_with_all_rows(bench: Any) -> None:
+    bench.run(bench.job(30))
+    last = bench.seen[-1]
+    assert (last.rows, last.done, last.failed, last.calls, last.running, last.waiting) == (
+        30,
+        30,
+        0,
+        30,
+        0,
+        0,
+    )
+
+
+def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> None:
+    async def at_second(request: Request) -> Reply:
+        if request.attempt == 0:
+            raise Retryable("busy", kind="rate-limit", retry_after_s=0)
+        return await spoken(request)
+
+    bench.rule = at_second
+    job = bench.job(2)
+    assert bench.run(job).calls == 4
+    assert read(job.directory.calls, "attempt") == [0, 1, 0, 1]
+    assert read(job.directory.calls, "failure") == ["rate-limit", None, "rate-limit", None]
+    assert read(job.directory.results, "calls") == [2, 2]
+
+
+def test_a_call_that_succeeded_at_a_later_attempt_is_not_made_again(bench: Any) -> None:
+    async def at_second(request: Request) -> Reply:
+        if request.row.index == 5:
+            bench.stop.ask()
+        if request.attempt == 0:
+            raise Retryable("busy", kind="rate-limit", retry_after_s=0)
+        return await spoken(request)
+
+    bench.rule = at_second
+    job = bench.job(10, concurrency=1)
+    assert bench.run(job).status == "interrupted"
+    bench.asked.clear()
+    bench.run(job)
+    assert not {(row, "judge", 0, 1) for row in range(5)} & set(bench.calls())
+    assert not {(row, "judge", 0, 0) for row in range(5)} & set(bench.calls())
+
+
+def test_a_run_replays_from_its_own_calls(bench: Any, read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from verdict_cli.llm.providers.recording import Recording
+
+    pinned = TWO_STEPS.replace("{source.text}'", "it', pin: true")
+    bench.rule = spoken
+    job = bench.job(6, pinned)
+    bench.run(job)
+    monkeypatch.undo()
+    recording = Recording.load(job.directory.path)
+    again = bench.job(6, pinned, out="again", recording=recording)
+    facts = bench.run(again)
+    assert (facts.failed, facts.cost_usd, facts.floors) == (0, 0.0, ())
+    assert again.directory.results.read_bytes() == job.directory.results.read_bytes()
+
+
+def test_a_directory_whose_facts_are_no_runs_is_refused(bench: Any, tmp_path: Path) -> None:
+    job = bench.job(2)
+    job.directory.prepare()
+    for content in (
+        "[]",
+        '{"name": "x", "status": "finished", "spec_fingerprint": "", "data_fingerprint": ""}',
+        "{",
+    ):
+        (job.directory.path / "run.json").write_text(content)
+        with pytest.raises(JournalError, match=r"run\.json"):
+            job.directory.facts()
+
+
+async def rejected(_: Request) -> Reply:
+    raise Rejected("model m rejected the request (400): unknown parameter: top_k", status=400)
+
+
+def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_again(bench: Any) -> None:
+    bench.rule = rejected
+    job = bench.job(100, concurrency=4)
+    with pytest.raises(Refused, match="unknown parameter"):
+        bench.run(job)
+    assert len(bench.asked) <= 24
+    bench.rule = spoken
+    facts = bench.run(job)
+    assert (facts.status, facts.done, facts.failed) == ("finished", 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("head", "steps"),
+    [
+        ("model: [{name: bad}, {name: good}]", RATES % ""),
+        ("model: {name: bad}", RATES % ", on_failure: skip"),
+    ],
+    ids=["fallback", "skip"],
+)
+def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -> None:
+    async def rule(request: Request) -> Reply:
+        return await (rejected if request.model.name == "bad" else spoken)(request)
+
+    bench.rule = rule
+    facts = bench.run(bench.job(60, steps, head=head))
+    assert (facts.status, facts.failed) == ("finished", 0)
+
+
+def test_the_call_that_showed_that_there_are_no_log_probabilities_is_counted_and_recorded(
+    bench: Any, read: Any
+) -> None:
+    async def without(_: Request) -> Reply:
+        return Reply("4", usage=Usage(10, 1), cost_usd=0.25)
+
+    bench.rule = without
+    job = bench.job(30, RATES % ", extract: token_probability")
+    with pytest.raises(Refused, match="log-probabilities"):
+        bench.run(job)
+    facts = job.directory.facts()
+    assert (facts.calls, facts.cost_usd, facts.prompt_tokens, facts.models) == (1, 0.25, 10, {"m": 1})
+    assert read(job.directory.calls, "reply") == ["4"]
+    assert read(job.directory.calls, "failure") == ["no-logprobs"]

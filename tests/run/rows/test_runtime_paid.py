@@ -1,0 +1,79 @@
+"""Replies that were paid for: what is recorded of them, what a cache may keep, and what the next attempt may cost."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import Rejected, ReplyError
+from verdict_cli.llm.providers.http_errors import failure_again
+from verdict_cli.messages import Reply, Request, Row, Usage
+from verdict_cli.run.attempts import Context
+from verdict_cli.run.row import run_row
+
+JUDGE = "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}"
+ROW = {"text": "this"}
+PAID = Reply("", usage=Usage(90, 10), cost_usd=0.5, latency_s=2.0)
+
+
+def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(
+    plan_of: Any, model: Any
+) -> None:
+    cut = Reply('{"score', finish_reason="length")
+    fake = model(cut, ReplyError("none", kind="cut-off"), cut, cut, '{"score": 3}')
+    result = fake.run(plan_of(JUDGE, "model: {name: m, retries: 4, max_tokens: 10}"), ROW)
+    assert result.outputs == ({"score": 3},)
+    assert [request.model.max_tokens for request in fake.requests] == [10, 20, 40, 40, 40]
+
+
+def test_where_no_room_was_set_none_is(plan_of: Any, model: Any) -> None:
+    fake = model(Reply("{", finish_reason="length"), '{"score": 3}')
+    fake.run(plan_of(JUDGE), ROW)
+    assert [request.model.max_tokens for request in fake.requests] == [None, None]
+
+
+def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
+    fake = model("?", '{"score": 3}')
+    fake.run(plan_of(JUDGE, "model: {name: m, max_tokens: 10}"), ROW)
+    assert [request.model.max_tokens for request in fake.requests] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ReplyError("no", kind="refused", reply=PAID),
+        ReplyError("no", kind="empty", reply=PAID),
+        ReplyError("no", kind="cut-off", reply=PAID),
+        Rejected("no", kind="content-filter", reply=PAID),
+        failure_again("unavailable", "no", PAID),
+    ],
+)
+def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of: Any, model: Any, problem: Any) -> None:
+    result = model(problem).run(plan_of(JUDGE, "model: {name: m, retries: 0}"), ROW)
+    (call,) = result.calls
+    assert call.failure == problem.failure
+    assert call.reply == PAID
+    assert call.latency_s == 2.0
+
+
+def test_a_repaired_reply_is_recorded_as_one(plan_of: Any, model: Any) -> None:
+    for text, repaired in (('{"score": 3}', False), ('Sure:\n{"score": 3,}', True)):
+        (call,) = model(text).run(plan_of(JUDGE), ROW).calls
+        assert call.repaired is repaired
+
+
+def test_whoever_caches_is_told_of_replies_that_could_not_be_read(plan_of: Any) -> None:
+    replies = ["?", '{"score": 9}', '{"score": 3}']
+    asked: list[Request] = []
+    forgotten: list[Request] = []
+
+    async def ask(request: Request) -> Reply:
+        asked.append(request)
+        return Reply(replies[len(asked) - 1])
+
+    context = Context(ask, forget=forgotten.append, jitter=Random(0))
+    asyncio.run(run_row(plan_of(JUDGE), Row(0, 0, ROW), context))
+    assert forgotten == asked[:2]

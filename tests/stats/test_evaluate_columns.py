@@ -1,0 +1,71 @@
+"""Columns stay small, and unusual values keep their meaning."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.stats.columns.column import MISSING, ColumnBuilder
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.metrics.confusion import LabelSet
+
+
+def columns(*given_values):
+    places = {}
+    growing = [ColumnBuilder(places) for _ in given_values]
+    for one, values in zip(growing, given_values, strict=True):
+        for value in values:
+            one.add(value)
+    return [one.column() for one in growing]
+
+
+def test_labels_are_equal_as_values_are_and_keep_their_spelling():
+    first, second = columns([1, "1", True, 2.5, None], [1.0, 1, "1", ["a"], 2**60])
+    labels = LabelSet.of(first, second)
+    a, b = labels.codes(first), labels.codes(second)
+    assert a[0] == a[2] == b[0] == b[1]
+    assert a[1] == b[2] != a[0]
+    assert a[4] == MISSING
+    assert labels.values[b[3]] == ["a"]
+    assert labels.values[b[4]] == str(2**60)
+
+
+def test_booleans_are_spelled_as_the_target_spells_them():
+    target, prediction = columns([True, False], [1, 0])
+    assert LabelSet.of(target, prediction).values == (False, True)
+    assert LabelSet.of(prediction, target).values == (0, 1)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)), max_size=20
+    )
+)
+def test_codes_are_equal_exactly_where_values_are(values):
+    column = columns(values)[0]
+    codes = LabelSet.of(column, column).codes(column)
+    for i, one in enumerate(values):
+        for j, other in enumerate(values):
+            if codes[i] == MISSING or codes[j] == MISSING:
+                continue
+            big = any(isinstance(v, int) and abs(v) > 2**53 for v in (one, other))
+            if not big:
+                assert (codes[i] == codes[j]) == (one == other)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=30))
+def test_resamples_draw_as_many_units_as_there_are(rows):
+    target, prediction, cluster = np.array(rows).T
+    rng = np.random.default_rng(0)
+    plain = Sample.of((target, prediction))
+    for weights in plain.resamples(rng, 50):
+        assert (weights.sum(axis=1) == len(rows)).all()
+    sizes = set(np.bincount(cluster).tolist())
+    clustered = Sample.of((target, prediction), cluster)
+    for weights in clustered.resamples(rng, 50):
+        assert (weights >= 0).all()
+        assert weights.sum(axis=1).max() <= max(sizes) * clustered.units
+    for sample in (plain, clustered):
+        left = sum(float(alike.sum()) for _, alike in sample.deletions(rng))
+        assert left == sample.units

@@ -1,0 +1,263 @@
+"""Two runs side by side: who is paired with whom, what changed, and whether that is more than chance."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.errors import DataError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.intervals.intervals import Draw, paired
+from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.significance import Significance, holm, significance_of
+from verdict_cli.storage.tables.writer import ParquetTable
+
+RIGHT = Evaluation(prediction="output.said", target="source.label", metrics=["accuracy", "cohen_kappa"])
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Writes rows of (id, source, said) as a run; id None stands for the row's number."""
+
+    def write(name, rows):
+        folder = tmp_path / name
+        folder.mkdir()
+        with ParquetTable(folder / "results.parquet", {"row": "int", "status": "str"}) as table:
+            for index, (key, source, said) in enumerate(rows):
+                row = {"row": index, "id": index if key is None else key, "status": "ok"}
+                row |= {f"source.{column}": value for column, value in source.items()}
+                if key is not None:
+                    row["source.id"] = key
+                table.write(row | {"output.said": said})
+        return folder / "results.parquet"
+
+    return write
+
+
+def questions(said, ids=True, **further):
+    """Rows with even targets a and b; `said` holds whether each prediction is right."""
+    rows = []
+    for index, right in enumerate(said):
+        target = "ab"[index % 2]
+        source = {"label": target, "text": f"question {index}"} | {k: v[index] for k, v in further.items()}
+        rows.append((f"q{index}" if ids else None, source, target if right else "ba"[index % 2]))
+    return rows
+
+
+def whole(first, second, evaluation=RIGHT, **further):
+    return compare_runs({"e": (evaluation, evaluation)}, (first, second), **further)
+
+
+def test_rows_are_paired_by_id_in_any_order(run):
+    rows = questions([True] * 6 + [False] * 2)
+    other = questions([True] * 8)
+    found = whole(run("a", rows), run("b", list(reversed(other))))
+    one = found.evaluations["e"]
+    assert found.by == "id"
+    assert (one.whole.n, one.alone) == (8, (0, 0))
+    assert one.whole.figures["accuracy"].first == 0.75
+    assert one.whole.figures["accuracy"].second == 1
+    assert one.whole.figures["accuracy"].change.value == 0.25
+    assert {flip.id for flip in one.flips} == {"q6", "q7"}
+    flip = next(flip for flip in one.flips if flip.id == "q6")
+    assert (flip.first, flip.second, flip.target, flip.gain) == ("b", "a", "a", 1)
+
+
+def test_rows_without_ids_are_paired_by_what_they_hold(run):
+    first = run("a", questions([True] * 5 + [False], ids=False))
+    second = run("b", list(reversed(questions([True] * 6, ids=False))))
+    found = whole(first, second)
+    assert found.by == "content"
+    assert found.evaluations["e"].whole.figures["accuracy"].change.value == pytest.approx(1 / 6)
+    assert [flip.id for flip in found.evaluations["e"].flips] == [0]
+
+
+@pytest.mark.parametrize(
+    ("key", "message"), [("x", "rows 0 and 2 have the same id 'x'"), (None, "rows 0 and 2 have no id")]
+)
+def test_rows_that_cannot_be_told_apart_are_refused(run, key, message):
+    rows = [(key, {"label": "a"}, "a"), (key and "y", {"label": "b"}, "a"), (key, {"label": "a"}, "b")]
+    with pytest.raises(DataError, match=message):
+        whole(run("a", rows), run("b", rows))
+
+
+def test_rows_that_only_one_run_has_are_counted_and_left_out(run):
+    rows = questions([True] * 6)
+    found = whole(run("a", rows[:5]), run("b", rows[2:])).evaluations["e"]
+    assert (found.whole.n, found.alone) == (3, (2, 1))
+
+
+def test_runs_of_other_rows_or_other_targets_are_not_compared(run):
+    rows = questions([True] * 3)
+    other = [(f"x{key}", source, said) for key, source, said in rows]
+    assert "no row in common" in whole(run("a", rows), run("b", other)).evaluations["e"].reason
+    turned = [(key, source | {"label": "c"}, said) for key, source, said in rows]
+    assert "targets differ" in whole(run("c", rows), run("d", turned)).evaluations["e"].reason
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+@settings(deadline=None)
+def test_right_and_wrong_is_mcnemars_exact_test(pairs):
+    first, second = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
+    test = significance_of(first, second, None, np.random.default_rng(0))
+    better, worse = int(((first == 0) & (second == 1)).sum()), int(((first == 1) & (second == 0)).sum())
+    tail = scipy.stats.binom.cdf(min(better, worse), better + worse, 0.5)
+    assert test.name == "mcnemar"
+    assert test.p == pytest.approx(min(1.0, 2 * tail) if better != worse else 1.0)
+    assert (test.better, test.worse) == (better, worse)
+
+
+def test_numbers_are_tested_by_flipping_the_signs_of_their_differences():
+    first, second = np.array([1.0, 2.5, 2, 4, 3, 1]), np.array([1.5, 3, 2, 3.75, 5, 2])
+    gain = [gain for gain in second - first if gain]
+    sums = [abs(np.dot(gain, signs)) for signs in itertools.product((-1, 1), repeat=len(gain))]
+    test = significance_of(first, second, None, np.random.default_rng(0))
+    assert test.name == "permutation"
+    assert test.p == pytest.approx(np.mean(np.array(sums) >= abs(np.sum(gain)) - 1e-9))
+    assert test.effect == pytest.approx((second - first).mean() / (second - first).std(ddof=1))
+
+
+def test_clusters_are_flipped_as_a_whole():
+    first, second = np.zeros(60), np.ones(60)
+    alone = significance_of(first, second, None, np.random.default_rng(0))
+    together = significance_of(first, second, np.repeat([0, 1, 2], 20), np.random.default_rng(0))
+    assert alone.p < 1e-10
+    assert together.name == "cluster permutation"
+    assert together.p == pytest.approx(2 / 2**3)
+
+
+def test_many_differences_have_the_normal_limit():
+    gain = np.random.default_rng(1).normal(0.02, 1, size=6000)
+    test = significance_of(np.zeros(6000), gain, None, np.random.default_rng(0))
+    assert test.p == pytest.approx(scipy.stats.ttest_1samp(gain, 0).pvalue, abs=0.01)
+
+
+def test_holm_steps_down_and_never_up():
+    tests = [Significance("mcnemar", 9, 1, 1, p, p, "cohen_g", 0.0) for p in (0.01, 0.04, 0.03, 0.005)]
+    assert [one.p_holm for one in holm([*tests, None])[:4]] == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_slices_are_compared_and_corrected_together(run):
+    kinds = ["x"] * 12 + ["y"] * 8
+    first = run("a", questions([False] * 12 + [True] * 8, type=kinds))
+    second = run("b", questions([True] * 20, type=kinds))
+    slices = whole(first, second, by=["source.type"]).evaluations["e"].slices["source.type"]
+    assert list(slices) == ["x", "y"]
+    assert slices["x"].figures["accuracy"].change.value == 1
+    assert slices["x"].test.p_holm == pytest.approx(2 * slices["x"].test.p)
+    assert slices["y"].test.p == 1
+
+
+def test_evaluations_are_corrected_together(run):
+    first, second = run("a", questions([False] * 10)), run("b", questions([True] * 10))
+    both = {"e": (RIGHT, RIGHT), "f": (RIGHT, RIGHT)}
+    found = compare_runs(both, (first, second)).evaluations
+    assert found["e"].whole.test.p_holm == pytest.approx(2 * found["e"].whole.test.p)
+
+
+def test_each_run_is_read_by_its_own_evaluation(run):
+    rows = questions([True, False, True])
+    turned = Evaluation(
+        prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"]
+    )
+    found = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations["e"]
+    assert found.whole.figures["accuracy"].first == pytest.approx(1 / 3)
+    assert found.whole.figures["accuracy"].second == pytest.approx(2 / 3)
+
+
+def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
+    def rows(said):
+        return [(f"q{n}", {"label": float(n)}, number) for n, number in enumerate(said)]
+
+    evaluation = Evaluation(prediction="output.said", target="source.label")
+    first, second = run("a", rows([0.5, 1.0, 5.0])), run("b", rows([0.0, 1.0, 2.0]))
+    found = whole(first, second, evaluation).evaluations["e"]
+    assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
+    assert found.whole.test.name == "permutation"
+    assert found.whole.figures["mae"].change.value == pytest.approx(-3.5 / 3)
+
+
+def test_the_same_seed_gives_the_same_comparison(run):
+    rng = np.random.default_rng(0)
+    first = [(f"q{n}", {"label": float(n % 5)}, float(rng.normal())) for n in range(40)]
+    second = [(key, source, float(rng.normal())) for key, source, _ in first]
+    paths = run("a", first), run("b", second)
+    evaluation = Evaluation(prediction="output.said", target="source.label", metrics=["mae"])
+    assert whole(*paths, evaluation, seed=3) == whole(*paths, evaluation, seed=3)
+
+
+def test_a_difference_of_shares_has_agresti_and_mins_interval(run):
+    """Agresti and Min (2005): of 100 pairs, 20 gained and 8 lost; half a row more of each, two rows in all."""
+    first = [False] * 20 + [True] * 8 + [True] * 72
+    second = [True] * 20 + [False] * 8 + [True] * 72
+    found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"]
+    change = found.whole.figures["accuracy"].change
+    middle = (20.5 - 8.5) / 102
+    reach = 1.959964 * np.sqrt(20.5 + 8.5 - (20 - 8) ** 2 / 100) / 102
+    assert (change.low, change.high) == pytest.approx((middle - reach, middle + reach), abs=1e-6)
+
+
+def test_within_cluster_correlations_are_compared_cluster_by_cluster(run):
+    def rows(order):
+        return [
+            (f"{doc}-{place}", {"label": place, "doc": doc}, order[doc][place])
+            for doc in range(3)
+            for place in range(3)
+        ]
+
+    evaluation = Evaluation(
+        prediction="output.said", target="source.label", metrics=["spearman_within"], cluster="source.doc"
+    )
+    first = run("a", rows([[1, 0, 2], [2, 1, 0], [0, 1, 2]]))
+    second = run("b", rows([[0, 1, 2], [0, 1, 2], [5, 5, 5]]))
+    change = whole(first, second, evaluation).evaluations["e"].whole.figures["spearman_within"]
+    assert (change.first, change.second, change.change.value) == pytest.approx((-0.25, 1, 1.25))
+
+
+def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
+    rows = [(f"q{n}", {"label": n % 3}, n % 3) for n in range(9)]
+    halves = [(key, source, said + 0.5) for key, source, said in rows]
+    words = [(key, source, bool(said)) for key, source, said in rows]
+    evaluation = Evaluation(prediction="output.said", target="source.label")
+    paths = run("a", rows), run("b", halves)
+    found = whole(*paths, evaluation).evaluations["e"]
+    assert found.whole.figures["mae"].change.value == 0.5
+    truths = [(key, {"label": bool(source["label"])}, said) for key, source, said in words]
+    whole_numbers = [(key, {"label": source["label"] > 0}, int(said)) for key, source, said in rows]
+    texts = [(key, source, str(said)) for key, source, said in truths]
+    assert "kinds" not in whole(run("c", truths), run("d", whole_numbers), evaluation).evaluations["e"].reason
+    with pytest.raises(
+        DataError, match=r"predictions are text such as '.*' and targets are booleans such as"
+    ):
+        whole(run("f", truths), run("g", texts), evaluation)
+
+
+def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
+    """Agresti and Min (2005) without a row on which they differ: half a row each way of 22."""
+    right = [True] * 15 + [False] * 5
+    found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
+    change = found.whole.figures["accuracy"].change
+    assert (change.low, change.value, change.high) == pytest.approx(
+        (-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6
+    )
+    assert "score every row alike" in change.reason
+
+
+def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
+    """300 simulated pairs of judges, 20 rows each: 95% intervals that hold it in fewer than 90% would be too narrow."""
+    held = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        target, draw = rng.integers(0, 2, 20), rng.random((3, 20))
+        said = [np.where(np.where(draw[2] < 0.5, draw[0], own) < 0.8, target, 1 - target) for own in draw[:2]]
+        sample = Sample.of((target, *said))
+        at = [column[sample.first] for column in (target, *said)]
+        kappas = [confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"] for each in at[1:]]
+        figure = paired(*kappas, sample, Draw(rng))
+        held += figure.low is not None and figure.low <= 0 <= figure.high
+    assert held >= 270

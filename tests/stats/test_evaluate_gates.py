@@ -1,0 +1,264 @@
+"""Gates: what passes, what fails, and what is not known well enough to pass."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.messages import RunFacts
+from verdict_cli.stats.gates import decide_gates
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.tables.writer import ParquetTable
+
+EVALUATIONS = {
+    "e": Evaluation(prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"])
+}
+FACTS = RunFacts(
+    "run", "finished", "", "", "", "", "", "", rows=100, done=100, calls=100, cost_usd=0.5, wall_s=3.0
+)
+
+
+def write(path, right, ids=None, kinds=None, docs=None):
+    """A run with one row for each entry of `right`: whether the prediction is the target."""
+    path.mkdir(exist_ok=True)
+    with ParquetTable(path / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for index, hit in enumerate(right):
+            target = "ab"[index % 2]
+            table.write(
+                {
+                    "row": index,
+                    "id": ids[index] if ids else index,
+                    "status": "ok",
+                    "source.key": ids[index] if ids else index,
+                    "source.label": target,
+                    "source.type": kinds[index] if kinds else "x",
+                    "source.doc": docs[index] if docs else index,
+                    "output.label": None if hit is None else target if hit else "ba"[index % 2],
+                }
+            )
+    return path / "results.parquet"
+
+
+def outcome(gate, results, facts=FACTS, **further):
+    measures = measure(EVALUATIONS, results)
+    return decide_gates([Gate(**gate)], EVALUATIONS, measures, facts, results, **further)[0]
+
+
+def test_a_point_gate_looks_at_the_value_only(tmp_path):
+    results = write(tmp_path, [True] * 93 + [False] * 7)
+    assert outcome({"metric": "e.accuracy", "min": 0.93}, results).passed
+    missed = outcome({"metric": "e.accuracy", "min": 0.94}, results)
+    assert (missed.passed, missed.value, missed.limit) == (False, 0.93, 0.94)
+    assert missed.reason == "0.93 is below 0.94"
+    assert outcome({"metric": "e.accuracy", "max": 0.9}, results).verdict == "failed"
+
+
+def test_a_gate_with_confidence_needs_the_intervals_end(tmp_path):
+    results = write(tmp_path, [True] * 93 + [False] * 7)
+    held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
+    assert held.verdict == "inconclusive"
+    assert not held.passed
+    assert "lower end 0.86" in held.reason
+    assert outcome({"metric": "e.accuracy", "min": 0.86, "confidence": 0.95}, results).passed
+    assert outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.5}, results).passed
+
+
+def test_perfect_agreement_of_few_rows_is_no_confident_kappa(tmp_path):
+    results = write(tmp_path, [True] * 4)
+    held = outcome({"metric": "e.cohen_kappa", "min": 0.5, "confidence": 0.95}, results)
+    assert (held.verdict, held.value) == ("inconclusive", 1)
+
+
+def test_where_restricts_a_gate_to_some_rows(tmp_path):
+    results = write(tmp_path, [True, True, False, False], kinds=["x", "x", "y", "y"])
+    held = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
+    assert held.passed
+    assert held.n == 2
+    assert (
+        outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict
+        == "failed"
+    )
+
+
+def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
+    rng = np.random.default_rng(0)
+    old = rng.random(400) < 0.8
+    write(tmp_path / "main", old)
+    new = old.copy()
+    new[np.flatnonzero(~old)[:10]] = True
+    results = write(tmp_path / "new", new)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
+    held = outcome(gate, results, root=tmp_path)
+    assert held.passed
+    assert held.value == pytest.approx(10 / 400)
+    assert 0 < held.low < held.value < held.high
+    assert held.n == 400
+
+
+def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_path):
+    old = np.array([True] * 80 + [False] * 20)
+    worse = old.copy()
+    worse[:10] = False
+    write(tmp_path / "main", old)
+    results = write(tmp_path / "new", worse)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
+    assert outcome(gate, results, root=tmp_path).verdict == "failed"
+    held = outcome(gate | {"max_drop": 0.11}, results, root=tmp_path)
+    assert held.verdict == "inconclusive"
+    assert "may be up to" in held.reason
+    assert outcome(gate | {"max_drop": 0.25}, results, root=tmp_path).passed
+
+
+def test_the_same_answers_again_pass_any_baseline(tmp_path):
+    write(tmp_path / "main", [True, False, True])
+    results = write(tmp_path / "new", [True, False, True])
+    held = outcome({"metric": "e.cohen_kappa", "baseline": "main", "max_drop": 0}, results, root=tmp_path)
+    assert (held.passed, held.value) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("ids", "reason"),
+    [([7, 7, 8], "ids repeat"), ([10, 11, 12], "no row in common"), (None, "targets differ")],
+)
+def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, reason):
+    write(tmp_path / "main", [True] * 3, ids=ids or [1, 0, 2])
+    results = write(tmp_path / "new", [True] * 3)
+    held = outcome({"metric": "e.accuracy", "baseline": "main", "max_drop": 0.1}, results, root=tmp_path)
+    assert held.verdict == "failed"
+    assert reason in held.reason
+
+
+def test_a_baseline_that_is_not_there_fails_its_gate(tmp_path):
+    results = write(tmp_path, [True])
+    held = outcome({"metric": "e.accuracy", "baseline": "runs/main", "max_drop": 0.1}, results, root=tmp_path)
+    assert "runs/main holds no results.parquet" in held.reason
+
+
+def test_facts_of_the_run_have_gates(tmp_path):
+    results = write(tmp_path, [True])
+    assert outcome({"metric": "run.cost_usd", "max": 5}, results).passed
+    assert outcome({"metric": "run.calls", "max": 99}, results).verdict == "failed"
+    unknown = outcome({"metric": "run.cost_usd", "max": 5}, results, replace(FACTS, cost_usd=None))
+    assert unknown.verdict == "failed"
+    assert "cost is unknown" in unknown.reason
+
+
+def test_full_coverage_is_implied_unless_a_gate_names_coverage(tmp_path):
+    results = write(tmp_path, [True])
+    measures = measure(EVALUATIONS, results)
+    facts = replace(FACTS, failed=1)
+
+    def metrics(*gates):
+        found = decide_gates([Gate(**gate) for gate in gates], EVALUATIONS, measures, facts, results)
+        return [(one.metric, one.passed) for one in found]
+
+    assert metrics() == []
+    assert metrics({"metric": "run.calls", "max": 500}) == [("run.calls", True), ("run.coverage", False)]
+    assert metrics({"metric": "run.coverage", "min": 0.9}) == [("run.coverage", True)]
+
+
+def decided(gates, results, root, evaluations=EVALUATIONS, **further):
+    measures = measure(evaluations, results)
+    made = [Gate(**gate) for gate in gates]
+    return decide_gates(made, evaluations, measures, FACTS, results, root=root, **further)
+
+
+def test_an_inconclusive_gate_passes_only_where_that_is_asked_for(tmp_path):
+    results = write(tmp_path, [True] * 93 + [False] * 7)
+    gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    held = outcome(gate, results, inconclusive="pass")
+    assert (held.verdict, held.passed) == ("inconclusive", True)
+    assert not outcome(gate, results, inconclusive="fail").passed
+    assert not outcome(gate | {"min": 0.95}, results, inconclusive="pass").passed
+
+
+def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inconclusive(tmp_path):
+    results = write(tmp_path, [True] * 300 + [None] * 60)
+    held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
+    assert (held.verdict, held.value) == ("inconclusive", 1)
+    assert "could make it 0.833333" in held.reason
+
+
+def test_a_baseline_gate_says_what_it_could_have_detected_and_how_many_rows_would_tell(tmp_path):
+    rng = np.random.default_rng(3)
+    old = rng.random(200) < 0.8
+    new = np.where(rng.random(200) < 0.1, rng.random(200) < 0.8, old)
+    write(tmp_path / "main", old)
+    results = write(tmp_path / "new", new)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
+    (held, _) = decided([gate], results, tmp_path)
+    assert held.verdict == "inconclusive"
+    error = (held.high - held.low) / 2 / 1.959964
+    assert held.detectable == pytest.approx(error * (1.959964 + 0.841621), rel=1e-6)
+    assert "rows would tell" in held.reason
+
+
+def test_several_baseline_gates_are_held_to_holms_levels(tmp_path):
+    rng = np.random.default_rng(4)
+    old = rng.random(300) < 0.8
+    new = np.where(rng.random(300) < 0.2, rng.random(300) < 0.8, old)
+    write(tmp_path / "main", old)
+    results = write(tmp_path / "new", new)
+    wide = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.4}
+    narrow = wide | {"metric": "e.cohen_kappa"}
+    (alone, _) = decided([wide], results, tmp_path)
+    first, second, _ = decided([wide, narrow], results, tmp_path)
+    assert first.low < alone.low < alone.high < first.high
+    assert "one of 2 tests, by Holm: 0.975 interval" in first.rule
+    assert "0.95 interval" in second.rule
+    assert (first.verdict, second.verdict) == ("passed", "passed")
+    tight = [gate | {"max_drop": 1e-6} for gate in (wide, narrow)]
+    assert {one.verdict for one in decided(tight, results, tmp_path)[:2]} <= {"inconclusive", "failed"}
+
+
+def test_a_test_after_an_undecided_one_is_undecided_too(tmp_path, monkeypatch):
+    """By Holm: of two equally sure gates, the second is not tested at 0.05 once the first failed at 0.025."""
+    from verdict_cli.stats import noninferiority
+    from verdict_cli.stats.figures import MetricValue
+
+    def change(name, evaluation, metric, runs, *, level, **further):
+        return MetricValue(0.0, -0.05, 0.05, 100) if level > 0.96 else MetricValue(0.0, -0.02, 0.02, 100)
+
+    monkeypatch.setattr(noninferiority, "difference", change)
+    results = write(tmp_path, [True])
+    gate = {"metric": "e.accuracy", "baseline": ".", "max_drop": 0.03}
+    first, second, _ = decided([gate, gate], results, tmp_path)
+    assert (first.verdict, second.verdict) == ("inconclusive", "inconclusive")
+    assert "Holm" in second.reason
+
+
+def test_non_inferiority_takes_clusters_for_what_they_are(tmp_path):
+    """Forty rows of each document change together: eight documents are less sure than 320 rows."""
+    docs = [index // 40 for index in range(320)]
+    old = [True] * 320
+    new = [index // 40 != 3 for index in range(320)]
+    write(tmp_path / "main", old, docs=docs)
+    results = write(tmp_path / "new", new, docs=docs)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.2}
+    (alone, _) = decided([gate], results, tmp_path)
+    clustered = {"e": EVALUATIONS["e"].model_copy(update={"cluster": "source.doc"})}
+    (together, _) = decided([gate], results, tmp_path, clustered)
+    assert (alone.verdict, together.verdict) == ("passed", "inconclusive")
+    assert together.value == alone.value
+
+
+def test_losing_rows_never_makes_a_run_pass(tmp_path):
+    """With the implied gate on coverage, any lost row fails the run."""
+    results = write(tmp_path, [True] * 90 + [None] * 10)
+    measures = measure(EVALUATIONS, results)
+    facts = replace(FACTS, failed=10)
+    found = decide_gates([Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results)
+    assert [one.passed for one in found] == [True, False]
+
+
+def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_path):
+    """The baseline is right everywhere; this run gave no answer on a tenth of the rows."""
+    write(tmp_path / "main", [True] * 300)
+    results = write(tmp_path / "new", [True] * 270 + [None] * 30)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
+    (held, _) = decided([gate], results, tmp_path)
+    assert (held.verdict, held.value) == ("inconclusive", 0)
+    assert "could make the figure 0.1 worse" in held.reason
+    assert decided([gate | {"max_drop": 0.2}], results, tmp_path)[0].verdict == "passed"

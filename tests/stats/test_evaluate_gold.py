@@ -1,0 +1,287 @@
+"""Figures of few labels: against ppi-python, against each other, and over random subsets."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import linregress, t
+from typer.testing import CliRunner
+
+from verdict_cli.cli.app import app
+from verdict_cli.language import evaluations as section
+from verdict_cli.language import gate_rules as gates
+from verdict_cli.language.evaluations import Evaluation, GoldScope
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.prediction_powered import GoldPairs, corrected, labels_needed, ppi, rogan_gladen, tuned
+from verdict_cli.storage.tables.writer import ParquetTable
+
+RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same numbers, whichever tests ran before it in the same process."""
+    RNG.bit_generator.state = np.random.default_rng(11).bit_generator.state
+
+
+def judged(rows: int, right: float, labels: int) -> tuple[GoldPairs, float]:
+    """A judge of true or false that is right this often, with labels at random; and the share of true rows."""
+    truth = (RNG.random(rows) < 0.6).astype(float)
+    judge = np.where(RNG.random(rows) < right, truth, 1 - truth)
+    seen = np.full(rows, np.nan)
+    kept = RNG.choice(rows, labels, replace=False)
+    seen[kept] = truth[kept]
+    return GoldPairs(judge, seen, True), float(truth.mean())
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_ppi_is_that_of_ppi_python(binary: bool) -> None:
+    pytest.importorskip("ppi_py", reason="ppi-python is not installed")
+    theirs = importlib.import_module("ppi_py")
+    found, _ = judged(3_000, 0.8, 400)
+    if not binary:
+        judge = found.judge + RNG.normal(0, 1, 3_000)
+        found = GoldPairs(judge, np.where(np.isnan(found.truth), np.nan, found.truth * 3), False)
+    has = found.labelled
+    parts = (found.truth[has], found.judge[has], found.judge[~has])
+    ours = ppi(found, tuned(found.judge, found.truth), 0.95)
+    low, high = theirs.ppi_mean_ci(*parts, alpha=0.05)
+    assert ours.value == pytest.approx(float(theirs.ppi_mean_pointestimate(*parts)[0]), abs=2e-3)
+    assert (ours.low, ours.high) == pytest.approx((float(low[0]), float(high[0])), abs=2e-3)
+
+
+def test_a_weight_of_nothing_is_the_mean_of_the_labels() -> None:
+    found, _ = judged(500, 0.8, 100)
+    one = ppi(found, 0.0, 0.95)
+    labels = found.truth[found.labelled]
+    assert one.value == pytest.approx(labels.mean())
+    assert one.high - one.low == pytest.approx(2 * t.ppf(0.975, 99) * labels.std(ddof=1) / 10)
+
+
+def test_a_perfect_judge_makes_few_labels_as_good_as_all() -> None:
+    found, share = judged(4_000, 1.0, 100)
+    figures, facts = corrected(found, Draw(RNG), None)
+    assert facts.weight == pytest.approx(100 / 4_000 * 39, rel=0.05)
+    assert figures["ppi"].value == pytest.approx(share, abs=0.01)
+    assert figures["ppi"].high - figures["ppi"].low < 0.04
+
+
+def test_a_judge_that_guesses_costs_nothing() -> None:
+    found, _ = judged(4_000, 0.5, 200)
+    figures, _ = corrected(found, Draw(RNG), None)
+    widths = {name: figures[name].high - figures[name].low for name in ("ppi", "labelled")}
+    assert widths["ppi"] < 1.03 * widths["labelled"]
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    held = {"ppi": 0, "rogan_gladen": 0}
+    for _ in range(300):
+        found, share = judged(2_000, 0.85, 150)
+        figures, _ = corrected(found, Draw(RNG), None)
+        for name in held:
+            held[name] += figures[name].low <= share <= figures[name].high
+    assert all(count / 300 >= 0.91 for count in held.values())
+
+
+def test_rogan_and_gladen_undo_what_the_judge_gets_wrong() -> None:
+    judge = np.concatenate([np.repeat([1.0, 0.0], [45, 5]), np.repeat([1.0, 0.0], [10, 40]), RNG.random(0)])
+    truth = np.repeat([1.0, 0.0], 50)
+    more = np.concatenate([judge, np.repeat([1.0, 0.0], [600, 400])])
+    found = GoldPairs(more, np.concatenate([truth, np.full(1_000, np.nan)]), True)
+    share = more.mean()
+    assert rogan_gladen(found, 0.95).value == pytest.approx((share + 0.8 - 1) / (0.9 + 0.8 - 1))
+
+
+@pytest.mark.parametrize(
+    ("judge", "truth", "said"),
+    [
+        ([1, 1, 0, 0, 1], [1, 1, 1, 1, None], "all the same"),
+        ([0, 0, 1, 1, 1], [1, 1, 0, 0, None], "no better than chance"),
+        ([1, 0, 1, 1, 1], [1, None, None, None, None], "fewer than two"),
+    ],
+)
+def test_no_figure_is_made_of_labels_that_say_nothing(judge: list[int], truth: list[Any], said: str) -> None:
+    seen = np.array([math.nan if one is None else one for one in truth], dtype=float)
+    figures, _ = corrected(GoldPairs(np.array(judge, dtype=float), seen, True), Draw(RNG), None)
+    assert figures["rogan_gladen"].value is None
+    assert said in figures["rogan_gladen"].reason
+
+
+@given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
+def test_as_many_labels_as_are_said_to_be_needed_make_the_width(right: float, half_width: float) -> None:
+    found, _ = judged(20_000, right, 2_000)
+    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95)
+    assert needed is not None and needed <= alone
+    again, _ = judged(20_000, right, needed)
+    figures, _ = corrected(again, Draw(RNG), None)
+    assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
+
+
+def test_a_width_that_all_labels_would_not_give_says_so() -> None:
+    found, _ = judged(300, 0.7, 100)
+    assert labels_needed(found.judge, found.truth, 0.01, 0.95)[0] is None
+
+
+def test_clusters_make_the_interval_wider() -> None:
+    truth = np.repeat((RNG.random(60) < 0.5).astype(float), 20)
+    judge = np.where(RNG.random(1_200) < 0.8, truth, 1 - truth)
+    seen = np.where(np.repeat(np.arange(60) % 2, 20) == 0, truth, np.nan)
+    alone = ppi(GoldPairs(judge, seen, True), 0.5, 0.95)
+    together = ppi(GoldPairs(judge, seen, True, np.repeat(np.arange(60), 20)), 0.5, 0.95)
+    assert together.value == alone.value
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_of_rows_ppi_is_the_regression_estimator_of_a_finite_population() -> None:
+    """Cochran (1977, section 7.4), where the best weight is the slope of the labels on what the judge says."""
+    judge = RNG.normal(0, 1, 500)
+    truth = np.full(500, np.nan)
+    truth[:120] = 0.6 * judge[:120] + RNG.normal(0, 0.5, 120)
+    weight = np.cov(judge[:120], truth[:120])[0, 1] / np.var(judge[:120], ddof=1) * 380 / 500
+    one = ppi(GoldPairs(judge, truth, False), weight, 0.95, "rows")
+    line = linregress(judge[:120], truth[:120])
+    assert one.value == pytest.approx(line.intercept + line.slope * judge.mean())
+    left = truth[:120] - line.slope * judge[:120]
+    reach = t.ppf(0.975, 119) * np.sqrt((1 - 120 / 500) * left.var(ddof=1) / 120)
+    assert (one.low, one.high) == pytest.approx((one.value - reach, one.value + reach))
+
+
+def test_of_rows_that_all_have_a_label_nothing_is_left_open() -> None:
+    found, share = judged(400, 0.8, 400)
+    figures, _ = corrected(found, Draw(RNG), None, "rows")
+    for name in ("labelled", "ppi", "rogan_gladen"):
+        one = figures[name]
+        assert (one.value, one.low, one.high) == pytest.approx((share,) * 3, abs=1e-3), name
+    assert figures["judged"].low == figures["judged"].high == figures["judged"].value
+
+
+@pytest.mark.parametrize("of", ["rows", "population"])
+def test_intervals_hold_the_figure_of_what_they_are_of(of: GoldScope) -> None:
+    """Half of the rows have a label, so that rows and population are told apart."""
+    names = ("labelled", "ppi", "rogan_gladen")
+    held, rng = dict.fromkeys(names, 0), np.random.default_rng(5)
+    people = (rng.random(600) < 0.6).astype(float)
+    said = np.where(rng.random(600) < 0.8, people, 1 - people)
+    for _ in range(400):
+        rows = np.arange(600) if of == "rows" else rng.choice(600, 600)
+        truth = np.where(np.isin(np.arange(600), rng.choice(600, 300, replace=False)), people[rows], np.nan)
+        figures, _ = corrected(GoldPairs(said[rows], truth, True), Draw(rng), None, of)
+        for name in names:
+            held[name] += figures[name].low <= people.mean() <= figures[name].high
+    assert all(0.92 <= count / 400 <= 0.98 for count in held.values()), held
+
+
+def test_labels_without_an_error_still_leave_half_a_row_open() -> None:
+    judge = np.concatenate([np.ones(10), np.repeat([1.0, 0.0], 100)])
+    truth = np.concatenate([np.ones(10), np.full(200, np.nan)])
+    one = ppi(GoldPairs(judge, truth, True), 1.0, 0.95)
+    assert one.high - one.value >= min(t.ppf(0.975, 9) / 10, 1 - one.value)
+
+
+@given(st.floats(0.55, 0.9), st.sampled_from([0.02, 0.03, 0.05]))
+def test_of_rows_as_many_labels_as_are_said_to_be_needed_make_the_width(
+    right: float, half_width: float
+) -> None:
+    found, _ = judged(2_000, right, 800)
+    needed, alone = labels_needed(found.judge, found.truth, half_width, 0.95, "rows")
+    assert needed is not None and needed <= alone <= 2_000
+    again, _ = judged(2_000, right, needed)
+    figures, _ = corrected(again, Draw(RNG), None, "rows")
+    assert (figures["ppi"].high - figures["ppi"].low) / 2 == pytest.approx(half_width, rel=0.25)
+
+
+def test_each_group_is_corrected_by_its_own_labels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    results, truths = tmp_path / "results.parquet", {"a": [], "b": []}
+    with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
+        for row in range(2_000):
+            kind = "ab"[row % 2]
+            true = rng.random() < (0.7 if kind == "a" else 0.3)
+            said = true if rng.random() < 0.9 else kind == "a"
+            truths[kind].append(true)
+            human = true if rng.random() < 0.3 else None
+            table.write(
+                {"row": row, "status": "ok", "output.score": said, "source.kind": kind, "source.human": human}
+            )
+        table.write({"row": 2_000, "status": "ok", "output.score": True, "source.kind": "c"})
+    evaluation = Evaluation.model_validate(
+        {"value": "output.score", "gold": {"target": "source.human"}, "by": ["source.kind"]}
+    )
+    groups = measure({"e": evaluation}, results)["e"].groups["source.kind"]
+    for kind, true in truths.items():
+        one = groups[kind]["ppi"]
+        assert one.n == 1_000
+        assert one.low < np.mean(true) < one.high < one.low + 0.12
+        assert abs(one.value - np.mean(true)) < abs(groups[kind]["judged"].value - np.mean(true))
+    assert groups["c"]["ppi"].value is None and "fewer than two" in groups["c"]["ppi"].reason
+
+
+CONFIG = """
+verdict: 1
+name: g
+model: {name: m, retries: 0}
+dataset: {id: key}
+pipeline:
+  - {unit: JudgeUnit, name: judge, scale: {values: [bad, good]}, prompt: "{source.key}", extract: {type: regex, fields: {score: bad|good}}}
+evaluate:
+  share:
+    prediction: output.score
+    positive: good
+    gold: {target: source.human, where: source.key < 60, half_width: 0.1}
+gates:
+  - {metric: share.ppi, min: 0.2}
+  - {metric: share.ppi, min: 0.3, confidence: 0.9}
+"""
+
+
+def test_a_run_gives_raw_and_corrected_figures_and_gates_hold_them(tmp_path: Path) -> None:
+    rows, replies = [], []
+    for key in range(300):
+        true = key % 2 == 0
+        said = true if key % 5 else True
+        rows.append({"key": key, "human": ("good" if true else "bad") if key % 7 else None})
+        replies.append({"id": key, "unit": "judge", "reply": "good" if said else "bad"})
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["run", tmp_path / "c.yaml", tmp_path / "d.jsonl", "--replay", tmp_path / "r.jsonl"]
+    result = CliRunner().invoke(app, [*map(str, words), "--out", str(tmp_path / "out"), "--json", "--quiet"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    figures = document["evaluations"]["share"]
+    assert list(figures) == ["judged", "labelled", "ppi", "rogan_gladen"]
+    assert figures["judged"]["value"] == pytest.approx(0.6)
+    assert figures["labelled"]["n"] == 51
+    assert abs(figures["ppi"]["value"] - 0.5) < abs(figures["judged"]["value"] - 0.5)
+    assert [gate["passed"] for gate in document["gates"]] == [True, True, True]
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "51 of 300 rows have a gold label" in page
+    assert "needs" in page
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "`gold` needs a `value` or a `prediction`"),
+        ({"value": "output.x", "group": "source.g"}, "not of groups"),
+    ],
+)
+def test_gold_alone_measures_nothing(keys: dict[str, Any], said: str) -> None:
+    evaluation = Evaluation.model_validate({"gold": {"target": "source.human"}, **keys})
+    assert any(said in message for _, message, _ in section.evaluation_problems("e", evaluation))
+
+
+def test_a_gate_on_a_corrected_figure_needs_gold() -> None:
+    evaluations = {"e": Evaluation(value="output.x")}
+    (found,) = gates.gate_problems(0, Gate(metric="e.ppi", min=0.5), evaluations)
+    assert "has no `gold`" in found[1]

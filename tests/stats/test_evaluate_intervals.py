@@ -1,0 +1,284 @@
+"""Intervals: Wilson's from scipy, the others held against scipy's bootstrap and simulated truths."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.intervals import (
+    FEW_RESAMPLES,
+    MOST_RESAMPLED_UNITS,
+    Draw,
+    metrics_with_intervals,
+)
+from verdict_cli.stats.intervals.proportions import wilson
+from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
+
+
+def draw(seed=0, level=0.95):
+    return Draw(np.random.default_rng(seed), level)
+
+
+def of_pairs(x, y, names, cluster=None, seed=0):
+    sample = Sample.of((x, y), cluster)
+    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(
+        x[sample.first], y[sample.first]
+    )
+    return metrics_with_intervals({name: found[name] for name in names}, sample, draw(seed))
+
+
+def test_wilsons_interval_is_the_textbook_value():
+    # Newcombe (1998), table I: 81 of 263
+    assert wilson(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+def test_the_jackknife_agrees_with_scipys_bootstrap():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    y = x + rng.normal(size=80)
+    found = of_pairs(x, y, ["pearson", "mae"])
+    for name, formula in (
+        ("pearson", lambda a, b: scipy.stats.pearsonr(a, b).statistic),
+        ("mae", lambda a, b: np.abs(a - b).mean()),
+    ):
+        wanted = scipy.stats.bootstrap(
+            (x, y), formula, paired=True, vectorized=False, method="BCa", n_resamples=2000, rng=2
+        ).confidence_interval
+        assert found[name].low == pytest.approx(wanted.low, abs=0.03)
+        assert found[name].high == pytest.approx(wanted.high, abs=0.03)
+
+
+def test_resampling_cells_is_resampling_rows():
+    rng = np.random.default_rng(4)
+    target = rng.integers(0, 3, 200)
+    prediction = np.where(rng.random(200) < 0.7, target, rng.integers(0, 3, 200))
+    sample = Sample.of((target, prediction))
+    kappa = confusion.label_statistics(target[sample.first], prediction[sample.first], 3, None, False)[
+        "cohen_kappa"
+    ]
+    cells = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
+    rows = Sample.of((target, prediction, np.arange(200)))
+    kappa = confusion.label_statistics(target[rows.first], prediction[rows.first], 3, None, False)[
+        "cohen_kappa"
+    ]
+    assert cells.low == pytest.approx(
+        metrics_with_intervals({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02
+    )
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman", "kendall", "rmse", "krippendorff_alpha"])
+def test_the_interval_of_many_rows_continues_that_of_fewer(name):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=2 * MOST_RESAMPLED_UNITS)
+    y = x + rng.normal(size=len(x))
+    few = of_pairs(x[: MOST_RESAMPLED_UNITS // 2], y[: MOST_RESAMPLED_UNITS // 2], [name])[name]
+    many = of_pairs(x, y, [name])[name]
+    assert (many.high - many.low) * 2 == pytest.approx(few.high - few.low, rel=0.4)
+    assert many.low < many.value < many.high
+
+
+def test_one_row_has_no_interval():
+    figure = of_pairs(np.array([1.0]), np.array([2.0]), ["mae"])["mae"]
+    assert (figure.value, figure.low, figure.high) == (1, None, None)
+    assert "one row" in figure.reason
+
+
+def test_a_sample_without_variation_has_a_point_and_says_so():
+    figure = of_pairs(np.ones(5), np.full(5, 3.0), ["mae"])["mae"]
+    assert figure.low == figure.value == figure.high == 2
+    assert "too uniform" in figure.reason
+
+
+def test_a_constant_side_leaves_correlation_undefined_with_a_reason():
+    found = of_pairs(np.full(6, 0.1), np.arange(6.0), ["pearson", "spearman", "kendall"])
+    assert all(figure.value is None and "constant" in figure.reason for figure in found.values())
+
+
+def test_a_higher_level_is_a_wider_interval():
+    x = np.random.default_rng(6).normal(size=100)
+    sample = Sample.of((x,))
+    ends = [
+        metrics_with_intervals(
+            {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw(level=level)
+        )["mean"]
+        for level in (0.8, 0.99)
+    ]
+    assert ends[1].low < ends[0].low < ends[0].high < ends[1].high
+
+
+def test_a_cluster_of_its_own_for_every_row_changes_little():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=150)
+    y = x + rng.normal(size=150)
+    alone = of_pairs(x, y, ["pearson"])["pearson"]
+    clustered = of_pairs(x, y, ["pearson"], np.arange(150), seed=1)["pearson"]
+    assert clustered.low == pytest.approx(alone.low, abs=0.03)
+
+
+def test_every_statistic_survives_resamples_that_leave_it_undefined():
+    p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0.0, 0.0, 0.0, 1.0])
+    sample = Sample.of((p, y))
+    found = metrics_with_intervals(
+        probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw()
+    )
+    assert found["auroc"].value == 1
+    assert found["auroc"].high == 1
+
+
+@pytest.mark.parametrize("shape", ["pearson", "kappa", "mean"])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(shape):
+    """200 simulated samples: 95% intervals that cover in fewer than 87% would be broken (binomial, p < 1e-5)."""
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        if shape == "kappa":
+            target = rng.integers(0, 2, 100)
+            prediction = np.where(rng.random(100) < 0.8, target, 1 - target)
+            sample = Sample.of((target, prediction))
+            found = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, None, False)
+            statistic, truth = found["cohen_kappa"], 0.6
+        elif shape == "pearson":
+            x = rng.normal(size=100)
+            y = 0.6 * x + 0.8 * rng.normal(size=100)
+            sample = Sample.of((x, y))
+            statistic, truth = numbers.number_pairs(x[sample.first], y[sample.first])["pearson"], 0.6
+        else:
+            x = rng.exponential(size=60)
+            sample = Sample.of((x,))
+            statistic, truth = numbers.number_values(x[sample.first], False)["mean"], 1.0
+        figure = metrics_with_intervals({"it": statistic}, sample, draw(seed))["it"]
+        covered += figure.low <= truth <= figure.high
+    assert covered >= 174
+
+
+def test_few_resamples_still_give_a_standard_error():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=MOST_RESAMPLED_UNITS * 2)
+    sample = Sample.of((x,))
+    figure = metrics_with_intervals(
+        {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw()
+    )["mean"]
+    error = x.std(ddof=1) / np.sqrt(len(x))
+    assert (figure.high - figure.low) / 2 == pytest.approx(1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES))
+
+
+def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_exception():
+    target = np.array([0, 1] * 10)
+    sample = Sample.of((target, target))
+    kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)[
+        "cohen_kappa"
+    ]
+    found = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
+    # 1 - 2u of a share u = z^2 / (n + z^2) of disagreement between two even labels
+    assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
+    assert found.high == found.value == 1
+    p, y = np.linspace(0, 1, 20), np.repeat([0.0, 1.0], 10)
+    auroc = probability.probability_statistics(p, y)["auroc"]
+    found = metrics_with_intervals({"auroc": auroc}, Sample.of((p, y)), draw())["auroc"]
+    assert 0.7 < found.low < found.high == 1
+
+
+def test_the_medians_interval_ends_at_the_order_statistics_of_the_binomial():
+    x = np.arange(1.0, 21.0)
+    found = metrics_with_intervals(
+        {"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw()
+    )["median"]
+    assert (found.low, found.value, found.high) == (6, 10.5, 15)
+
+
+def test_the_median_of_clusters_that_repeat_each_other_is_less_sure():
+    x = np.repeat(np.random.default_rng(9).normal(size=20), 10)
+    statistic = {"median": numbers.number_values(np.unique(x), False)["median"]}
+    alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["median"]
+    together = metrics_with_intervals(statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw())[
+        "median"
+    ]
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_a_row_alone_in_a_cluster_makes_the_jackknife_that_of_rows():
+    x = np.random.default_rng(10).exponential(size=40)
+    statistic = {"mean": numbers.number_values(np.sort(x), False)["mean"]}
+    alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["mean"]
+    assert metrics_with_intervals(statistic, Sample.of((x,), np.arange(40)), draw())[
+        "mean"
+    ].low == pytest.approx(alone.low)
+
+
+def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_none():
+    """Calibrated probabilities have error 0, and no sample does: the plain bootstrap puts 0 below every resample."""
+    rng = np.random.default_rng(11)
+    p = rng.random(100)
+    y = (rng.random(100) < p).astype(float)
+    sample = Sample.of((p, y))
+    found = metrics_with_intervals(
+        {"ece": probability.probability_statistics(p[sample.first], y[sample.first])["ece"]}, sample, draw()
+    )
+    assert found["ece"].low == 0 < found["ece"].value
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_calibration_errors_interval_holds_the_truth_about_as_often_as_it_says(clustered):
+    """200 samples of 100 rows whose probabilities are wrong by 0.2: 95% intervals hold that in at least 180."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng([5, seed])
+        p = rng.choice([0.25, 0.45, 0.65], 100)
+        y = (rng.random(100) < p + 0.2).astype(float)
+        sample = Sample.of((p, y), np.arange(100) // 4 if clustered else None)
+        ece = probability.probability_statistics(p[sample.first], y[sample.first])["ece"]
+        found = metrics_with_intervals({"ece": ece}, sample, draw(seed))["ece"]
+        held += found.low <= 0.2 <= found.high
+    assert held >= 180
+
+
+def test_agreement_without_a_chance_correction_has_wilsons_interval():
+    """Of two labels that are as frequent as each other, balanced accuracy is accuracy: the quantile is Student's."""
+    target = np.repeat([0, 1], 20)
+    prediction = np.where(np.arange(40) % 20 < 3, 1 - target, target)
+    sample = Sample.of((target, prediction))
+    given = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, None, False)
+    found = metrics_with_intervals({"it": given["balanced_accuracy"]}, sample, draw())["it"]
+    error = np.sqrt(0.15 * 0.85 / 40)
+    assert (found.low, found.high) == pytest.approx(wilson(34, 40, 0.95), abs=0.25 * error)
+
+
+def test_the_variance_of_skewed_values_reaches_further_up_than_down_and_says_when_few_rows_decide_it():
+    x = np.random.default_rng(12).exponential(size=30)
+    found = metrics_with_intervals(
+        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
+    )["it"]
+    assert found.high - found.value > 2 * (found.value - found.low) > 0
+    x[0] = 50
+    found = metrics_with_intervals(
+        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
+    )["it"]
+    assert "too narrow" in found.reason
+
+
+def test_the_variance_of_fewer_than_twenty_rows_or_clusters_has_no_interval_and_says_why():
+    x = np.random.default_rng(3).exponential(size=19)
+    found = metrics_with_intervals(
+        {"it": numbers.number_values(np.sort(x), False)["variance"]}, Sample.of((x,)), draw()
+    )["it"]
+    assert found.value == pytest.approx(x.var(ddof=1))
+    assert (found.low, found.high) == (None, None)
+    assert "fewer than 20 rows" in found.reason
+    x = np.random.default_rng(3).exponential(size=60)
+    sample = Sample.of((x,), np.arange(60) // 4)
+    found = metrics_with_intervals(
+        {"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw()
+    )["it"]
+    assert (found.low, found.high) == (None, None)
+    assert "fewer than 20 clusters" in found.reason
+
+
+def test_kendalls_interval_is_symmetric_in_the_angle():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=40)
+    y = x + rng.normal(size=40)
+    sample = Sample.of((x, y))
+    given = ranks.rank_pairs(x[sample.first], y[sample.first])["kendall"]
+    found = metrics_with_intervals({"it": given}, sample, draw())["it"]
+    low, middle, high = np.arcsin([found.low, found.value, found.high])
+    assert high - middle == pytest.approx(middle - low)

@@ -1,0 +1,60 @@
+"""Intervals of shares: Wilson's where rows are independent, and where they come in clusters."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
+from verdict_cli.stats.intervals.proportions import wilson
+from verdict_cli.stats.metrics import confusion
+
+
+def accuracy(right, cluster=None):
+    prediction = np.where(right, 0, 1)
+    target = np.zeros(len(right), int)
+    sample = Sample.of((target, prediction), cluster)
+    given = confusion.label_statistics(target[sample.first], prediction[sample.first], 2, 0, False)
+    made = {name: given[name] for name in ("accuracy", "f1")}
+    return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize(
+    ("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)]
+)
+def test_wilsons_interval_is_scipys(hits, trials, level):
+    theirs = binomtest(hits, trials).proportion_ci(level, "wilson")
+    assert wilson(hits, trials, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_f1_of_a_label_has_wilsons_interval_of_the_rows_with_that_label():
+    found = accuracy(np.array([True] * 30 + [False] * 10))["f1"]
+    low, high = wilson(30, 40, 0.95)
+    assert found.value == pytest.approx(60 / 70)
+    assert (found.low, found.high) == pytest.approx((2 * low / (1 + low), 2 * high / (1 + high)))
+
+
+def test_a_cluster_for_every_row_is_no_cluster():
+    right = np.random.default_rng(0).random(200) < 0.8
+    alone, together = accuracy(right)["accuracy"], accuracy(right, np.arange(200))["accuracy"]
+    assert together.low == pytest.approx(alone.low, abs=0.002)
+
+
+def test_clusters_whose_rows_repeat_each_other_are_worth_about_one_row_each():
+    right = np.random.default_rng(1).random(60) < 0.7
+    alone = accuracy(right)["accuracy"]
+    together = accuracy(np.repeat(right, 8), np.repeat(np.arange(60), 8))["accuracy"]
+    assert together.value == alone.value
+    assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.02)
+
+
+def test_clusters_without_an_exception_are_worth_one_row_each():
+    found = accuracy(np.ones(100, bool), np.repeat(np.arange(20), 5))["accuracy"]
+    assert (found.low, found.high) == pytest.approx(wilson(20, 20, 0.95))
+
+
+def test_one_cluster_has_no_interval():
+    found = accuracy(np.array([True, False]), np.zeros(2, int))["accuracy"]
+    assert (found.low, found.high) == (None, None)
+    assert "one cluster" in found.reason

@@ -1,0 +1,163 @@
+"""The keys of `evaluate:` and `gates:`: the schema says what the model says, and the rest is said in words."""
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+
+from verdict_cli.language import evaluations, gate_rules
+from verdict_cli.language.evaluations import Evaluation, Published
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.json_schema import schema_of
+
+PAIR = {"prediction": "output.score", "target": "source.label"}
+
+
+def agrees(model, value):
+    """Whether the model takes the value; fails when its JSON Schema says otherwise."""
+    try:
+        model.model_validate(value)
+        taken = True
+    except ValidationError:
+        taken = False
+    schema = jsonschema.Draft202012Validator(schema_of(model))
+    assert schema.is_valid(value) == taken, value
+    return taken
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PAIR,
+        PAIR
+        | {"positive": 1, "metrics": ["f1"], "by": ["source.type"], "missing": "wrong", "kind": "ordinal"},
+        PAIR | {"positive": True, "group": "source.g", "reduce": {"prediction": "max", "target": "first"}},
+        {"panel": ["nodes.a.score", "nodes.b.score"], "metrics": ["krippendorff_alpha", "effective_judges"]},
+        {"panel": "judge.score", "target": "source.label"},
+        {
+            "prediction": "output.choice",
+            "consistent": "output.consistent",
+            "options": ["source.a", "source.b"],
+        },
+        {"value": "output.x", "metrics": ["mean"], "where": "source.a == 1", "cluster": "source.d"},
+        {"probability": "output.p", "target": "source.label", "positive": 0.5, "published": "table.yaml"},
+    ],
+)
+def test_a_well_formed_evaluation_is_taken(value):
+    assert agrees(Evaluation, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PAIR | {"metrics": ["acuracy"]},
+        PAIR | {"metrics": []},
+        PAIR | {"by": "source.type"},
+        PAIR | {"missing": "skip"},
+        PAIR | {"reduce": {"prediction": "sum"}},
+        PAIR | {"kappa": True},
+        PAIR | {"prediction": ""},
+        PAIR | {"positive": ["a"]},
+        {"panel": ["nodes.a.score"]},
+        PAIR | {"options": ["source.a"]},
+    ],
+)
+def test_a_malformed_evaluation_is_refused(value):
+    assert not agrees(Evaluation, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        ({"metric": "safety.accuracy", "min": 0.9, "confidence": 0.95}, True),
+        ({"metric": "safety.accuracy", "min": 1, "where": {"source.type": "x", "source.n": 1}}, True),
+        ({"metric": "safety.accuracy", "baseline": "runs/main", "max_drop": 0}, True),
+        ({"metric": "accuracy", "min": 1}, False),
+        ({"metric": "safety.accuracy", "confidence": 1}, False),
+        ({"metric": "safety.accuracy", "confidence": 95}, False),
+        ({"metric": "safety.accuracy", "where": {}}, False),
+        ({"metric": "safety.accuracy", "where": {"a": [1]}}, False),
+        ({"metric": "safety.accuracy", "max_drop": -0.1}, False),
+        ({"min": 1}, False),
+    ],
+)
+def test_gates_are_taken_or_refused_by_model_and_schema_alike(value, taken):
+    assert agrees(Gate, value) is taken
+
+
+def test_a_published_table_has_rows_with_a_unit():
+    row = {"judge": "GPT-4", "value": 61.2, "own": True}
+    table = {"source": "A paper", "table": 3, "metric": "accuracy", "unit": "percent", "rows": [row]}
+    assert agrees(Published, table)
+    assert not agrees(Published, table | {"unit": "%"})
+    assert not agrees(Published, table | {"rows": []})
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ({}, "e", "nothing to measure"),
+        ({"prediction": "output.x"}, "e", "`prediction` needs a `target`"),
+        ({"probability": "output.x", "positive": 1}, "e", "`probability` needs a `target`"),
+        ({"target": "source.x"}, "e.target", "needs a `prediction` or a `probability`"),
+        (PAIR | {"metrics": ["auroc"]}, "e.metrics[0]", "`auroc` needs `probability`"),
+        (PAIR | {"metrics": ["f1", "mean"]}, "e.metrics[1]", "`mean` needs `value`"),
+        (PAIR | {"metrics": ["f1", "f1"]}, "e.metrics[1]", "listed twice"),
+        ({"value": "output.x", "metrics": ["f1"]}, "e.metrics[0]", "`f1` needs `prediction` and `target`"),
+        (PAIR | {"metrics": ["spearman_within"]}, "e.metrics[0]", "needs `cluster`"),
+        (PAIR | {"reduce": {"prediction": "max", "target": "first"}}, "e.reduce", "`reduce` needs `group`"),
+        (PAIR | {"group": "source.g"}, "e.group", "`group` needs `reduce.prediction`"),
+        (
+            PAIR | {"group": "source.g", "reduce": {"prediction": "max"}},
+            "e.reduce",
+            "`group` needs `reduce.target`",
+        ),
+        (
+            PAIR | {"group": "source.g", "reduce": {"prediction": "max", "target": "max", "value": "max"}},
+            "e.reduce.value",
+            "no `value` to reduce",
+        ),
+    ],
+)
+def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message):
+    found = evaluations.evaluation_problems("e", Evaluation(**value))
+    assert (path, True) in [(at, message in text) for at, text, _ in found]
+    assert all(hint for _, _, hint in found)
+
+
+def test_a_sound_evaluation_has_no_problems():
+    assert (
+        evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p", positive="x")) == []
+    )
+    assert evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ({"metric": "safty.accuracy", "min": 1}, "[3].metric", "no `safty`"),
+        ({"metric": "safety.acuracy", "min": 1}, "[3].metric", "no metric"),
+        ({"metric": "safety.auroc", "min": 1}, "[3].metric", "does not measure"),
+        ({"metric": "safety.accuracy"}, "[3]", "no limit"),
+        ({"metric": "safety.accuracy", "max_drop": 0.1}, "[3].max_drop", "needs `baseline`"),
+        ({"metric": "safety.accuracy", "baseline": "runs/main"}, "[3].baseline", "needs `max_drop`"),
+        (
+            {"metric": "safety.accuracy", "baseline": "r", "max_drop": 0, "min": 1},
+            "[3].baseline",
+            "stands alone",
+        ),
+        ({"metric": "safety.accuracy", "min": 2, "max": 1}, "[3].min", "above"),
+        ({"metric": "safety.confusion", "min": 2}, "[3].metric", "is a table"),
+        ({"metric": "run.costs", "max": 2}, "[3].metric", "is unknown"),
+        ({"metric": "run.cost_usd", "max": 2, "confidence": 0.9}, "[3].confidence", "whole run"),
+    ],
+)
+def test_a_gate_that_cannot_be_decided_is_a_problem(value, path, message):
+    evaluations = {"safety": Evaluation(**PAIR, metrics=["accuracy", "confusion"])}
+    found = gate_rules.gate_problems(3, Gate(**value), evaluations)
+    assert (path, True) in [(at, message in text) for at, text, _ in found]
+
+
+def test_a_near_miss_is_named():
+    evaluations = {"safety": Evaluation(**PAIR)}
+    assert "`safety`" in gate_rules.gate_problems(0, Gate(metric="safty.accuracy", min=1), evaluations)[0][2]
+    assert "`run.cost_usd`" in gate_rules.gate_problems(0, Gate(metric="run.cost", max=1), evaluations)[0][2]

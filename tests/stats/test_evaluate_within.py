@@ -1,0 +1,98 @@
+"""The mean of each cluster's own correlation, against scipy cluster by cluster."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+import scipy.stats
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.tables.writer import ParquetTable
+
+SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).parents[3] / "shared"))
+SUMMEVAL = SHARED / "data" / "summeval" / "summaries.jsonl.gz"
+COEFFICIENTS = {
+    "pearson_within": scipy.stats.pearsonr,
+    "spearman_within": scipy.stats.spearmanr,
+    "kendall_within": scipy.stats.kendalltau,
+}
+
+
+def figures(path, rows):
+    with ParquetTable(path / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for index, (doc, target, said) in enumerate(rows):
+            row = {"row": index, "id": index, "status": "ok", "source.doc": doc, "source.score": target}
+            table.write(row | {"output.score": said})
+    evaluation = Evaluation(
+        prediction="output.score",
+        target="source.score",
+        cluster="source.doc",
+        metrics=list(COEFFICIENTS),
+    )
+    return measure({"e": evaluation}, path / "results.parquet")["e"].figures
+
+
+def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for doc in range(12):
+        target = np.full(16, 3.0) if doc == 5 else rng.integers(1, 6, 16).astype(float)
+        rows += [(doc, t, float(t + rng.normal())) for t in target]
+    found = figures(tmp_path, rows)
+    for name, formula in COEFFICIENTS.items():
+        each = []
+        for doc in set(range(12)) - {5}:
+            target, said = zip(*((t, s) for d, t, s in rows if d == doc), strict=True)
+            each.append(formula(said, target).statistic)
+        assert found[name].value == pytest.approx(np.mean(each), abs=1e-9)
+        assert found[name].n == 11
+        reach = scipy.stats.t.ppf(0.975, 10) * np.std(each, ddof=1) / np.sqrt(11)
+        assert found[name].low == pytest.approx(np.mean(each) - reach, rel=0.1)
+
+
+def test_documents_without_variation_leave_the_figure_undefined_with_the_reason(tmp_path):
+    found = figures(tmp_path, [(0, 1.0, 2.0), (0, 1.0, 3.0), (1, 2.0, 2.0)])
+    assert found["kendall_within"].value is None
+    assert "no cluster" in found["kendall_within"].reason
+
+
+@pytest.mark.skipif(not SUMMEVAL.is_file(), reason="no expert scores beside the project")
+def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_them(tmp_path):
+    """Fabbri et al. (2021): 16 systems on 100 documents, one expert score against another."""
+    rows = [json.loads(line) for line in gzip.decompress(SUMMEVAL.read_bytes()).splitlines()]
+    with ParquetTable(tmp_path / "results.parquet", {"row": "int", "status": "str"}) as table:
+        for index, row in enumerate(rows):
+            given = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
+            table.write(
+                {"row": index, "id": index, "status": "ok", **given, "output.score": row["coherence"]}
+            )
+    pair = {"prediction": "output.score", "target": "source.relevance"}
+    found = measure(
+        {
+            "documents": Evaluation(**pair, cluster="source.doc_id", metrics=list(COEFFICIENTS)),
+            "systems": Evaluation(
+                **pair,
+                group="source.system",
+                reduce={"prediction": "mean", "target": "mean"},
+                metrics=["pearson", "spearman", "kendall"],
+            ),
+        },
+        tmp_path / "results.parquet",
+    )
+    frame = pandas.DataFrame(rows)
+    means = frame.groupby("system")[["coherence", "relevance"]].mean()
+    for name, formula in COEFFICIENTS.items():
+        each = [formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")]
+        within = found["documents"].figures[name]
+        assert (within.value, within.n) == (
+            pytest.approx(np.nanmean(each), abs=1e-9),
+            np.isfinite(each).sum(),
+        )
+        across = found["systems"].figures[name.removesuffix("_within")]
+        wanted = formula(means.coherence, means.relevance).statistic
+        assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)

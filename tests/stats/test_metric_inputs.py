@@ -1,0 +1,349 @@
+"""Figures from rows as a run holds them: labels as numbers, truths and words, one class, all ties, one row, missing ones."""
+
+import warnings
+from pathlib import Path
+
+import krippendorff
+import numpy as np
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_names import METRICS
+from verdict_cli.stats.columns.collect import LONGER, Collected
+from verdict_cli.stats.columns.column import ColumnBuilder, Factorized
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.intervals.intervals import Draw
+from verdict_cli.stats.measure import dedupe_metrics
+
+SPELLED = {
+    "numbers": [0, 1, 2],
+    "words": ["bad", "fair", "good"],
+    "truths": [False, True],
+    "decimals": [0.5, 1.0, 2.5],
+}
+
+
+def figures(metrics, columns, **keys):
+    """The figures of columns of values, None where a row has none, as a run's results give them."""
+    places = {}
+    growing = {name: ColumnBuilder(places) for name in columns}
+    for name, values in columns.items():
+        for value in values:
+            growing[name].add(value)
+    rows = len(next(iter(columns.values())))
+    found = {name: one.column() for name, one in growing.items()}
+    cluster = None
+    if (of := keys.pop("cluster", None)) is not None:
+        cluster = Factorized(np.array(of, np.int32), tuple(range(max(of) + 1)))
+    written = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
+    evaluation = Evaluation(**written, **keys)
+    data = EvaluationData.of(evaluation, Collected(rows, found, (), cluster, None, None, {}))
+    made = dedupe_metrics(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
+    return {name: figure.value for name, figure in made.items()}
+
+
+def drawn(seed, values):
+    """Targets and predictions of one to thirty rows: in every fourth one class, in every fifth all the same."""
+    rng = np.random.default_rng(seed)
+    n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
+    classes = values[:1] if seed % 4 == 0 else values
+    target = [classes[place] for place in rng.integers(0, len(classes), n)]
+    said = target if seed % 5 == 0 else [values[place] for place in rng.integers(0, len(values), n)]
+    said = [
+        None if seed % 3 == 0 and lost else value
+        for lost, value in zip(rng.random(n) < 0.2, said, strict=True)
+    ]
+    return target, said
+
+
+def present(target, said):
+    """The rows with a prediction, as places among the labels."""
+    both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
+    labels = sorted({value for pair in both for value in pair})
+    return tuple(np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)) or (
+        (),
+        (),
+    )
+
+
+def gwet(target, said, labels):
+    """Gwet (2008), row by row; `labels` is how many the evaluation has."""
+    if labels < 2:
+        return None
+    shares = [
+        np.mean([int(a == label) + int(b == label) for a, b in zip(target, said, strict=True)]) / 2
+        for label in range(3)
+    ]
+    chance = sum(share * (1 - share) for share in shares) / (labels - 1)
+    return (np.mean(target == said) - chance) / (1 - chance)
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_two_hundred_inputs_have_scikit_learns_figures_however_labels_are_spelled(spelled):
+    values = SPELLED[spelled]
+    metrics = sklearn.metrics
+    for seed in range(200):
+        target, said = drawn(seed, values)
+        names = [
+            "accuracy",
+            "balanced_accuracy",
+            "cohen_kappa",
+            "mcc",
+            "gwet_ac1",
+            "f1",
+            "precision",
+            "recall",
+            "krippendorff_alpha",
+            "confusion",
+        ]
+        found = figures(names, {"target": target, "prediction": said}, kind="classification")
+        a, b = present(target, said)
+        if not len(a):
+            assert set(found.values()) == {None}
+            continue
+        macro = {"average": "macro", "zero_division": 0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wanted = {
+                "accuracy": metrics.accuracy_score(a, b),
+                "balanced_accuracy": metrics.balanced_accuracy_score(a, b),
+                "cohen_kappa": metrics.cohen_kappa_score(a, b) if len({*a, *b}) > 1 else None,
+                "mcc": metrics.matthews_corrcoef(a, b) if len({*a}) > 1 and len({*b}) > 1 else None,
+                "gwet_ac1": gwet(a, b, len({value for value in (*target, *said) if value is not None})),
+                "f1": metrics.f1_score(a, b, **macro),
+                "precision": metrics.precision_score(a, b, **macro),
+                "recall": metrics.recall_score(a, b, **macro),
+                "krippendorff_alpha": alpha(a, b, "nominal"),
+            }
+            confusion = metrics.confusion_matrix(a, b).tolist()
+        assert [row[:-1] for row in found["confusion"]["counts"]] == confusion or (
+            found["confusion"]["counts"] == confusion
+        ), (seed, target, said)
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, target, said)
+
+
+@pytest.mark.parametrize("spelled", ["words", "truths", "numbers"])
+def test_two_hundred_inputs_have_scikit_learns_figures_of_a_positive_label(spelled):
+    positive = SPELLED[spelled][-1]
+    for seed in range(200):
+        target, said = drawn(seed, SPELLED[spelled])
+        columns = {"target": target, "prediction": said}
+        found = figures(["precision", "recall", "f1"], columns, positive=positive)
+        both = [(a == positive, b == positive) for a, b in zip(target, said, strict=True) if b is not None]
+        hits, targets, said_so = (sum(map(of, both)) for of in (all, lambda one: one[0], lambda one: one[1]))
+        wanted = {
+            "precision": hits / said_so if said_so else None,
+            "recall": hits / targets if targets else None,
+            "f1": 2 * hits / (targets + said_so) if targets + said_so else None,
+        }
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, target, said)
+
+
+def alpha(first, second, level):
+    """Krippendorff's alpha of two observers, None where there is one value only."""
+    if len({*first, *second}) < 2:
+        return None
+    return krippendorff.alpha(np.array([first, second], float), level_of_measurement=level)
+
+
+def weighted(first, second):
+    """Cohen's kappa with squared distances, counted pair by pair."""
+    chance = np.mean((np.array(first)[:, None] - np.array(second)[None, :]) ** 2)
+    return 1 - np.mean((np.array(first) - np.array(second)) ** 2) / chance if chance else None
+
+
+def test_two_hundred_inputs_have_scipys_correlations_and_errors():
+    for seed in range(200):
+        target, said = drawn(seed, [1, 2, 5])
+        names = ["pearson", "spearman", "kendall", "mae", "rmse", "weighted_kappa", "krippendorff_alpha"]
+        found = figures(names, {"target": target, "prediction": said}, kind="ordinal")
+        both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
+        if not both:
+            assert set(found.values()) == {None}
+            continue
+        a, b = np.array(both, float).T
+        varies = len(set(a)) > 1 and len(set(b)) > 1
+        wanted = {
+            "mae": np.abs(a - b).mean(),
+            "rmse": np.sqrt(((a - b) ** 2).mean()),
+            "weighted_kappa": weighted(a, b),
+            "krippendorff_alpha": alpha(a, b, "interval"),
+        }
+        for name, formula in (
+            ("pearson", scipy.stats.pearsonr),
+            ("spearman", scipy.stats.spearmanr),
+            ("kendall", scipy.stats.kendalltau),
+        ):
+            wanted[name] = formula(b, a).statistic if varies else None
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, target, said)
+
+
+def test_two_hundred_inputs_have_the_calibration_error_of_ten_bins_counted_by_hand():
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
+        p = [float(one) for one in (rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10)]
+        y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
+        given = [None if seed % 3 == 0 and one < 0.2 else one for one in p]
+        found = figures(["ece"], {"target": y, "probability": given})["ece"]
+        kept = [(one, true) for one, true in zip(given, y, strict=True) if one is not None]
+        gaps = []
+        for place in range(10):
+            low, high = place / 10, (place + 1) / 10
+            held = [pair for pair in kept if low < pair[0] <= high or (place == 0 and pair[0] == 0)]
+            if held:
+                gaps.append(abs(sum(true for _, true in held) - sum(one for one, _ in held)))
+        assert found == (pytest.approx(sum(gaps) / len(kept), abs=1e-9) if kept else None), seed
+
+
+def test_two_hundred_rankings_have_scipys_and_scikit_learns_figures():
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n, k = (1 if seed % 7 == 0 else int(rng.integers(1, 9))), int(rng.integers(2, 6))
+        items = [f"item {place}" for place in range(k)] if seed % 2 else list(range(k))
+        target = [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+        said = target if seed % 5 == 0 else [[items[at] for at in rng.permutation(k)] for _ in range(n)]
+        names = ["accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"]
+        found = figures(names, {"target": target, "prediction": said})
+        rows = []
+        for true, made in zip(target, said, strict=True):
+            ranks = [true.index(item) for item in items], [made.index(item) for item in items]
+            gains = [[k - 1 - place for place in side] for side in ranks]
+            tau = scipy.stats.kendalltau(*ranks).statistic
+            rho = scipy.stats.spearmanr(*ranks).statistic
+            dcg = sklearn.metrics.ndcg_score([gains[0]], [gains[1]])
+            rows.append((true == made, true[0] == made[0], rho, tau, (1 - tau) / 2, dcg))
+        assert list(found.values()) == pytest.approx(
+            np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9
+        ), seed
+
+
+def test_two_hundred_inputs_have_the_mean_of_scipys_correlations_within_clusters():
+    formulas = {
+        "pearson_within": scipy.stats.pearsonr,
+        "spearman_within": scipy.stats.spearmanr,
+        "kendall_within": scipy.stats.kendalltau,
+    }
+    for seed in range(200):
+        target, said = drawn(seed, [1, 2, 5])
+        of = np.random.default_rng(seed).integers(0, 5, len(target))
+        columns = {"target": target, "prediction": said}
+        found = figures(list(formulas), columns, kind="ordinal", cluster=of.tolist())
+        for name, formula in formulas.items():
+            each = []
+            for one in range(5):
+                both = [
+                    (a, b) for a, b, at in zip(target, said, of, strict=True) if at == one and b is not None
+                ]
+                sides = list(zip(*both, strict=True))
+                if both and all(len(set(side)) > 1 for side in sides):
+                    each.append(formula(*sides).statistic)
+            near = pytest.approx(np.mean(each), abs=1e-9) if each else None
+            assert found[name] == near, (seed, name, target, said)
+
+
+def test_two_hundred_inputs_have_scikit_learns_figures_of_a_probability():
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
+        p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
+        y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
+        given = [
+            None if seed % 3 == 0 and lost else one for one, lost in zip(p, rng.random(n) < 0.2, strict=True)
+        ]
+        found = figures(
+            ["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given}
+        )
+        kept = [(true, one) for one, true in zip(given, y, strict=True) if one is not None]
+        if not kept:
+            assert set(found.values()) == {None}
+            continue
+        a, b = (np.array(side, float) for side in zip(*kept, strict=True))
+        metrics = sklearn.metrics
+        wanted = {
+            "auroc": metrics.roc_auc_score(a, b) if 0 < a.sum() < len(a) else None,
+            "average_precision": metrics.average_precision_score(a, b) if a.any() else None,
+            "brier": np.mean((a - b) ** 2),
+            "log_loss": metrics.log_loss(a, b, labels=[0, 1]),
+        }
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, given, y)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "truths"])
+def test_two_hundred_inputs_have_numpys_figures_of_a_value(kind):
+    for seed in range(200):
+        values, _ = drawn(seed, SPELLED["truths"] if kind == "truths" else [0.1, 2, -3.5, 2])
+        lost = np.random.default_rng(seed).random(len(values)) < (0.3 if seed % 3 == 0 else 0)
+        given = [None if gone else value for value, gone in zip(values, lost, strict=True)]
+        found = figures(["mean", "median", "variance"], {"value": given})
+        kept = np.array([value for value in given if value is not None], float)
+        wanted = {
+            "mean": kept.mean() if len(kept) else None,
+            "median": np.median(kept) if len(kept) else None,
+            "variance": kept.var(ddof=1) if len(kept) > 1 else None,
+        }
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, given)
+
+
+def test_two_hundred_inputs_have_the_preferences_that_are_counted_by_hand():
+    for seed in range(200):
+        said, _ = drawn(seed, ["A", "B", "tie"])
+        rng = np.random.default_rng(seed)
+        same = [bool(one) for one in rng.random(len(said)) < 0.7]
+        longer = rng.integers(-1, 2, len(said)).tolist()
+        said = [None if lost else one for one, lost in zip(said, rng.random(len(said)) < 0.2, strict=True)]
+        columns = {"prediction": said, "consistent": same, LONGER: longer}
+        names = ["consistency", "first_position_rate", "longer_preference"]
+        found = figures(names, columns, kind="pairwise", options=("source.a", "source.b"))
+        chosen = [(one, side) for one, side in zip(said, longer, strict=True) if one in ("A", "B")]
+        longest = [(one == "A") == (side > 0) for one, side in chosen if side]
+        wanted = {
+            "consistency": np.mean(same),
+            "first_position_rate": np.mean([one == "A" for one, _ in chosen]) if chosen else None,
+            "longer_preference": np.mean(longest) if longest else None,
+        }
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, said, longer)
+
+
+@pytest.mark.parametrize("spelled", ["truths", "words"])
+def test_two_hundred_panels_have_krippendorffs_scikit_learns_and_numpys_figures(spelled):
+    for seed in range(200):
+        first, second = drawn(seed, SPELLED[spelled])
+        target, _ = drawn(seed + 1000, SPELLED[spelled])
+        target = (target * len(first))[: len(first)]
+        columns = {"panel[0]": first, "panel[1]": second, "target": target}
+        names = ["krippendorff_alpha", "pairwise_kappa", "effective_judges"]
+        found = figures(names, columns, kind="classification")
+        both = [row for row in zip(first, second, target, strict=True) if row[1] is not None]
+        wanted = dict.fromkeys(names)
+        if both:
+            labels = sorted({value for row in both for value in row[:2]})
+            a, b = ([labels.index(row[side]) for row in both] for side in (0, 1))
+            wrong = np.array([[row[side] != row[2] for row in both] for side in (0, 1)], float)
+            wanted["krippendorff_alpha"] = alpha(a, b, "nominal")
+            wanted["pairwise_kappa"] = sklearn.metrics.cohen_kappa_score(a, b) if len(labels) > 1 else None
+            if wrong.std(axis=1).all():
+                worth = 1 + np.corrcoef(wrong)[0, 1]
+                wanted["effective_judges"] = 2 / worth if worth > 1e-9 else None
+        for name, value in wanted.items():
+            near = None if value is None else pytest.approx(value, abs=1e-9)
+            assert found[name] == near, (seed, name, first, second, target)
+
+
+def test_every_metric_is_held_to_an_oracle_above():
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert [name for name in METRICS if f'"{name}"' not in text] == []

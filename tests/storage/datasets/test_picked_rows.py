@@ -1,0 +1,38 @@
+"""Rows read by their places."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
+from verdict_cli.storage.tables.reader import read_rows
+from verdict_cli.storage.tables.writer import ParquetTable
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("picked") / "t.parquet"
+    with ParquetTable(path, row_group=7) as written:
+        for place in range(40):
+            written.write({"place": place, "value": [place] if place % 2 else {"a": "\ud800"}})
+    return path
+
+
+@given(places=st.sets(st.integers(0, 39)), batch=st.integers(1, 9))
+def test_exactly_the_wanted_rows_come_in_order(table, places, batch):
+    wanted = sorted(places)
+    found = [place for rows in read_rows(table, wanted, batch=batch) for place in rows["place"]]
+    assert found == wanted
+    values = [value for rows in read_rows(table, wanted, ["value"], batch=batch) for value in rows["value"]]
+    assert values == [[place] if place % 2 else {"a": "\ud800"} for place in wanted]
+
+
+def test_arrays_keep_their_values_and_say_where_there_is_none():
+    assert np.isnan(floats(pa.array([None, None]))).all()
+    assert floats(pa.array([1, None, 3])).tolist()[::2] == [1.0, 3.0]
+    assert floats(pa.array([True, False])).tolist() == [1.0, 0.0]
+    assert floats(pa.array([0.5, 1.5, 2.5])[1:]).tolist() == [1.5, 2.5]
+    assert integers(pa.array([5, 6], pa.int32())).tolist() == [5, 6]
+    assert truths(pa.array([True, None, False])).tolist() == [True, False, False]

@@ -1,0 +1,97 @@
+"""One writer a place: who has it, who takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic, sleep
+
+import pytest
+
+from verdict_cli.errors import JournalError
+from verdict_cli.storage.object_store import lease
+from verdict_cli.storage.object_store.folder import RemoteFolder
+from verdict_cli.storage.object_store.lease import Lease
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
+    monkeypatch.setattr(lease, "BEAT_S", 0.05)
+    monkeypatch.setattr(lease, "LAPSE_S", 0.4)
+    yield RemoteFolder.at("memory://leases/run")
+    fsspec.filesystem("memory").store.clear()
+
+
+def dead(held: Lease) -> None:
+    """The process that had it is gone without a word."""
+    held._over.set()
+
+
+def lost(held: Lease) -> JournalError:
+    end = monotonic() + 10
+    while monotonic() < end:
+        try:
+            held.check()
+        except JournalError as error:
+            return error
+        sleep(0.01)
+    raise AssertionError("the lease was not lost")
+
+
+def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(place: RemoteFolder) -> None:
+    held = Lease.take(place, "one")
+    with pytest.raises(
+        JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "
+    ):
+        Lease.take(place, "two")
+    held.check()
+    held.release()
+    assert place.names() == []
+    Lease.take(place, "two").release()
+
+
+def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> None:
+    dead(Lease.take(place, "one"))
+    before = monotonic()
+    second = Lease.take(place, "two")
+    assert monotonic() - before >= lease.LAPSE_S
+    assert place.names() == [second.name]
+    second.release()
+
+
+def test_who_has_the_same_copy_takes_over_at_once(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead(Lease.take(place, "one"))
+    monkeypatch.setattr(lease, "sleep", lambda _: pytest.fail("it waited"))
+    Lease.take(place, "one").release()
+
+
+def test_who_was_taken_for_dead_learns_it_and_leaves_the_others_lease_alone(place: RemoteFolder) -> None:
+    first = Lease.take(place, "one")
+    second = Lease.take(place, "one")
+    assert "another run has taken over" in str(lost(first))
+    first.release()
+    second.check()
+    assert place.names() == [second.name]
+    second.release()
+
+
+def test_of_two_who_take_over_one_has_it(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead(Lease.take(place, "one"))
+    found = place.names("lease")
+    quicker = Lease.take(place, "one")
+    monkeypatch.setattr(RemoteFolder, "names", lambda *_: found)
+    with pytest.raises(JournalError, match="another run is writing"):
+        Lease.take(place, "one")
+    monkeypatch.undo()
+    dead(quicker)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_a_lease_that_cannot_be_read_lapses_like_any_other(content: bytes, place: RemoteFolder) -> None:
+    place.write("lease/00000007", content)
+    taken = Lease.take(place, "one")
+    assert taken.name == "lease/00000008"
+    taken.release()

@@ -1,0 +1,117 @@
+"""Folders of stores, here of the memory that fsspec offers as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.errors import OutputError, UsageError
+from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url, path_of
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture
+def place() -> Iterator[RemoteFolder]:
+    yield RemoteFolder.at("memory://places/run/")
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("s3://bucket/run", True),
+        ("memory://a", True),
+        ("file:///a/b", False),
+        ("runs/a", False),
+        ("s3:/bucket", False),
+        ("-", False),
+    ],
+)
+def test_urls_are_told_from_paths(name: str, url: bool) -> None:
+    assert is_remote_url(name) == url
+
+
+def test_a_file_url_stands_for_its_path() -> None:
+    assert path_of("file:///some/a%20b") == str(Path("/some/a b"))
+    assert path_of("runs/a") == "runs/a"
+
+
+def test_objects_are_found_by_their_names_in_the_folder(place: RemoteFolder) -> None:
+    for name in ("b", "a/2", "a/1", "ab/1"):
+        place.write(name, name.encode())
+    assert place.url == "memory://places/run"
+    assert place.names() == ["a/1", "a/2", "ab/1", "b"]
+    assert place.names("a") == ["a/1", "a/2"]
+    assert place.below("a").names() == ["1", "2"]
+    assert place.names("none") == []
+    assert (place.read("b"), place.read("none")) == (b"b", None)
+    assert list(place.read_all(["b", "gone", "a/2"])) == [b"b", b"a/2"]
+    place.remove(["b", "gone", "a/1"])
+    assert place.names() == ["a/2", "ab/1"]
+    place.remove([])
+
+
+def test_only_the_first_creates_an_object(place: RemoteFolder) -> None:
+    assert place.create("one", b"first")
+    assert not place.create("one", b"second")
+    assert place.read("one") == b"first"
+
+
+def test_a_store_without_conditional_writes_is_asked_beforehand(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = type(fsspec.filesystem("memory"))
+    whole = files.pipe_file
+
+    def unconditional(self: Any, path: str, value: bytes, mode: str = "overwrite", **more: Any) -> None:
+        if mode == "create":
+            raise NotImplementedError
+        whole(self, path, value, **more)
+
+    monkeypatch.setattr(files, "pipe_file", unconditional)
+    assert place.create("one", b"first")
+    assert not place.create("one", b"second")
+
+
+def test_whatever_a_store_raises_is_told_with_the_url(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no such luck\nmore of it")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", broken)
+    with pytest.raises(
+        OutputError, match=r"memory://places/run/one: the store refuses.*no such luck\n"
+    ) as told:
+        place.write("one", b"")
+    assert "more of it" not in str(told.value)
+
+
+def test_files_go_there_and_come_back(place: RemoteFolder, tmp_path: Path) -> None:
+    (tmp_path / "here").write_bytes(b"content")
+    place.send(tmp_path / "here", "there/it")
+    place.fetch("there/it", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"content"
+    with place.opened("there/it") as stream, place.opened("none") as none:
+        assert stream is not None
+        assert (stream.read(), none) == (b"content", None)
+
+
+@pytest.mark.parametrize("url", ["nowhere://a", "s3://a/[b]", "memory://a/*"])
+def test_what_is_no_place_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        RemoteFolder.at(url)
+
+
+def test_what_a_broken_connection_leaves_behind_is_no_message(
+    s3: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = RemoteFolder.at("s3://bucket")._files.loop
+    loop.call_soon_threadsafe(loop.call_exception_handler, {"message": "Task exception was never retrieved"})
+    assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "after it"), loop).result(10) == "after it"
+    assert not [record for record in caplog.records if record.name == "asyncio"]

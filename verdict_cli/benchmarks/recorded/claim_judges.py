@@ -1,0 +1,134 @@
+"""Recorded judges of claims, answers and refusals: FactCC, WiCE, TriviaQA, XSTest."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedFigure, lines
+
+FACTCC_UNCLEAR = "in the other answers the first clear word is a yes"
+
+
+def factcc_cases(data: Path) -> Iterator[Case]:
+    """The share of answers that a pattern reads as "no"."""
+
+    def inputs() -> tuple[CaseRows, CaseRows]:
+        found = lines(data / "factcc_explanations" / "explanations.jsonl.gz")
+        rows = [
+            {"place": str(place), "doc_id": row["doc_id"], "summary": row["summary"]}
+            for place, row in enumerate(found)
+        ]
+        return rows, [
+            {"id": str(place), "unit": "judge", "reply": row["explanation"]}
+            for place, row in enumerate(found)
+        ]
+
+    figures = (PublishedFigure("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)
+    yield Case("factcc/explanations", "factcc", inputs, figures)
+
+
+def wice_cases(data: Path) -> Iterator[Case]:
+    """F1 and accuracy over claims."""
+
+    def inputs() -> tuple[CaseRows, CaseRows]:
+        rows = [{**row, "key": _key(row)} for row in lines(data / "wice" / "claims.jsonl")]
+        outputs = lines(data / "wice" / "outputs_claim_gpt-4-0613.jsonl")
+        return rows, [{"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs]
+
+    figures = (
+        PublishedFigure("F1 × 100", "claim.f1", 61.0, 1, made=_percent),
+        PublishedFigure("accuracy (%)", "claim.accuracy", 77.0, 1, made=_percent),
+    )
+    yield Case("wice/gpt-4-0613", "wice", inputs, figures)
+
+
+def _key(row: dict[str, object]) -> str:
+    return f"{row['id']}-{row['chunk']}"
+
+
+def _percent(share: float) -> float:
+    return 100 * share
+
+
+TRIVIAQA_RECOMPUTED = {
+    "GPT-4": (0.9115, 0.7876),
+    "Llama3-70B": (0.9266, 0.8179),
+    "JudgeLM": (0.8017, 0.5917),
+    "Contains": (0.8478, 0.6832),
+    "EM": (0.7088, 0.4578),
+    "Gemma-2B": (0.7803, 0.4220),
+}
+
+
+def triviaqa_cases(data: Path) -> Iterator[Case]:
+    """Agreement and Cohen's kappa of six judges with people."""
+
+    def inputs() -> tuple[CaseRows, CaseRows]:
+        rows = [
+            {**row, "key": f"{row['exam_taker']}-{row['index']}"}
+            for row in lines(data / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+        ]
+        replies = [
+            {"id": row["key"], "unit": judge, "reply": "true" if said else "false"}
+            for row in rows
+            for judge, said in row["judges"].items()
+            if said is not None
+        ]
+        return rows, replies
+
+    figures = tuple(
+        PublishedFigure(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
+        for judge, values in TRIVIAQA_RECOMPUTED.items()
+        for what, metric, value in zip(
+            ("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True
+        )
+    )
+    yield Case("triviaqa/v1", "triviaqa", inputs, figures, origin="recomputed")
+
+
+RATES = {
+    ("human", "safe"): (40.4, 38.0, 21.6),
+    ("human", "unsafe"): (0.0, 99.5, 0.5),
+    ("gpt4", "safe"): (64.0, 30.4, 5.6),
+    ("gpt4", "unsafe"): (15.0, 85.0, 0.0),
+    ("match", "safe"): (51.6, 48.4),
+    ("match", "unsafe"): (2.0, 98.0),
+}
+RATERS = {"human": "people", "gpt4": "GPT-4", "match": "string match"}
+LABELS = ("compliance", "refusal", "partial")
+
+
+def xstest_cases(data: Path) -> Iterator[Case]:
+    """The published rates, and the agreement of GPT-4 and of string matching with people."""
+
+    def inputs() -> tuple[CaseRows, CaseRows]:
+        with (data / "xstest" / "completions_llama2orig.csv").open(encoding="utf-8", newline="") as file:
+            rows = [{**row, "unsafe": row["type"].startswith("contrast_")} for row in csv.DictReader(file)]
+        return rows, [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows]
+
+    rates = tuple(
+        PublishedFigure(
+            f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1
+        )
+        for (rater, group), values in RATES.items()
+        for label, value in zip(LABELS, values, strict=False)
+    )
+    yield Case("xstest/rates", "xstest", inputs, rates)
+    people = (
+        PublishedFigure(
+            "two people: agreement (%)", "people.accuracy", 96.4, 1, made=lambda share: 100 * share
+        ),
+        PublishedFigure(
+            "two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2
+        ),
+    )
+    yield Case("xstest/people", "xstest", inputs, people)
+    agreement = (
+        PublishedFigure("GPT-4: accuracy", "gpt4.accuracy", 0.7711, 4),
+        PublishedFigure("GPT-4: Cohen's kappa", "gpt4.cohen_kappa", 0.5795, 4),
+        PublishedFigure("string match, two classes: accuracy", "match.accuracy", 0.8933, 4),
+        PublishedFigure("string match, two classes: Cohen's kappa", "match.cohen_kappa", 0.7246, 4),
+    )
+    yield Case("xstest/agreement", "xstest", inputs, agreement, origin="recomputed")

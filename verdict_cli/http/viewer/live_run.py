@@ -1,0 +1,94 @@
+"""A run that goes on: what its journal says so far, read on from where the last reading ended."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any
+
+from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
+
+LATEST = 30
+_AT_ONCE = 32 << 20
+"""Bytes that one reading takes at most: the next goes on."""
+
+
+class LiveRun:
+    """Counts the finished calls of one journal."""
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._lock = Lock()
+        self._start()
+
+    def _start(self) -> None:
+        self._offset = 0
+        self._answered: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._rows: set[int] = set()
+        self._cost: float | None = 0.0
+        self._tokens = [0, 0]
+        self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
+
+    def state(self) -> dict[str, Any]:
+        """Calls by unit, rows that were begun, cost, tokens, and the latest calls, the last first."""
+        with self._lock:
+            self._read()
+            return {
+                "begun": len(self._rows),
+                "units": [
+                    {"unit": unit, "answered": self._answered[unit], "failed": self._failed[unit]}
+                    for unit in dict.fromkeys([*self._answered, *self._failed])
+                ],
+                "cost_usd": self._cost,
+                "tokens": list(self._tokens),
+                "quiet_s": self._quiet(),
+                "latest": list(reversed(self._latest)),
+            }
+
+    def _quiet(self) -> float | None:
+        """Seconds since the last call ended."""
+        try:
+            return max(0.0, time() - self._journal.stat().st_mtime)
+        except OSError:
+            return None
+
+    def _read(self) -> None:
+        try:
+            with self._journal.open("rb") as file:
+                if file.seek(0, 2) < self._offset:
+                    self._start()
+                file.seek(self._offset)
+                taken = 0
+                for line in file:
+                    if not line.endswith(b"\n") or taken > _AT_ONCE:
+                        break
+                    taken += len(line)
+                    try:
+                        self._count(decode_entry(line))
+                    except ValueError:
+                        continue
+                self._offset += taken
+        except OSError:
+            return
+
+    def _count(self, entry: JournalEntry) -> None:
+        self._rows.add(hash(entry.row))
+        (self._failed if entry.failure else self._answered)[entry.node] += 1
+        reply = entry.reply
+        if reply is not None:
+            self._tokens[0] += reply.usage.prompt_tokens
+            self._tokens[1] += reply.usage.completion_tokens
+            known = self._cost is not None and reply.cost_usd is not None
+            self._cost = (self._cost or 0.0) + (reply.cost_usd or 0.0) if known else None
+        self._latest.append(
+            {
+                "unit": entry.node,
+                "model": "" if reply is None else reply.model,
+                "reply": "" if reply is None else reply.text[:300],
+                "failure": entry.failure,
+                "seconds": entry.latency_s,
+            }
+        )

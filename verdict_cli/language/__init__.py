@@ -1,0 +1,1 @@
+"""The language: YAML text becomes a typed, frozen pipeline with line numbers (language.md)."""

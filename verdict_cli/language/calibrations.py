@@ -1,0 +1,202 @@
+"""Calibrations: maps, weights and thresholds fitted to a judge on labelled rows, as files that a pipeline names."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from verdict_cli.config_model import ConfigModel, One, Seq, Whole
+from verdict_cli.language.lazy_registry import LazyUnion, Registry
+from verdict_cli.language.scales.discrete import Value
+
+
+class Fitted(ConfigModel):
+    """What every calibration says: of which judge it is, and what it was fitted on."""
+
+    verdict_calibration: One
+    """The version of calibration files."""
+    unit: str
+    """The unit that it was fitted to."""
+    fingerprint: Annotated[dict[str, str], Field(min_length=1)]
+    """What the judge was: a digest of its model, prompt, scale, extractor and what stands before it. Another judge refuses the calibration."""
+    made: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")]
+    """When it was fitted, in UTC."""
+    run: str
+    """The run whose rows it was fitted on."""
+    target: str
+    """The expression for what is true of a row."""
+    rows: Annotated[int, Field(ge=1), Whole]
+    """How many labelled rows it was fitted on."""
+    held_out: dict[str, Any] = Field(default_factory=dict)
+    """Figures before and after on rows that were held out by cross-validation; for the reader only."""
+
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class ProbabilityMap(Fitted):
+    """A map of a judge's token probabilities to calibrated ones."""
+
+    kind: Literal["probability"]
+    """The kind of calibration."""
+    method: Literal["temperature", "platt", "isotonic"]
+    """`temperature` divides the log-probabilities, `platt` fits a line to the log-odds, `isotonic` a rising staircase."""
+    temperature: Annotated[float, Field(gt=0)] | None = None
+    """The divisor of the log-probabilities."""
+    positive: Value | None = None
+    """The value whose probability `platt` and `isotonic` map, one of two."""
+    slope: float | None = None
+    """The line's slope."""
+    intercept: float | None = None
+    """The line's height at even odds."""
+    knots: (
+        Annotated[Seq[Annotated[Seq[float], Field(min_length=2, max_length=2)]], Field(min_length=1)] | None
+    ) = None
+    """The staircase: pairs of a probability and what it becomes, ascending; between them, straight lines."""
+
+
+class ScoreWeights(Fitted):
+    """Numbers of a scale's values for the weighted sum."""
+
+    kind: Literal["score_weights"]
+    """The kind of calibration."""
+    weights: Annotated[dict[Value, float], Field(min_length=1)]
+    """Value to number."""
+
+
+class PoolWeights(Fitted):
+    """Weights of the units of a pool."""
+
+    kind: Literal["pool_weights"]
+    """The kind of calibration."""
+    method: Literal["logistic", "log_odds", "least_squares", "dawid_skene"]
+    """How they were fitted."""
+    weights: Annotated[Seq[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+    """A weight for each unit, in order of definition."""
+
+
+class Threshold(Fitted):
+    """A bound below which an answer is not sure enough."""
+
+    kind: Literal["threshold"]
+    """The kind of calibration."""
+    confidence: Annotated[str, Field(min_length=1)]
+    """Expression for how sure an answer is, higher is surer."""
+    threshold: float
+    """Answers below it are not sure enough."""
+    agreement: Fraction
+    """The agreement with the target that answers at or above it have at least."""
+    level: Fraction
+    """The probability with which that holds."""
+    answered: float
+    """The share of the labelled rows at or above it."""
+
+    def when(self) -> str:
+        """The expression that is true where an answer is not sure enough."""
+        return f"({self.confidence}) < {self.threshold!r}"
+
+
+class CalibrationFile(ConfigModel):
+    """A calibration that stands in a file, as `verdict calibrate` writes it."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """Path of the file, relative to the pipeline file."""
+
+
+def _spelling(value: Any) -> str | None:
+    if isinstance(value, CalibrationFile) or (isinstance(value, dict) and isinstance(value.get("file"), str)):
+        return "<file>"
+    if not isinstance(value, dict) or "verdict_calibration" in value:
+        return (
+            "<text>"
+            if isinstance(value, str)
+            else "<list>"
+            if isinstance(value, list | tuple)
+            else "<content>"
+        )
+    return "<weights>"
+
+
+def _file_or_content(value: Any) -> str | None:
+    return "<file>" if _spelling(value) == "<file>" else "<content>"
+
+
+FITTED: Registry[Fitted] = Registry(
+    __package__,
+    {
+        "probability": "calibrations.ProbabilityMap",
+        "score_weights": "calibrations.ScoreWeights",
+        "pool_weights": "calibrations.PoolWeights",
+        "threshold": "calibrations.Threshold",
+    },
+)
+"""Calibrations by their `kind`."""
+
+
+def _choices(kind: str) -> dict[str, Callable[[], type[ConfigModel]]]:
+    return {"<file>": lambda: CalibrationFile, "<content>": lambda: FITTED[kind]}
+
+
+MapKey = Annotated[CalibrationFile | Fitted, LazyUnion(_file_or_content, _choices("probability"))]
+"""A map of probabilities."""
+
+_Weights = dict[Value, float]
+ScoreWeightsKey = Annotated[
+    CalibrationFile | Fitted | _Weights,
+    LazyUnion(_spelling, _choices("score_weights"), {"<weights>": _Weights}),
+]
+"""Numbers that replace a scale's own: written out, or fitted."""
+
+_List = Annotated[Seq[float], Field(min_length=1)]
+PoolWeightsKey = Annotated[
+    CalibrationFile | Fitted | _List, LazyUnion(_spelling, _choices("pool_weights"), {"<list>": _List})
+]
+"""A weight for each unit that is pooled: written out, or fitted."""
+
+_Text = Annotated[str, Field(min_length=1)]
+WhenKey = Annotated[
+    CalibrationFile | Fitted | _Text, LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text})
+]
+"""When an answer is not sure enough: an expression, or a fitted bound."""
+
+
+LEAST = 1e-9
+"""The least probability, and the least distance from certainty, whose log-odds are taken."""
+
+
+def apply_map(found: Mapping[Any, float], by: ProbabilityMap) -> dict[Any, float]:
+    """The calibrated probability of each value; they add up to one."""
+    if by.method == "temperature":
+        assert by.temperature is not None
+        top = max(found.values())
+        raised = {value: (p / top) ** (1 / by.temperature) for value, p in found.items()}
+        total = math.fsum(raised.values())
+        return {value: p / total for value, p in raised.items()}
+    p = found[by.positive]
+    if by.method == "platt":
+        assert by.slope is not None and by.intercept is not None
+        odds = by.slope * logit(p) + by.intercept
+        q = 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+    else:
+        assert by.knots is not None
+        q = stairs(by.knots, p)
+    return {value: q if value == by.positive else 1 - q for value in found}
+
+
+def logit(p: float) -> float:
+    """The log-odds, finite at both ends."""
+    p = min(max(p, LEAST), 1 - LEAST)
+    return math.log(p / (1 - p))
+
+
+def stairs(knots: Sequence[Sequence[float]], p: float) -> float:
+    """The height at `p` of the line through the knots, level beyond its ends."""
+    at = bisect.bisect_right(knots, p, key=lambda knot: knot[0])
+    if at == 0 or at == len(knots):
+        return float(knots[min(at, len(knots) - 1)][1])
+    (left, low), (right, high) = knots[at - 1], knots[at]
+    return low + (high - low) * (p - left) / (right - left)

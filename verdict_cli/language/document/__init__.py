@@ -1,0 +1,1 @@
+"""A YAML 1.2 file as plain values that know their line and column."""

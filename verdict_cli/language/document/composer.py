@@ -1,0 +1,230 @@
+"""Build values with positions from YAML events; duplicate keys, aliases and size limits are checked here."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from yaml import events
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.scanner import Scanner
+
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.document.scalars import UnfitError, resolve, spell_tag, wrong_tag
+from verdict_cli.language.document.source_positions import Document, Position, ValueNode, format_path
+
+_BLANK = re.compile(r"[ \t]*[#\r\n\0]")
+
+
+class Events(Reader, Scanner, Parser):
+    """PyYAML's parser, which also takes tabs as separation where YAML 1.2 does (section 6.2)."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+
+    def scan_to_next_token(self) -> None:
+        """Skip tabs in flow collections, behind a token of the line, and on blank lines; never as indentation."""
+        super().scan_to_next_token()
+        while self.peek() == "\t" and self._separates():
+            while self.peek() in " \t":
+                self.forward()
+            super().scan_to_next_token()
+
+    def _separates(self) -> bool:
+        if self.flow_level or _BLANK.match(self.buffer, self.pointer):
+            return True
+        return bool(self.buffer[self.pointer - self.column : self.pointer].strip(" \t-?"))
+
+
+MAX_DEPTH = 100
+MAX_ALIASED = 10_000
+
+_CYCLE = "A value cannot contain itself."
+_START = "A pipeline file begins with `verdict: 1`, `name:` and `pipeline:`."
+_AWAITED: Any = object()
+_DROPPED: Any = object()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end is not reached; ``key`` is the one whose value is read (_DROPPED: it was wrong)."""
+
+    node: ValueNode
+    anchor: str | None
+    key: Any = _AWAITED
+    key_at: Position | None = None
+
+
+class Composer:
+    """Builds the nodes from events, one at a time, and collects what is wrong."""
+
+    def __init__(self, file: str, back: dict[int, str]) -> None:
+        self.file = file
+        self.back = back
+        self.problems: list[Problem] = []
+        self.stack: list[_Open] = []
+        self.anchors: dict[str, ValueNode | None] = {}
+        self.aliased = 0
+        self.documents = 0
+        self.root: ValueNode | None = None
+
+    def take(self, event: Any) -> None:
+        """Add one event to the tree."""
+        if isinstance(event, events.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, events.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, events.CollectionStartEvent):
+            self._open(event)
+        elif isinstance(event, events.CollectionEndEvent):
+            closed = self.stack.pop()
+            if closed.anchor is not None:
+                self.anchors[closed.anchor] = closed.node
+            self._put(closed.node, closed.node.at)
+        elif isinstance(event, events.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                hint = "Keep one pipeline a file; remove the line `---`."
+                self.stop("several-documents", "a second document begins here", hint, event.start_mark)
+
+    def finish(self) -> Document:
+        """The document, or SpecError with every problem."""
+        root = self.root
+        if root is None or (root.value is None and not self.problems):
+            self._problem("empty-file", "the file is empty", _START, Position(1, 1))
+        elif root.value is not None and not isinstance(root.value, dict):
+            kind = "a list" if isinstance(root.value, list) else "a single value"
+            self._problem(
+                "not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at
+            )
+        if self.problems or root is None:
+            raise SpecError(self.problems)
+        return Document(self.file, root.value, root)
+
+    def stop(self, code: str, message: str, hint: str, mark: Any) -> NoReturn:
+        """Raise SpecError with this problem behind all that were found before it."""
+        self._problem(code, message, hint, _position(mark))
+        raise SpecError(self.problems)
+
+    def _problem(self, code: str, message: str, hint: str, at: Position) -> None:
+        path: list[Any] = []
+        for opened in self.stack:
+            key = len(opened.node.value) if isinstance(opened.node.value, list) else opened.key
+            if key is _AWAITED or key is _DROPPED:
+                break
+            path.append(key)
+        message = message.translate(self.back)
+        spelled = format_path(tuple(path)) if len(path) <= 20 else ""  # deeper than anybody would read
+        self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, spelled))
+
+    def _open(self, event: events.CollectionStartEvent) -> None:
+        if len(self.stack) >= MAX_DEPTH:
+            hint = "Name inner parts under `blocks:` and refer to them with `use:`."
+            self.stop(
+                "too-deep",
+                f"lists and mappings are nested more than {MAX_DEPTH} deep",
+                hint,
+                event.start_mark,
+            )
+        empty: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
+        at = _position(event.start_mark)
+        expected = "!!seq" if empty == [] else "!!map"
+        tag = spell_tag(event.tag)
+        if tag not in (None, "!", expected):
+            self._problem("tag", *wrong_tag(tag, "a list" if empty == [] else "a mapping"), at)
+        self.stack.append(_Open(ValueNode(empty, at), event.anchor))
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+
+    def _scalar(self, event: events.ScalarEvent) -> None:
+        at = _position(event.start_mark)
+        tag = spell_tag(event.tag)
+        value: Any = None
+        fits = True
+        try:
+            value = resolve(event.value.translate(self.back), tag, plain=event.implicit[0] and tag is None)
+        except UnfitError as unfit:
+            fits = False
+            self._problem(unfit.code, unfit.message, unfit.hint, at)
+        node = ValueNode(value, at)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        is_key = (
+            bool(self.stack)
+            and isinstance(self.stack[-1].node.value, dict)
+            and self.stack[-1].key is _AWAITED
+        )
+        if is_key and fits and value == "<<" and event.implicit[0]:
+            fits = False
+            hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
+            self._problem("merge-key", "`<<` is a plain key here and merges nothing", hint, at)
+        if is_key and not fits:
+            self.stack[-1].key = _DROPPED
+        else:
+            self._put(node, at)
+
+    def _alias(self, event: events.AliasEvent) -> None:
+        at = _position(event.start_mark)
+        name = str(event.anchor)
+        node = self.anchors.get(name)
+        if node is None:
+            near = get_close_matches(name, self.anchors, n=1)
+            hint = (
+                f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must stand in quotes."
+            )
+            if name in self.anchors:
+                self._problem("recursive-alias", f"`*{name}` stands inside its own anchor", _CYCLE, at)
+            else:
+                self._problem("unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at)
+            node = ValueNode(None, at)
+        self.aliased += node.size
+        if self.aliased > MAX_ALIASED:
+            message = f"aliases expand to more than {MAX_ALIASED:,} values"
+            self.stop("alias-limit", message, "Use fewer aliases.", event.start_mark)
+        if len(self.stack) + node.height + isinstance(node.value, dict | list) > MAX_DEPTH:
+            message = f"with this alias, lists and mappings are nested more than {MAX_DEPTH} deep"
+            self.stop("too-deep", message, "Use fewer aliases.", event.start_mark)
+        self._put(node.copy(), at)
+
+    def _put(self, node: ValueNode, at: Position) -> None:
+        """Hand a finished value to the collection that it stands in."""
+        if not self.stack:
+            self.root = node
+            return
+        parent = self.stack[-1]
+        if isinstance(parent.node.value, list):
+            parent.node.add(len(parent.node.value), node, None)
+        elif parent.key is _AWAITED:
+            self._key(parent, node.value, at)
+        else:
+            if parent.key is not _DROPPED:
+                parent.node.add(parent.key, node, parent.key_at)
+            parent.key = _AWAITED
+
+    def _key(self, parent: _Open, key: Any, at: Position) -> None:
+        """Note a mapping's key, or what is wrong with it."""
+        if key is None or isinstance(key, dict | list):
+            hint = "Text that begins with `{` or `[` must stand in quotes or in a block scalar: `prompt: |`."
+            self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, at)
+            parent.key = _DROPPED
+            return
+        first = (parent.node.keys or {}).get(key)
+        parent.key, parent.key_at = key, at
+        if first is not None:
+            message = f"the key {json.dumps(key, ensure_ascii=False)} stands here a second time, first on line {first.line}"
+            self._problem("duplicate-key", message, "Keep one of the two.", at)
+            parent.key = _DROPPED
+
+
+def _position(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"

@@ -1,0 +1,220 @@
+"""Validation errors in the user's words: what stands there, what was expected, and the nearest valid spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from verdict_cli.config_model import ConfigModel, described
+from verdict_cli.errors import Problem
+from verdict_cli.language import extractors, metric_names
+from verdict_cli.language.document.error_locations import ErrorPath, known_keys, locate_error
+from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.extractors import EXTRACTORS
+from verdict_cli.language.scales import NAMED, SCALE_PLUGINS
+from verdict_cli.language.steps import STEP_KINDS
+
+_TYPES = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def nearest_spelling(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?` for the nearest known word, else the list of known words; empty where none is known."""
+    words = sorted(known)
+    close = get_close_matches(word, words, n=1, cutoff=0.6) or get_close_matches(
+        word.lower(), [each.lower() for each in words], n=1, cutoff=0.6
+    )
+    if close:
+        return f"did you mean '{next(each for each in words if each.lower() == close[0].lower())}'?"
+    return f"known: {', '.join(words)}" if words else ""
+
+
+def _itself(path: ErrorPath) -> ErrorPath:
+    return path
+
+
+def explain_error(
+    error: ValidationError,
+    root: type[BaseModel],
+    document: Document,
+    place: Callable[[ErrorPath], ErrorPath] = _itself,
+) -> list[Problem]:
+    """Every problem of a validation error, each at its place: `place` gives the document's path for one in `root`."""
+    grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None]]] = {}
+    for detail in error.errors(include_url=False):
+        path, owner = locate_error(root, detail["loc"])
+        if _is_of_key(detail):
+            path = path[:-1]
+        grouped.setdefault(path, []).append((detail, owner))
+    found = []
+    for path, details in grouped.items():
+        detail, owner = details[0]
+        kinds = {known["type"] for known, _ in details}
+        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in grouped)
+        if deeper and kinds <= {"too_short"}:
+            continue
+        code, message, hint, at_key = _words(detail, kinds, owner, path)
+        whole = place(path)
+        position = document.key_at(whole) if at_key else document.value_at(whole)
+        found.append(
+            Problem(code, message, hint, document.file, position.line, position.column, format_path(whole))
+        )
+    return found
+
+
+def _words(
+    detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: ErrorPath
+) -> tuple[str, str, str, bool]:
+    """(code, message, hint, whether it stands at the key)."""
+    kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
+    last = path[-1] if path else ""
+    if kind == "missing":
+        return "missing-key", f"the key '{last}' is missing", _purpose(owner, str(last)), False
+    if kind == "extra_forbidden":
+        return "unknown-key", f"unknown key '{last}'", _unknown(str(last), owner), True
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        message, hint = _untagged(given, path)
+        return "wrong-type", message, hint, False
+    if kind == "literal_error":
+        allowed = [
+            word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")
+        ]
+        allowed += extractors.EXTRACTOR_PLUGINS.names() if last == "extract" else ()
+        allowed += metric_names.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
+        return (
+            "wrong-value",
+            f"{given!r:.80} is not one of {', '.join(allowed)}",
+            nearest_spelling(str(given), allowed) if isinstance(given, str) else "",
+            False,
+        )
+    if kinds <= _TYPES.keys():
+        wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
+        return "wrong-type", f"expected {wanted}, found {_shown(given)}", _boolean_hint(given, kinds), False
+    at_key = _is_of_key(detail)
+    purpose = "" if at_key else _purpose(owner, str(last))
+    return "wrong-value", f"{_shown(given)}: {_limit(kind, context)}", purpose, at_key
+
+
+def _is_of_key(detail: Any) -> bool:
+    """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the place."""
+    return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
+
+
+def _limit(kind: str, context: dict[str, Any]) -> str:
+    if kind == "too_short":
+        return f"at least {context['min_length']} expected, found {context['actual_length']}"
+    if kind == "too_long":
+        return f"at most {context['max_length']} expected, found {context['actual_length']}"
+    if kind == "string_too_short":
+        return "must not be empty"
+    if kind == "string_pattern_mismatch":
+        return f"must match {context['pattern']}"
+    words = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}
+    if kind in words:
+        symbol = {
+            "greater_than": "gt",
+            "greater_than_equal": "ge",
+            "less_than": "lt",
+            "less_than_equal": "le",
+        }[kind]
+        return f"must be {words[kind]} {context[symbol]:g}"
+    return kind.replace("_", " ")
+
+
+def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
+    """What was expected where a union of spellings fits nothing."""
+    last = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if last in ("pipeline", "layer", "block", "blocks") or (len(path) > 1 and path[-2:-1] == ("blocks",)):
+        if isinstance(given, dict):
+            close = next(
+                (
+                    nearest_spelling(str(key), STEP_KINDS)
+                    for key in given
+                    if "did you mean" in nearest_spelling(str(key), STEP_KINDS)
+                ),
+                "",
+            )
+            return "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none", close
+        return f"expected a step, found {_shown(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
+    if last == "extract":
+        names = [*EXTRACTORS, *extractors.EXTRACTOR_PLUGINS.names()]
+        kind = given.get("type") if isinstance(given, dict) else None
+        message = (
+            f"unknown extractor {kind!r}"
+            if kind is not None
+            else f"expected an extractor, found {_shown(given)}"
+        )
+        return message, nearest_spelling(
+            str(kind), names
+        ) if kind is not None else f"a name ({', '.join(names)}) or a mapping with `type`"
+    if last in ("scale", "scales") or (len(path) > 1 and path[0] == "scales"):
+        kind = given.get("type") if isinstance(given, dict) else None
+        message = (
+            f"unknown type of scale {kind!r}"
+            if kind is not None
+            else f"expected a scale, found {_shown(given)}"
+        )
+        hint = (
+            nearest_spelling(str(kind), ("boolean", "discrete", "continuous", *SCALE_PLUGINS.names()))
+            if kind is not None
+            else (f"write a name ({', '.join(NAMED)}) or `{{type: discrete, range: [1, 5]}}`")
+        )
+        return message, hint
+    if last == "prompt":
+        return (
+            f"expected a prompt, found {_shown(given)}",
+            "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
+        )
+    return (
+        f"expected a type, found {_shown(given)}",
+        "write `str`, `int`, `float`, `bool`, `list[str]`, a scale, `{enum: [a, b]}` or `{field: type}`",
+    )
+
+
+def _unknown(key: str, owner: type[BaseModel] | None) -> str:
+    if key == "api_key":
+        return "keys never stand in a file: name the environment variable that holds it with `api_key_env`"
+    if key == "<<":
+        return "merge keys are not part of YAML 1.2"
+    return nearest_spelling(key, known_keys(owner)) if owner is not None else ""
+
+
+def _purpose(owner: type[BaseModel] | None, key: str) -> str:
+    return described(owner).get(key, "") if owner is not None and issubclass(owner, ConfigModel) else ""
+
+
+def _boolean_hint(given: Any, kinds: set[str]) -> str:
+    if (
+        "bool_type" in kinds
+        and isinstance(given, str)
+        and given.lower() in ("yes", "no", "on", "off", "y", "n")
+    ):
+        return f"in YAML 1.2 `{given}` is a text; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
+    if "string_type" in kinds and isinstance(given, bool | int | float):
+        return "put it in quotes to make it a text"
+    return ""
+
+
+def _shown(given: Any) -> str:
+    if given is None:
+        return "nothing"
+    if isinstance(given, dict):
+        return "a mapping"
+    if isinstance(given, list | tuple):
+        return "a list"
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    return f"{given!r:.80}"

@@ -1,0 +1,96 @@
+"""A YAML file's values, and where each of them stands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+DocumentPath = tuple[str | int | float, ...]
+"""The keys and indices that lead to a value: ``("pipeline", 1, "layer", 0, "scale")``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class ValueNode:
+    """A value and where it stands. ``size`` counts its keys and values, ``height`` its nested collections."""
+
+    value: Any
+    at: Position
+    children: dict[Any, ValueNode] | None = None
+    keys: dict[Any, Position] | None = None
+    size: int = 1
+    height: int = 0
+
+    def add(self, key: Any, child: ValueNode, key_at: Position | None) -> None:
+        """Append a list's item (``key_at`` None) or set a mapping's key."""
+        if self.children is None:
+            self.children, self.keys = {}, {}
+        self.children[key] = child
+        if key_at is None:
+            self.value.append(child.value)
+        else:
+            self.value[key] = child.value
+            assert self.keys is not None
+            self.keys[key] = key_at
+        self.size += child.size + (key_at is not None)
+        self.height = max(self.height, child.height + 1)
+
+    def copy(self) -> ValueNode:
+        """The same node with a value of its own, for an alias."""
+        return ValueNode(_copy(self.value), self.at, self.children, self.keys, self.size, self.height)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file's content: ``data`` is plain dict, list, str, int, float, bool or None; the top level a dict."""
+
+    file: str
+    data: Any
+    root: ValueNode = field(repr=False, compare=False)
+
+    def value_at(self, path: DocumentPath) -> Position:
+        """Where the value at ``path`` stands; for a path that does not exist, its nearest existing ancestor.
+
+        A value that an alias stands for is where its anchor is.
+        """
+        node = self.root
+        for key in path:
+            child = (node.children or {}).get(key)
+            if child is None:
+                break
+            node = child
+        return node.at
+
+    def key_at(self, path: DocumentPath) -> Position:
+        """Where the last key of ``path`` stands; for a list's item and a missing key as ``value_at``."""
+        node: ValueNode | None = self.root
+        for key in path[:-1]:
+            node = (node.children or {}).get(key) if node else None
+        keys = (node.keys if node and path else None) or {}
+        return keys[path[-1]] if path and path[-1] in keys else self.value_at(path)
+
+
+def format_path(path: DocumentPath) -> str:
+    """The path as messages show it: ``pipeline[1].layer[0].scale``, ``models['a b']``."""
+    parts = []
+    for key in path:
+        if isinstance(key, str):
+            parts.append(f".{key}" if key.isidentifier() else f"[{key!r}]")
+        else:
+            parts.append(f"[{json.dumps(key)}]")
+    return "".join(parts).removeprefix(".")
+
+
+def _copy(value: Any) -> Any:
+    """A copy that shares no list or mapping; MAX_DEPTH bounds the recursion."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

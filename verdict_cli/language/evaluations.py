@@ -1,0 +1,259 @@
+"""The `evaluate:` section: which figures a run is judged by (language.md, section 10)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.language.metric_names import (
+    OF_CHOICE,
+    OF_PANEL,
+    OF_PROBABILITY,
+    OF_VALUE,
+    WITHIN,
+    MetricKey,
+    MetricName,
+    foreign,
+)
+
+EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
+"""What the predictions and targets of an evaluation are."""
+
+Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
+"""How the rows of one group become one value."""
+
+GoldScope = Literal["population", "rows"]
+"""What a corrected figure is of."""
+
+ExpressionText = Annotated[str, Field(min_length=1)]
+
+
+class Reduce(ConfigModel):
+    """How the rows of one group become one, for each expression of the evaluation."""
+
+    prediction: Reducer | None = None
+    """How a group's predictions become one."""
+    target: Reducer | None = None
+    """How a group's targets become one; rows without a target are left out of it."""
+    value: Reducer | None = None
+    """How a group's values become one."""
+    probability: Reducer | None = None
+    """How a group's probabilities become one."""
+
+
+class Gold(ConfigModel):
+    """People's labels of some rows, which correct what a judge says of all of them."""
+
+    target: ExpressionText
+    """Expression over `source` and `human` for what people say of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null where nobody did."""
+    where: ExpressionText | None = None
+    """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random."""
+    of: GoldScope = "population"
+    """What the intervals are about: the `population` that the run's rows were drawn from, or these `rows` alone, of which the labelled ones are a random sample."""
+    half_width: Annotated[float, Field(gt=0)] | None = None
+    """How near the truth the figure is to be; the report says how many labels that needs."""
+
+
+class Evaluation(ConfigModel):
+    """Figures over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
+    against each other."""
+
+    prediction: ExpressionText | None = None
+    """Expression for what the pipeline says of the row, such as `output.score`."""
+    target: ExpressionText | None = None
+    """Expression for what is true of the row, such as `source.label`; rows where it is null leave the figures."""
+    value: ExpressionText | None = None
+    """Expression for a number or boolean that is summed up without a target."""
+    positive: str | int | bool | float | None = None
+    """The target that counts as positive in precision, recall, F1 and the figures of a probability (there, `true` where targets are booleans)."""
+    probability: ExpressionText | None = None
+    """Expression for the probability of `positive`: AUROC, average precision, Brier score, log loss, calibration error."""
+    panel: Annotated[Seq[ExpressionText], Field(min_length=2)] | ExpressionText | None = None
+    """What each of several judges says of the row: expressions such as `nodes['judge[0]'].score`, or `judge.score` for that field of every unit of that name. With `target`, the effective number of judges is of their errors, else of their votes."""
+    consistent: ExpressionText | None = None
+    """Expression that is true where a pairwise judge's choice is the same in both orders, such as `output.consistent`."""
+    options: Annotated[Seq[ExpressionText], Field(min_length=2, max_length=2)] | None = None
+    """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
+    metrics: Annotated[Seq[MetricKey], Field(min_length=1)] | None = None
+    """The figures wanted; without it, all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
+    by: Seq[ExpressionText] = ()
+    """Expressions; the same figures are given for each value of each."""
+    cluster: ExpressionText | None = None
+    """Expression that is equal for rows whose errors go together, such as `source.document_id`; intervals resample whole clusters."""
+    published: Annotated[str, Field(min_length=1)] | None = None
+    """A YAML file with a paper's table, whose rows are shown beside the run's own; relative to the pipeline file."""
+    group: ExpressionText | None = None
+    """Expression that is equal for rows that `reduce` makes into one before anything is measured."""
+    reduce: Reduce | None = None
+    """How the rows of one group become one."""
+    missing: Literal["exclude", "wrong"] = "exclude"
+    """What becomes of rows without a prediction: they leave the figures, or count as wrong."""
+    kind: EvaluationKind | None = None
+    """What predictions and targets are; without it, inferred from their types."""
+    where: ExpressionText | None = None
+    """Expression that is true for the rows to be measured."""
+    gold: Gold | None = None
+    """People's labels of some rows: gives the mean of `value`, or the share of `prediction` that is `positive`, corrected to what people would say of all rows."""
+
+
+class PublishedRow(ConfigModel):
+    """One row of a published table."""
+
+    judge: Annotated[str, Field(min_length=1)]
+    """The judge's name as the table gives it."""
+    value: float
+    """The figure, in the table's unit."""
+    own: bool = False
+    """Whether this row is the method that the source itself proposes."""
+
+
+class Published(ConfigModel):
+    """A table of a paper: the figures that a run is shown beside."""
+
+    source: Annotated[str, Field(min_length=1)]
+    """The paper, well enough described to be found."""
+    table: str | Annotated[int, Whole]
+    """The table's name or number."""
+    page: str | Annotated[int, Whole] | None = None
+    """The page on which it stands; where that is not known, a text that leads there, such as `section 5.3`."""
+    metric: MetricName
+    """Which of the evaluation's figures the table gives."""
+    unit: Literal["percent", "fraction"]
+    """Whether the values are percentages or fractions of one."""
+    rows: Annotated[Seq[PublishedRow], Field(min_length=1)]
+    """The table's rows."""
+
+
+EvaluationIssue = tuple[str, str, str]
+"""Where in the section (`safety.reduce`), what is wrong, and the cure."""
+
+_LABELLED = ("prediction", "target")
+
+
+def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIssue]:
+    """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
+    return [
+        (f"{name}.{path}" if path else name, message, hint)
+        for path, message, hint in (
+            *_named(name),
+            *_figures(evaluation),
+            *_metrics(evaluation),
+            *_groups(evaluation),
+        )
+    ]
+
+
+def _named(name: str) -> list[EvaluationIssue]:
+    if name != "run":
+        return []
+    return [("", "`run` is the name of the run's own facts in `gates`", "choose another name")]
+
+
+def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
+    if evaluation.panel is not None:
+        return _panel(evaluation)
+    found: list[EvaluationIssue] = []
+    if evaluation.gold is not None and evaluation.value is None and evaluation.prediction is None:
+        return [("gold", "`gold` needs a `value` or a `prediction`", "such as `value: output.score`")]
+    if evaluation.gold is not None and evaluation.group is not None:
+        return [("gold", "`gold` corrects figures of rows, not of groups", "leave `group` or `gold` out")]
+    if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
+        return []
+    chosen = _choices_only(evaluation)
+    if evaluation.target is None and evaluation.value is None and not chosen:
+        key = "prediction" if evaluation.prediction else "probability" if evaluation.probability else ""
+        message = f"`{key}` needs a `target`" if key else "there is nothing to measure"
+        hint = "give `prediction` and `target`, `probability` and `target`, `value`, or `panel`"
+        found.append(("", message, hint))
+    elif evaluation.target is not None and not (evaluation.prediction or evaluation.probability):
+        found.append(
+            (
+                "target",
+                "`target` needs a `prediction` or a `probability`",
+                "such as `prediction: output.score`",
+            )
+        )
+    if evaluation.options is not None and evaluation.prediction is None:
+        found.append(
+            ("options", "`options` needs the choice between them", "such as `prediction: output.choice`")
+        )
+    return found
+
+
+def _choices_only(evaluation: Evaluation) -> bool:
+    """Whether only what a pairwise judge prefers is asked, which needs no target."""
+    if evaluation.metrics is not None:
+        return set(evaluation.metrics) <= OF_CHOICE.keys()
+    return evaluation.consistent is not None or evaluation.options is not None
+
+
+def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
+    found: list[EvaluationIssue] = []
+    for key in ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold"):
+        if getattr(evaluation, key) is not None:
+            found.append((key, f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own"))
+    if evaluation.missing == "wrong":
+        found.append(
+            (
+                "missing",
+                "`missing: wrong` has no meaning for a panel",
+                "leave it out: absent votes are left out",
+            )
+        )
+    return found
+
+
+def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
+    found: list[EvaluationIssue] = []
+    for index, metric in enumerate(evaluation.metrics or ()):
+        lacking = lacks(evaluation, metric)
+        if lacking:
+            words = " and ".join(f"`{key}`" for key in lacking)
+            found.append(
+                (f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out")
+            )
+        if metric in (evaluation.metrics or ())[:index]:
+            found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
+    return found
+
+
+def lacks(evaluation: Evaluation, metric: str) -> list[str]:
+    """The keys that a metric needs and the evaluation does not give."""
+    if evaluation.panel is not None and metric in OF_PANEL:
+        return []
+    offered = foreign(metric)
+    if offered is not None:
+        needs = offered.needs
+    elif metric in OF_CHOICE:
+        needs = OF_CHOICE[metric]
+    elif metric in OF_PANEL - {"krippendorff_alpha"}:
+        needs = ("panel",)
+    elif metric in OF_VALUE:
+        needs = ("value",)
+    elif metric in OF_PROBABILITY:
+        needs = ("probability", "target")
+    else:
+        needs = (*_LABELLED, "cluster") if metric in WITHIN else _LABELLED
+    return [key for key in needs if getattr(evaluation, key) is None]
+
+
+def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
+    if evaluation.group is None and evaluation.reduce is None:
+        return []
+    if evaluation.group is None:
+        return [("reduce", "`reduce` needs `group`", "such as `group: source.claim_id`")]
+    found: list[EvaluationIssue] = []
+    for key in Reduce.model_fields:
+        given = getattr(evaluation, key) is not None
+        reducer = getattr(evaluation.reduce, key, None)
+        if given and reducer is None:
+            path = "reduce" if evaluation.reduce else "group"
+            hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
+            found.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
+        if reducer is not None and not given:
+            found.append(
+                (f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out")
+            )
+    return found

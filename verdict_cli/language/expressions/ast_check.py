@@ -1,0 +1,127 @@
+"""Walking and rewriting Jinja2 syntax trees: which paths they name, and what each one means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from jinja2 import Environment, nodes
+
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve
+
+
+def literal_path(node: nodes.Node) -> ExpressionPath | None:
+    """The path that a chain of literal keys such as `a.b['c'][0]` spells, None when it is no such chain."""
+    parts: list[str | int] = []
+    while True:
+        if isinstance(node, nodes.Name):
+            return (node.name, *reversed(parts))
+        if isinstance(node, nodes.Getattr):
+            parts.append(node.attr)
+        elif isinstance(node, nodes.Getitem) and (key := _literal(node.arg)) is not None:
+            parts.append(key)
+        else:
+            return None
+        node = node.node
+
+
+def _literal(node: nodes.Node) -> str | int | None:
+    if (
+        isinstance(node, nodes.Neg)
+        and isinstance(node.node, nodes.Const)
+        and isinstance(node.node.value, int)
+    ):
+        return -node.node.value
+    if (
+        isinstance(node, nodes.Const)
+        and isinstance(node.value, str | int)
+        and not isinstance(node.value, bool)
+    ):
+        return node.value
+    return None
+
+
+def rewrite(
+    node: nodes.Node,
+    resolve: Resolve,
+    roots: Collection[str] | None,
+    found: list[ExpressionPath],
+    local: frozenset[str],
+) -> nodes.Node:
+    """The node with every path replaced by what `resolve` says that it means; written paths go to `found`.
+
+    Raises ExpressionError for a name that is neither a root nor set in the template itself.
+    """
+    path = literal_path(node)
+    if path is not None and str(path[0]) not in local:
+        if roots is not None and path[0] not in roots:
+            close = get_close_matches(str(path[0]), sorted(roots), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"the names are {', '.join(sorted(roots))}"
+            raise ExpressionError(f"unknown name `{path[0]}`", hint)
+        found.append(path)
+        meant = resolve(path)
+        if not meant.many and meant.paths == (path,):
+            return node
+        built = [_access(one) for one in meant.paths]
+        return nodes.List(built, lineno=1) if meant.many else built[0]
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and literal_path(node.node):
+        node.node.node = _expr(rewrite(node.node.node, resolve, roots, found, local))
+        for child in list(node.iter_child_nodes(exclude=("node",))):
+            _replace(node, child, rewrite(child, resolve, roots, found, local))
+        return node
+    for child in list(node.iter_child_nodes()):
+        new = rewrite(child, resolve, roots, found, local)
+        if new is not child:
+            _replace(node, child, new)
+    return node
+
+
+def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
+    """Raises ExpressionError for a filter or a test that there is not, and for a number too large for a float."""
+    for node in (tree, *tree.find_all((nodes.Filter, nodes.Test, nodes.Const))):
+        if isinstance(node, nodes.Filter):
+            _known(node.name, "filter", sandbox.filters)
+        elif isinstance(node, nodes.Test):
+            _known(node.name, "test", sandbox.tests)
+        elif (
+            isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value)
+        ):
+            raise ExpressionError("a number in it is too large", "numbers end at 1.8e308")
+
+
+def _known(name: str, kind: str, known: Collection[str]) -> None:
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        own = f"there are Jinja2's own {kind}s, and the filters mean, median, mode, variance, stdev"
+        raise ExpressionError(f"there is no {kind} `{name}`", f"did you mean `{close[0]}`?" if close else own)
+
+
+def assigned_names(template: nodes.Template) -> frozenset[str]:
+    """The names that a template sets itself: loop variables, `set`, macro arguments."""
+    return frozenset(
+        str(name.name) for name in template.find_all(nodes.Name) if name.ctx in ("store", "param")
+    ) | frozenset(
+        {"loop", "caller", "varargs", "kwargs"}
+        | {str(macro.name) for macro in template.find_all(nodes.Macro)}
+    )
+
+
+def _access(path: ExpressionPath) -> nodes.Expr:
+    node: nodes.Expr = nodes.Name(str(path[0]), "load", lineno=1)
+    for part in path[1:]:
+        node = nodes.Getitem(node, nodes.Const(part, lineno=1), "load", lineno=1)
+    return node
+
+
+def _expr(node: nodes.Node) -> nodes.Expr:
+    assert isinstance(node, nodes.Expr)
+    return node
+
+
+def _replace(parent: nodes.Node, old: nodes.Node, new: nodes.Node) -> None:
+    for name, value in parent.iter_fields():
+        if value is old:
+            setattr(parent, name, new)
+        elif isinstance(value, list):
+            setattr(parent, name, [new if item is old else item for item in value])

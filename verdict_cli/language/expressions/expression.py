@@ -1,0 +1,209 @@
+"""Expressions: compile, infer the type, and evaluate to plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import TemplateError, TemplateSyntaxError, Undefined, nodes
+from jinja2.environment import Template
+from jinja2.parser import Parser
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.expressions import resource_limits
+from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
+from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
+from verdict_cli.language.fields.field_keys import fits
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    PlainType,
+    ScaleType,
+    UnknownType,
+)
+
+
+def to_plain(value: Any) -> Any:
+    """The value with mappings as dicts and with tuples and what filters such as `map` give as lists.
+
+    RowError for a value that is not there, and for one that JSON has not: a method that was not called, a complex
+    number.
+    """
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        raise RowError("the result is too large a whole number")
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Undefined):
+        raise RowError(value._undefined_message, kind="missing-value")
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | Iterator | KeysView | ValuesView | ItemsView):
+        return [to_plain(item) for item in value]
+    if callable(value):
+        raise RowError(f"`{getattr(value, '__name__', value)}` is a method: call it with `()`")
+    raise RowError(f"the result is a {type(value).__name__}, which is no value of JSON")
+
+
+_FILTERS: dict[str, FieldType] = {
+    **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
+    **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
+    **dict.fromkeys(
+        ("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT
+    ),
+}
+
+
+def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> FieldType:
+    """The type, `Unknown` where it depends on the values. `type_of` tells a written path's type."""
+    path = literal_path(node)
+    if path is not None:
+        return type_of(path)
+    if isinstance(node, nodes.Const):
+        return {bool: TRUTH, int: INTEGER, float: NUMBER, str: TEXT}.get(type(node.value), UnknownType())
+    if isinstance(node, nodes.Compare | nodes.Not | nodes.Test):
+        return TRUTH
+    if isinstance(node, nodes.Concat):
+        return TEXT
+    if isinstance(node, nodes.Filter):
+        return _FILTERS.get(node.name, UnknownType())
+    if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
+        return _either(infer_type(node.expr1, type_of), infer_type(node.expr2, type_of))
+    if isinstance(node, nodes.Neg | nodes.Pos):
+        return _arithmetic([infer_type(node.node, type_of)], always_float=False)
+    if isinstance(node, nodes.BinExpr) and not isinstance(node, nodes.And | nodes.Or):
+        sides = [infer_type(node.left, type_of), infer_type(node.right, type_of)]
+        if isinstance(node, nodes.Pow) and NUMBER not in map(_plain, sides):
+            return UnknownType()
+        return _arithmetic(sides, always_float=isinstance(node, nodes.Div))
+    return UnknownType()
+
+
+def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
+    found = [_plain(side) for side in sides]
+    if not all(isinstance(side, PlainType) and side.numeric() for side in found):
+        return UnknownType()
+    return NUMBER if always_float or NUMBER in found else INTEGER
+
+
+def _plain(kind: FieldType) -> FieldType:
+    """The plain type of a scale's values; another type as it is."""
+    return next(
+        (one for one in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, one)),
+        kind,
+    )
+
+
+def _either(one: FieldType, other: FieldType) -> FieldType:
+    if one == other:
+        return one
+    if {one, other} == {INTEGER, NUMBER}:
+        return NUMBER
+    return UnknownType()
+
+
+FAULTS = (
+    TemplateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a row's values can make an expression or a template raise."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A compiled expression. `paths` are the literal paths that it names, as written; `type` what it gives.
+
+    `way` is the path that it is, where it is nothing more: followed without the template, which takes much longer.
+    """
+
+    text: str
+    paths: tuple[ExpressionPath, ...]
+    type: FieldType
+    template: Template
+    way: ExpressionPath | None = None
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """The expression's value. RowError when it cannot be computed from these values."""
+        try:
+            if self.way is not None:
+                here: Any = values
+                for part in self.way:
+                    if type(here) is not dict or part not in here:
+                        break
+                    here = here[part]
+                else:
+                    return to_plain(here)
+            resource_limits.begin()
+            context = self.template.new_context(dict(values))
+            for _ in self.template.root_render_func(context):
+                pass
+            return to_plain(context.vars["result"])
+        except RowError as error:
+            raise RowError(f"`{self.text}`: {error.message}", kind=error.failure) from None
+        except FAULTS as fault:
+            raise RowError(f"`{self.text}`: {fault}") from None
+
+
+def compile_expression(
+    text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved
+) -> Expression:
+    """The expression, its paths replaced by what `resolve` says that they mean.
+
+    Raises ExpressionError for bad syntax, a name outside `roots` (None: any), an unknown filter, or a path that
+    `resolve` refuses.
+    """
+    sandbox = _sandbox()
+    found: list[ExpressionPath] = []
+
+    def type_of(path: ExpressionPath) -> FieldType:
+        try:
+            meant = resolve(path)
+        except ExpressionError:
+            return UnknownType()
+        return UnknownType() if meant.many else meant.type
+
+    try:
+        parser = Parser(sandbox, text, state="variable")
+        parsed = parser.parse_expression()
+        if not parser.stream.eos:
+            raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
+        check_ast(parsed, sandbox)
+        kind = infer_type(parsed, type_of)
+        meant = rewrite(parsed, resolve, roots, found, frozenset())
+        assert isinstance(meant, nodes.Expr)
+        body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
+        template = sandbox.from_string(nodes.Template(body, lineno=1))
+    except TemplateSyntaxError as error:
+        raise ExpressionError(f"`{text}` is no expression: {error.message}", _cure(text)) from None
+    except (RecursionError, MemoryError):
+        raise ExpressionError("the expression is nested too deeply", "compute it in several fields") from None
+    except ExpressionError:
+        raise
+    except (SyntaxError, ValueError) as error:
+        raise ExpressionError(f"`{text:.200}` is no expression: {error}", _cure(text)) from None
+    return Expression(text, tuple(found), kind, template, literal_path(meant))
+
+
+@cache
+def _sandbox() -> Sandbox:
+    return sandbox_environment()
+
+
+def _cure(text: str) -> str:
+    if "{{" in text or text.startswith("{"):
+        return "an expression stands without braces: `output.score > 3`"
+    return "expressions are Jinja2: `output.score / 5`, `'safe' if output.score > 0.5 else 'unsafe'`"

@@ -1,0 +1,86 @@
+"""Paths such as `previous.judge[1].score`: how placeholders and expressions name a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.fields.types import FieldType, UnknownType
+
+ExpressionPath = tuple[str | int, ...]
+"""A root (`source`, `previous`, `input`, `unit` …) and the keys and places that follow it."""
+
+
+_UNKNOWN = UnknownType()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a written path means: the paths to follow at run time, and the type found there.
+
+    One path gives its value; ``many`` gives the list of the values at all of ``paths``.
+    """
+
+    paths: tuple[ExpressionPath, ...]
+    type: FieldType = _UNKNOWN
+    many: bool = False
+
+
+Resolve = Callable[[ExpressionPath], Resolved]
+"""Resolves a written path, or raises ExpressionError when nothing fills it."""
+
+
+class ExpressionError(ValueError):
+    """A path or an expression that can never be evaluated: what is wrong, and a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def unresolved(path: ExpressionPath) -> Resolved:
+    """The path itself, of unknown type."""
+    return Resolved((path,))
+
+
+def format_expression_path(path: ExpressionPath) -> str:
+    """The path as it is written: `previous.judge[1].score`."""
+    text = str(path[0])
+    for part in path[1:]:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if part.isidentifier() else f"[{part!r}]"
+    return text
+
+
+def follow(path: ExpressionPath, values: Mapping[str, Any]) -> Any:
+    """The value at the path: mapping keys and list items only. RowError says which part is not there."""
+    here: Any = values
+    depth = 0
+    try:
+        for part in path:
+            if type(here) is not dict and not _holds(here, part):
+                raise KeyError(part)
+            here = here[part]
+            depth += 1
+    except (KeyError, IndexError):
+        raise RowError(_absent(path, depth, here), kind="missing-value") from None
+    return here
+
+
+def _holds(here: Any, part: str | int) -> bool:
+    """Whether a key or a place can be looked up there; asked of what is no dict, which nearly everything is."""
+    return isinstance(here, Mapping) or (isinstance(here, list | tuple) and isinstance(part, int))
+
+
+def _absent(path: ExpressionPath, depth: int, here: Any) -> str:
+    owner = format_expression_path(path[:depth]) if depth else "the row"
+    if here is None:
+        return f"{format_expression_path(path)}: {owner} has no value"
+    if isinstance(here, Mapping):
+        return f"{format_expression_path(path)}: {owner} has no {path[depth]!r}, only {', '.join(map(str, here)) or 'nothing'}"
+    return f"{format_expression_path(path)}: {owner} has no {path[depth]!r}"

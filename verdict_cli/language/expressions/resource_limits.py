@@ -1,0 +1,191 @@
+"""What an expression or a template may take: so much text built, so much processor time.
+
+Everything that makes something larger than what it was given pays before it does so; loops and calls look at the clock.
+The account is the thread's own: rendering never waits in the middle.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+from jinja2.exceptions import SecurityError
+
+LARGEST_TEXT = 32_000_000
+"""The most characters that one rendering may build, intermediate ones too."""
+
+LONGEST_RENDER_S = 3.0
+"""The most processor time, in seconds, that one rendering may take."""
+
+_WIDTH = re.compile(r"\d{5}")
+_NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
+_SLOW = frozenset(
+    ["urlize", "striptags", "wordwrap", "title", "wordcount", "xmlattr", "tojson", "pprint", "urlencode"]
+)
+_WHOLE = frozenset(
+    [
+        "string",
+        "pprint",
+        "tojson",
+        "urlencode",
+        "xmlattr",
+        "escape",
+        "e",
+        "forceescape",
+        "sort",
+        "unique",
+        "dictsort",
+        "groupby",
+    ]
+)
+_EACH = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"])
+
+
+class _Account(threading.local):
+    made = 0
+    until = 0.0
+
+
+_account = _Account()
+
+
+def begin() -> None:
+    """Opens the account of a new rendering."""
+    _account.made = 0
+    _account.until = 0.0
+
+
+def charge(characters: int) -> None:
+    """Pays for so many characters. SecurityError where the rendering would take more than it may."""
+    _account.made += characters
+    if _account.made > LARGEST_TEXT:
+        raise SecurityError(f"it would build more than {LARGEST_TEXT:,} characters")
+    tick()
+
+
+def tick() -> None:
+    """SecurityError where the rendering has taken longer than it may."""
+    now = time.thread_time()
+    if not _account.until:
+        _account.until = now + LONGEST_RENDER_S
+    elif now > _account.until:
+        raise SecurityError(f"it takes more than {LONGEST_RENDER_S:g} s")
+
+
+def counted(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, with a look at the clock now and then."""
+    for place, value in enumerate(values):
+        if not place & 15:
+            tick()
+        yield value
+
+
+def weight(value: Any, most: int = LARGEST_TEXT) -> int:
+    """About how many characters the value's text has; more than ``most`` where it is that much or more."""
+    if isinstance(value, str):
+        return len(value)
+    found, todo = 0, [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, str):
+            found += len(one)
+        elif isinstance(one, Mapping):
+            todo += one.keys()
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+        found += 20
+        if found > most:
+            break
+    return found
+
+
+def concat(parts: Iterable[str]) -> str:
+    """The parts as one text: what a template, a macro or a block puts out."""
+    made = []
+    for part in parts:
+        charge(len(part))
+        made.append(part)
+    return "".join(made)
+
+
+def limited_join(parts: tuple[Any, ...]) -> str:
+    """`a ~ b`."""
+    charge(sum(map(weight, parts)))
+    return "".join(map(str, parts))
+
+
+def built(value: Any) -> Any:
+    """A list or mapping that is written in a template; it pays for what it holds."""
+    charge(weight(value))
+    return value
+
+
+def formatted(template: str, values: Iterable[Any], mark: str) -> None:
+    """Pays for a text whose fields, each with a ``mark``, are replaced by the values."""
+    if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
+        raise SecurityError("a width in a format has at most four digits")
+    charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
+
+
+def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
+    """Pays for a method of a text before it is called."""
+    charge(len(text) + sum(abs(one) for one in args if isinstance(one, int)))
+    if name == "replace" and len(args) > 1:
+        _replaced(text, args[0], args[1])
+    elif name == "join" and args:
+        charge(weight(args[0]) + len(text) * _length(args[0]))
+    elif name == "expandtabs":
+        charge(text.count("\t") * (args[0] if args and isinstance(args[0], int) else 8))
+    elif name in ("translate", "maketrans"):
+        raise SecurityError(f"`{name}` cannot be called here")
+
+
+def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, which pays before it works and for the text that it gives."""
+    first = 1 if hasattr(own, "jinja_pass_arg") else 0
+
+    @wraps(own)
+    def paid(*args: Any, **keys: Any) -> Any:
+        value, more = args[first], (*args[first + 1 :], *keys.values())
+        charge(sum(abs(one) for one in more if isinstance(one, int)))
+        if name == "join":
+            value = list(counted(value))
+            charge(weight(value) + weight(more) * len(value))
+        elif name == "replace" and len(more) > 1:
+            _replaced(str(value), more[0], more[1])
+        elif name == "indent":
+            text = str(value)
+            charge((text.count("\n") + 1) * max((_size(one) for one in more), default=4))
+        elif name == "format":
+            formatted(str(value), more, "%")
+        elif name == "sum" and any(isinstance(one, list | tuple | str) for one in more[1:] or keys.values()):
+            raise SecurityError("`sum` adds numbers")
+        elif name in _EACH and not isinstance(value, str | Mapping):
+            value = counted(value)
+        if name in _WHOLE or name in _SLOW:
+            charge(weight(value) * (8 if name in _SLOW else 1))
+        if name == "wordwrap":
+            charge((len(str(value)) + 1) * max((len(one) for one in more if isinstance(one, str)), default=1))
+        made = own(*args[:first], value, *args[first + 1 :], **keys)
+        if isinstance(made, str):
+            charge(len(made))
+        return made
+
+    return paid
+
+
+def _replaced(text: str, old: Any, new: Any) -> None:
+    charge(text.count(str(old)) * weight(new))
+
+
+def _length(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else 0
+
+
+def _size(value: Any) -> int:
+    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0

@@ -1,0 +1,86 @@
+"""The summary statistics of pools and of the filters `mean`, `median`, `mode`, `variance`, `stdev`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from verdict_cli.errors import RowError
+
+
+def as_numbers(values: Iterable[Any], what: str) -> list[float]:
+    """The values as finite floats; booleans count 1 and 0. RowError when one is no number or none is there."""
+    found = []
+    for value in values:
+        if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+            raise RowError(f"{what} needs numbers, found {value!r:.80}")
+        found.append(float(value))
+    if not found:
+        raise RowError(f"{what} of no values")
+    return found
+
+
+def mean(values: Iterable[Any]) -> float:
+    """The arithmetic mean."""
+    found = as_numbers(values, "mean")
+    return _finite("mean", lambda: statistics.fmean(found))
+
+
+def median(values: Iterable[Any]) -> float:
+    """The middle value, the mean of the two middle ones for an even count."""
+    found = as_numbers(values, "median")
+    return _finite("median", lambda: statistics.median(found))
+
+
+def mode(values: Iterable[Any]) -> Any:
+    """The most frequent value; the first of several. Values of any kind."""
+    found = list(values)
+    return weighted_mode(found, [1.0] * len(found))
+
+
+def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
+    """The value whose weights sum to most; the first of several. RowError when there is none."""
+    votes: list[tuple[Any, float]] = []
+    for value, weight in zip(values, weights, strict=True):
+        place = next((place for place, (known, _) in enumerate(votes) if known == value), None)
+        if place is None:
+            votes.append((value, weight))
+        else:
+            votes[place] = (value, votes[place][1] + weight)
+    if not votes:
+        raise RowError("mode of no values")
+    return max(votes, key=lambda vote: vote[1])[0]
+
+
+def variance(values: Iterable[Any]) -> float:
+    """The sample variance (n - 1); 0 for one value."""
+    found = as_numbers(values, "variance")
+    return _finite("variance", lambda: statistics.variance(found)) if len(found) > 1 else 0.0
+
+
+def stdev(values: Iterable[Any]) -> float:
+    """The square root of the sample variance."""
+    return math.sqrt(variance(values))
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """The mean with weights that need not sum to 1. RowError when they sum to 0."""
+    total = math.fsum(weights)
+    if total == 0:
+        raise RowError("the weights of the values that are left sum to 0")
+    products = [value * weight for value, weight in zip(values, weights, strict=True)]
+    return _finite("mean", lambda: math.fsum(products) / total)
+
+
+def _finite(what: str, compute: Callable[[], float]) -> float:
+    """What `compute` gives. RowError when it is too large for a float."""
+    try:
+        result = compute()
+    except (OverflowError, ValueError):
+        result = math.inf
+    if not math.isfinite(result):
+        raise RowError(f"the {what} of these values is too large")
+    return result

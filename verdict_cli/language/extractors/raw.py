@@ -1,0 +1,37 @@
+"""`raw`: the whole text is the unit's single string field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.language.fields.types import TEXT, RecordType
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Reply, Request
+
+
+class Raw(BaseExtractor):
+    """The whole text into the unit's single string field."""
+
+    type: Literal["raw"] = "raw"
+    """The kind of extractor."""
+
+    def problem(self, response: RecordType) -> ExtractorIssue | None:
+        """A response schema of anything but one string field does not fit."""
+        if list(response.fields.values()) == [TEXT]:
+            return None
+        return (
+            "",
+            f"`raw` needs a response of one `str` field, here it is {response.spell()}",
+            "use `structured` or `regex`, or leave `explanation` out",
+        )
+
+    def bind(self, response: RecordType) -> BoundExtractor:
+        """The text as the field's value."""
+        (name,) = response.fields
+
+        def read(reply: Reply, _: Request) -> dict[str, Any]:
+            return {name: reply.text}
+
+        return BoundExtractor(response, read)

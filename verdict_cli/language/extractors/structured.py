@@ -1,0 +1,189 @@
+"""`structured`: the reply is a JSON object that satisfies the response schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.language.fields.types import RecordType
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Reply, Request
+
+_LONGEST_OPENING = 60
+_OPENING = re.compile(r"```[\w-]*\s*")
+_END = re.compile(r"\s*```")
+_THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
+_UNOPENED = re.compile(r"\A\s*(?![{<`]).*?</(?:think|thinking|reasoning)>[ \t]*\n", re.DOTALL)
+"""The end of a reasoning block whose opening tag stands in the prompt's template, not in the reply. The line must end
+there: a judge may quote a closing tag and what follows it."""
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
+_BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+
+
+class Structured(BaseExtractor):
+    """The reply is a JSON object that satisfies the response schema."""
+
+    type: Literal["structured"] = "structured"
+    """The kind of extractor."""
+
+    def problem(self, response: RecordType) -> ExtractorIssue | None:
+        """None: every response schema can be asked for."""
+        return None
+
+    def bind(self, response: RecordType) -> BoundExtractor:
+        """Asks the provider for JSON by this schema and reads the object."""
+
+        def read(reply: Reply, _: Request) -> dict[str, Any]:
+            return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
+
+        return BoundExtractor(
+            response, read, json_schema=response.json_schema(), corrects=True, repaired=repaired
+        )
+
+
+def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
+    """The one JSON object in a reply: the whole text, or in a code fence with which the text begins or ends, or in
+    lines of its own at the text's end. Equal copies count once.
+
+    A judge that notices an attack quotes it: an object anywhere else, or two that differ, could be the quotation, and
+    are not read. A reasoning block before the answer is passed over, and so are commas after the last item and line
+    breaks within texts: what they mean is not in doubt. ReplyError when no object can be read, when one is broken, for
+    NaN, for duplicate keys, and for prose that was `cut` off.
+    """
+    thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
+    if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
+        raise ReplyError("the reply ends within its reasoning")
+    text = text[thinking.end() if thinking else 0 :].strip()
+    try:
+        return _object(_decoded(text))
+    except RecursionError:
+        raise ReplyError("the reply's JSON is nested too deeply") from None
+    except ValueError:
+        if cut:
+            raise ReplyError("the reply's JSON has no end") from None
+    return _only_object(text)
+
+
+def repaired(text: str) -> bool:
+    """Whether `json_object` reads the text although it is no JSON object as it stands."""
+    try:
+        return not isinstance(orjson.loads(text), dict)
+    except ValueError:
+        return True
+
+
+def _decoded(text: str) -> Any:
+    """The text's value; ValueError where it is neither JSON nor JSON but for what is never in doubt."""
+    try:
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    except ValueError:
+        pass
+    return _LENIENT.decode(_TRAILING.sub(lambda found: found[1] or "", text))
+
+
+def _only_object(text: str) -> dict[str, Any]:
+    """The one object of a text, where it stands as an answer stands."""
+    found: dict[str, Any] | None = None
+    spelled = ""
+    answers = False
+    for start, end, value in _objects(text):
+        if value is None:
+            raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
+        now = json.dumps(value, sort_keys=True)
+        if found is not None and now != spelled:
+            raise ReplyError(
+                "the reply holds several JSON objects that differ; reply with one, and nothing else"
+            )
+        found, spelled = value, now
+        answers = answers or _is_answer(text, start, end)
+    if found is None:
+        raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
+    if not answers:
+        raise ReplyError(
+            "the reply's JSON object stands within other text, where it may be a quotation; "
+            "reply with the object, and nothing else"
+        )
+    return found
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+    """Start, end and value of each object; None for one that is broken, which ends at its closing brace.
+
+    Braces that begin no object (sets, formulas, `{}`) are passed over.
+    """
+    place = text.find("{")
+    while place != -1:
+        try:
+            value, end = _DECODER.raw_decode(text, place)
+            if value:
+                yield place, end, value
+        except (ValueError, RecursionError):
+            end = place + 1
+            if _BEGUN.match(text, place):
+                end = _closing(text, place)
+                yield place, end, _mended(text[place:end])
+        place = text.find("{", end)
+
+
+def _is_answer(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is an answer, not a quotation: in lines of its own at the text's end, or in a fence
+    with which the text begins or ends."""
+    opening = text.rfind("```", max(0, start - _LONGEST_OPENING), start)
+    if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
+        start, end = opening, mark.end()
+        if not text[:start].strip():
+            return _rest_of_line(text, end) == ""
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    return not before.strip() and not text[end:].strip()
+
+
+def _rest_of_line(text: str, end: int) -> str:
+    return text[end:].partition("\n")[0].strip()
+
+
+def _mended(text: str) -> dict[str, Any] | None:
+    try:
+        return _object(_decoded(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _closing(text: str, place: int) -> int:
+    """The place behind the brace that closes the one at `place`; the text's end where none does."""
+    depth = 0
+    for mark in _BRACES.finditer(text, place):
+        depth += {"{": 1, "}": -1}.get(mark[0], 0)
+        if not depth:
+            return mark.end()
+    return len(text)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ReplyError(f"the reply is no JSON object: {value!r:.200}")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ReplyError("the reply's JSON gives one key twice")
+    return made
+
+
+def _refuse(constant: str) -> None:
+    raise ReplyError(f"the reply's JSON holds {constant}, which is no number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+_LENIENT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, strict=False)

@@ -1,0 +1,90 @@
+"""A scale's token support: which tokens of a reply stand for which values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.discrete import Discrete
+
+_PIECE = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Support:
+    """The value of each token; `cased` where two values differ only in case."""
+
+    exact: Mapping[str, Any]
+    cased: bool
+
+    def values(self, token: str) -> tuple[Any, ...]:
+        """The values that a token stands for: one of its own, else all that it begins.
+
+        A single Latin letter does not begin a word: it is hardly a tokenizer's first piece, but often a stray alternative.
+        """
+        word = self.normal(token)
+        if word in self.exact:
+            return (self.exact[word],)
+        begun = [
+            value
+            for known, value in self.exact.items()
+            if word
+            and known.startswith(word)
+            and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
+        ]
+        return tuple(dict.fromkeys(begun))
+
+    def normal(self, token: str) -> str:
+        """The token without surrounding space, and without case where case does not matter."""
+        word = token.strip().strip("▁Ġ")
+        return word if self.cased else word.casefold()
+
+    def goes_on(self, token: str, following: str) -> bool:
+        """Whether the text behind a token makes a longer value, or a longer number, of what the token stands for."""
+        word = self.normal(token)
+        if word not in self.exact or following[:1].isspace():
+            return False
+        text = word + self.normal(following)
+        longer = [known for known in self.exact if known != word and known.startswith(word)]
+        number = word[-1].isdigit() and re.match(r"[.,]?\d", following) is not None
+        return number or (
+            text != word and any(text.startswith(known) or known.startswith(text) for known in longer)
+        )
+
+
+def support_of(scale: Boolean | Discrete) -> Support:
+    """The scale's support."""
+    cased = _cased(scale)
+    return Support(
+        {(token if cased else token.casefold()): value for token, value in _stripped(scale)}, cased
+    )
+
+
+def ambiguity(scale: Boolean | Discrete) -> str | None:
+    """Why the scale's values cannot be told apart by their first token, None when they can.
+
+    Numbers and single words are taken to start with a token of their own, a minus sign aside; a value of several
+    words or pieces starts with its first piece, which must not start another value.
+    """
+    seen: dict[str, Any] = {}
+    for token, value in _stripped(scale):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        first = _PIECE.match(token)
+        piece = token if first is None or (number and first[0] != "-") else first[0]
+        key = piece if _cased(scale) else piece.casefold()
+        if key in seen and seen[key] != value:
+            return f"the values {seen[key]!r} and {value!r} begin with the same token {piece!r}"
+        seen[key] = value
+    return None
+
+
+def _stripped(scale: Boolean | Discrete) -> list[tuple[str, Any]]:
+    return [(token.strip(), value) for token, value in scale.tokens()]
+
+
+def _cased(scale: Boolean | Discrete) -> bool:
+    folded: dict[str, Any] = {}
+    return any(folded.setdefault(token.casefold(), value) != value for token, value in _stripped(scale))

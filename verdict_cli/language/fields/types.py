@@ -1,0 +1,247 @@
+"""The types that a field of a response, an input or an output may have.
+
+Each is a frozen value that reads a JSON value (`read`: the value, or ReplyError), says its JSON Schema, its
+spelling, and whether its values have numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from verdict_cli.errors import ReplyError
+from verdict_cli.language.scales import Scale
+
+
+class FieldType(Protocol):
+    """What the program knows of a field's values."""
+
+    def read(self, value: Any) -> Any:
+        """The value, or ReplyError when it is not of this type."""
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+
+    def spell(self) -> str:
+        """The type as a pipeline file names it."""
+
+    def numeric(self) -> bool | None:
+        """Whether values have numbers; None where that is known only when they are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainType:
+    """`str`, `int`, `float` or `bool`."""
+
+    name: str
+
+    def read(self, value: Any) -> Any:
+        """The value. Only numbers that stay equal are converted: 4 to a float, 4.0 to an int."""
+        if self.name == "float" and type(value) is int and abs(value) <= sys.float_info.max:
+            return float(value)
+        if self.name == "int" and isinstance(value, float) and value.is_integer():
+            return int(value)
+        if type(value) is not _PLAIN[self.name][0] or (isinstance(value, float) and not math.isfinite(value)):
+            raise ReplyError(f"{value!r:.200} is not of type {self.name}")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        return {"type": _PLAIN[self.name][1]}
+
+    def spell(self) -> str:
+        """The type's name."""
+        return self.name
+
+    def numeric(self) -> bool:
+        """True of int, float and bool."""
+        return self.name != "str"
+
+
+_PLAIN: dict[str, tuple[type, str]] = {
+    "str": (str, "string"),
+    "int": (int, "integer"),
+    "float": (float, "number"),
+    "bool": (bool, "boolean"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextListType:
+    """`list[str]`; with ``ranks``, an order of these letters, each exactly once."""
+
+    ranks: tuple[str, ...] = ()
+
+    def read(self, value: Any) -> Any:
+        """A list of strings, in capitals where it ranks letters."""
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise ReplyError(f"{value!r:.200} is not a list of strings")
+        if not self.ranks:
+            return value
+        order = [item.strip().upper() for item in value]
+        if sorted(order) != sorted(self.ranks):
+            raise ReplyError(f"{value!r:.200} does not rank each of {', '.join(self.ranks)} exactly once")
+        return order
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        if not self.ranks:
+            return {"type": "array", "items": {"type": "string"}}
+        count = len(self.ranks)
+        items = {"type": "string", "enum": list(self.ranks)}
+        return {"type": "array", "items": items, "minItems": count, "maxItems": count, "uniqueItems": True}
+
+    def spell(self) -> str:
+        """`list[str]`, or which letters are ranked."""
+        return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
+
+    def numeric(self) -> bool:
+        """False."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleType:
+    """A value of a scale; an `enum` is a discrete scale without directions."""
+
+    scale: Scale
+
+    def read(self, value: Any) -> Any:
+        """The scale's value."""
+        return self.scale.read(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        return self.scale.json_schema()
+
+    def spell(self) -> str:
+        """The scale and its values."""
+        return f"{self.scale.type} scale {self.scale.display()}"
+
+    def numeric(self) -> bool:
+        """Whether the scale's values have numbers."""
+        return self.scale.numeric()
+
+
+@dataclass(frozen=True)
+class RecordType:
+    """A mapping with these fields, in this order."""
+
+    fields: Mapping[str, FieldType]
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
+        if not isinstance(value, dict):
+            raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {value!r:.200}")
+        if value.keys() != self.fields.keys():
+            raise self._misfit(value)
+        read = {}
+        try:
+            for name, kind in self.fields.items():
+                read[name] = kind.read(value[name])
+        except ReplyError as error:
+            raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
+        return read
+
+    def _misfit(self, value: Mapping[str, Any]) -> ReplyError:
+        """Which field is missing; else which one was not asked for."""
+        missing = next((name for name in self.fields if name not in value), None)
+        if missing is not None:
+            return ReplyError(f"the field {missing!r} is missing")
+        unknown = next(name for name in value if name not in self.fields)
+        return ReplyError(f"the field {unknown!r} was not asked for; expected {', '.join(self.fields)}")
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value: every field is required, no other is allowed."""
+        return {
+            "type": "object",
+            "properties": {name: kind.json_schema() for name, kind in self.fields.items()},
+            "required": list(self.fields),
+            "additionalProperties": False,
+        }
+
+    def spell(self) -> str:
+        """`{a: int}`."""
+        return "{" + ", ".join(f"{name}: {kind.spell()}" for name, kind in self.fields.items()) + "}"
+
+    def numeric(self) -> bool:
+        """False."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionType:
+    """`{value: probability}` over a scale's values, summing to 1."""
+
+    scale: Scale
+
+    def read(self, value: Any) -> Any:
+        """The mapping as it is."""
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        return {"type": "object", "additionalProperties": {"type": "number"}}
+
+    def spell(self) -> str:
+        """The name of the type."""
+        return "distribution"
+
+    def numeric(self) -> bool:
+        """False."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptType:
+    """A conversation: a list of `{role, content}` turns."""
+
+    def read(self, value: Any) -> Any:
+        """The turns: mappings of exactly a `role` and a `content`, both texts."""
+        if not isinstance(value, list | tuple) or not all(map(_is_turn, value)):
+            raise ReplyError(f"{value!r:.200} is no list of turns with a `role` and a `content`")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of a value."""
+        return {"type": "array", "items": {"type": "object"}}
+
+    def spell(self) -> str:
+        """The name of the type."""
+        return "conversation"
+
+    def numeric(self) -> bool:
+        """False."""
+        return False
+
+
+def _is_turn(value: Any) -> bool:
+    mapping = isinstance(value, Mapping) and value.keys() == {"role", "content"}
+    return mapping and all(isinstance(text, str) for text in value.values())
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType:
+    """A value whose type is known only when it is there, such as an expression's."""
+
+    def read(self, value: Any) -> Any:
+        """The value as it is."""
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema that allows everything."""
+        return {}
+
+    def spell(self) -> str:
+        """`any`."""
+        return "any"
+
+    def numeric(self) -> None:
+        """None."""
+        return None
+
+
+TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")

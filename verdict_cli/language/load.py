@@ -1,0 +1,71 @@
+"""From a file on disk to a validated pipeline: the structure is checked here, the meaning by the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.document.source_positions import Document, format_path
+from verdict_cli.language.pipeline_file import PipelineFile
+from verdict_cli.language.steps import Codes
+from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A pipeline file that has the language's structure, and where it stands. ``code`` holds the Python functions
+    of a pipeline that was made in Python, ``fence`` tells which files may be named."""
+
+    file: PipelineFile
+    document: Document
+    folder: Path
+    code: Codes = field(default_factory=dict)
+    fence: PathPolicy = ANYWHERE
+
+    def problem(
+        self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
+    ) -> Problem:
+        """A problem at a path of this file."""
+        at = self.document.key_at(path) if key else self.document.value_at(path)
+        return Problem(code, message, hint, self.document.file, at.line, at.column, format_path(path))
+
+
+def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = None) -> Spec:
+    """The pipeline in the file, with `--set` settings applied. SpecError with every problem at once.
+
+    It may name files of its own folder, or those that ``fence`` allows.
+    """
+    fence = PathPolicy(path.parent) if fence is None else fence
+    return validated(apply_override(read_document(path), settings), path.parent, fence=fence)
+
+
+def validated(
+    document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None
+) -> Spec:
+    """The pipeline in a document, by the models and by the JSON Schema. SpecError with every problem.
+
+    It may name files of ``folder``, or those that ``fence`` allows.
+    """
+    try:
+        file = PipelineFile.model_validate(document.data)
+    except ValidationError as error:
+        raise SpecError(in_order(explain_error(error, PipelineFile, document))) from None
+    spec = Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence)
+    from verdict_cli.language.json_schema import violations
+
+    found = [spec.problem("schema", message, "", path) for path, message in violations(document.data)]
+    if found:
+        raise SpecError(in_order(found))
+    return spec
+
+
+def in_order(problems: list[Problem]) -> list[Problem]:
+    """The problems in the order of their places in the file."""
+    return sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column))

@@ -1,0 +1,287 @@
+"""What the names of one pipeline file mean: scales, models, unit types, blocks, prompt files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import ValidationError
+
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.calibrations import CalibrationFile, Fitted
+from verdict_cli.language.custom_types import UnknownTypeError, merge_custom_type
+from verdict_cli.language.document.document import MAX_BYTES, read_document
+from verdict_cli.language.document.error_locations import known_keys
+from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
+from verdict_cli.language.document.source_positions import format_path
+from verdict_cli.language.fields.field_keys import PLAIN
+from verdict_cli.language.fields.types import FieldType, RecordType, ScaleType, UnknownType
+from verdict_cli.language.load import Spec, load
+from verdict_cli.language.model_presets import ModelError, Presets
+from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
+from verdict_cli.language.scales import NAMED, SCALE_PLUGINS, Scale
+from verdict_cli.language.steps import CustomStep
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.model import Model
+from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
+
+Path_ = tuple[str | int, ...]
+ParsedFile = TypeVar("ParsedFile", bound=Fitted)
+
+
+class UnknownNameError(ValueError):
+    """A name that nothing in the file bears."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass
+class Namespace:
+    """The names of one file; `tell` collects what is wrong with them. `files` are those that `use` has reached,
+    None for one that cannot be used; `prompts` the texts of prompt files, `calibrations` the content of fitted ones."""
+
+    spec: Spec
+    tell: Callable[[Problem], None]
+    files: dict[Path, Namespace | None] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
+    calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Remembers itself among the files that `use: FILE#name` may reach."""
+        self.presets = Presets(self.spec)
+        self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
+
+    def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
+        """Tells of a problem at a path of this file."""
+        self.tell(self.spec.problem(code, message, hint, path, key=key))
+
+    def check(self) -> None:
+        """Checks what is declared by name, whether it is used or not."""
+        for name, scale in self.spec.file.scales.items():
+            if name in NAMED or name in PLAIN:
+                self._built_in(f"the name {name!r}", ("scales", name))
+            self.check_scale(scale, ("scales", name))
+        for name in self.spec.file.units:
+            if name in TYPES:
+                self._built_in(f"the unit type {name!r}", ("units", name))
+            else:
+                self._check_type(name)
+        for name in self.spec.file.models:
+            self.policy(name, ("models", name))
+
+    def _built_in(self, what: str, path: Path_) -> None:
+        self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
+
+    def check_scale(self, scale: Scale, path: Path_) -> bool:
+        """Whether a scale makes sense; tells when not, a declared one only where it is declared."""
+        trouble = scale.problem()
+        if trouble is None:
+            return True
+        key, message, hint = trouble
+        declared = any(scale is known for known in self.spec.file.scales.values())
+        if not declared or path[0] == "scales":
+            self.problem("bad-scale", message, hint, (*path, key) if key else path)
+        return False
+
+    def sound(self, kind: FieldType, path: Path_) -> FieldType:
+        """The type, in which a scale that makes no sense is told of and unknown."""
+        if isinstance(kind, ScaleType):
+            return kind if self.check_scale(kind.scale, path) else UnknownType()
+        if isinstance(kind, RecordType):
+            return RecordType({name: self.sound(inner, (*path, name)) for name, inner in kind.fields.items()})
+        return kind
+
+    def scale_named(self, name: str) -> Scale:
+        """The scale of that name. UnknownNameError when there is none."""
+        scale = self.spec.file.scales.get(name) or NAMED.get(name)
+        if scale is not None:
+            return scale
+        offered = SCALE_PLUGINS.get(name)
+        if offered is None:
+            known = [*NAMED, *self.spec.file.scales, *SCALE_PLUGINS.names()]
+            raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
+        try:
+            return offered.model_validate({"type": name})
+        except ValidationError:
+            hint = f"write it out: `{{type: {name}, …}}`"
+            raise UnknownNameError(f"the scale {name!r} needs keys", hint) from None
+
+    def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
+        """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""
+        try:
+            return self.presets.policy(key, path)
+        except ModelError as error:
+            self.problem(*error.problem)
+            return None
+
+    def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
+        """The unit of a step; a declared type's keys merged with the step's. None, and told, when there is none."""
+        if isinstance(step, UnitBase):
+            return step
+        try:
+            made = merge_custom_type(step.unit, self.spec.file.units)
+        except UnknownTypeError as error:
+            self._unknown_type(error, (*path, "unit"))
+            return None
+        given = dict(step.model_extra or {})
+
+        def place(inside: Path_) -> Path_:
+            owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
+            return (*path, *inside) if owner is None else ("units", owner, *inside)
+
+        kind = TYPES[made.base]
+        keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
+        try:
+            return kind.model_validate(keys)
+        except ValidationError as error:
+            for problem in explain_error(error, kind, self.spec.document, place):
+                self.tell(problem)
+            return None
+
+    def _check_type(self, name: str) -> None:
+        """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
+        try:
+            made = merge_custom_type(name, self.spec.file.units)
+        except UnknownTypeError as error:
+            self._unknown_type(error, ("units", name, "base"))
+            return
+        if "unit" in made.keys:
+            hint = "a type names what it builds on with `base`"
+            path = ("units", made.set_by["unit"], "unit")
+            self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
+        kind = TYPES[made.base]
+        left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
+        try:
+            kind.model_validate({**made.keys, "unit": made.base})
+        except ValidationError as error:
+            place = lambda inside: ("units", made.set_by.get(str(inside[0]), name), *inside)  # noqa: E731
+            for problem in explain_error(error, kind, self.spec.document, place):
+                if problem.code != "missing-key" or problem.path not in left_out:
+                    self.tell(problem)
+
+    def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+        where = path if error.at is None else ("units", error.at, "base")
+        hint = (
+            nearest_spelling(error.name, [*TYPES, *self.spec.file.units])
+            if "unknown" in error.message
+            else ""
+        )
+        self.problem("unknown-unit", error.message, hint, where)
+
+    def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
+        """(text, whether it is Jinja2) of a prompt; None, and told, when its file cannot be read."""
+        if isinstance(key, str):
+            return key, False
+        if isinstance(key, JinjaPrompt):
+            return key.jinja, True
+        if key.file not in self.prompts:
+            text = self._read(key.file, (*path, "file"))
+            if text is None:
+                return None
+            self.prompts[key.file] = text
+        return self.prompts[key.file], False
+
+    def inside(self, file: str, path: Path_) -> Path | None:
+        """Where a file stands that this one names; None, and told, where it may not be read."""
+        try:
+            return self.spec.fence.path(self.spec.folder, file)
+        except OutsideError as error:
+            self.problem("outside", f"the file {error}", ALLOW_OUTSIDE, path)
+            return None
+
+    def _read(self, file: str, path: Path_) -> str | None:
+        place = self.inside(file, path)
+        if place is None:
+            return None
+        try:
+            with place.open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+            if len(content) <= MAX_BYTES:
+                return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+            message = f"the prompt file {file!r} is larger than {MAX_BYTES // 1024**2} MiB"
+            self.problem("too-large", message, "data belongs into a dataset", path)
+        except UnicodeDecodeError:
+            self.problem("bad-encoding", f"the prompt file {file!r} is not UTF-8", "save it as UTF-8", path)
+        except (OSError, ValueError) as fault:
+            reason = getattr(fault, "strerror", None) or str(fault)
+            message = f"the prompt file {file!r} cannot be read: {reason}"
+            self.problem("file-not-found", message, "the path is relative to the pipeline file", path)
+        return None
+
+    def fitted(self, key: Any, kind: type[ParsedFile], path: Path_) -> ParsedFile | None:
+        """The calibration that a key names or spells; None, and told, when its file has none of that kind."""
+        if isinstance(key, kind):
+            return key
+        assert isinstance(key, CalibrationFile)
+        place = self.inside(key.file, (*path, "file"))
+        if place is None:
+            return None
+        try:
+            document = read_document(place)
+        except SpecError as error:
+            self.bad_file(key.file, error, (*path, "file"))
+            return None
+        try:
+            made = kind.model_validate(document.data)
+        except ValidationError as error:
+            wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
+            if isinstance(found, str) and found not in get_args(wanted):
+                message = f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
+                self.problem(
+                    "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
+                )
+                return None
+            for problem in explain_error(error, kind, document):
+                self.tell(problem)
+            return None
+        self.calibrations[key.file] = document.data
+        return made
+
+    def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
+        """The namespace, steps and path of a named block of this file or of `FILE#name`; None, and told, when
+        there is none."""
+        file, mark, block = name.rpartition("#")
+        owner = self._file(file, path) if mark else self
+        if owner is None:
+            return None
+        steps = owner.spec.file.blocks.get(block)
+        if steps is None:
+            hint = nearest_spelling(block, owner.spec.file.blocks) or "declare it under `blocks:`"
+            self.problem("unknown-block", f"unknown block {name!r}", hint, path)
+            return None
+        return owner, steps, ("blocks", block)
+
+    def _file(self, file: str, path: Path_) -> Namespace | None:
+        target = self._reached(file)
+        if target not in self.files:
+            if self.inside(file, path) is None:
+                return None
+            try:
+                spec = load(target, fence=self.spec.fence)
+            except SpecError as error:
+                self.bad_file(file, error, path)
+                self.files[target] = None
+            else:
+                Namespace(spec, self.tell, self.files).check()
+        return self.files[target]
+
+    def bad_file(self, file: str, error: SpecError, path: Path_) -> None:
+        """Tells of a file that this one names: here, and of its own problems where they stand in it."""
+        whole = next((problem for problem in error.problems if not problem.line), None)
+        reason = f": {whole.message}" if whole is not None else ""
+        hint = whole.hint if whole is not None else "its own problems follow"
+        self.problem("bad-file", f"{file!r} cannot be used{reason}", hint, path)
+        for problem in error.problems:
+            if problem.line:
+                self.tell(problem)
+
+    def _reached(self, file: str) -> Path:
+        """The file's path without `..` in its middle, so that one file is one key."""
+        return Path(os.path.normpath(self.spec.folder / file))

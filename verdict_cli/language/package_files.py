@@ -1,0 +1,58 @@
+"""Files that come with the program: pipelines, published tables, samples, data cards, schemas.
+
+They stand within an installed package (`pyproject.toml` puts them there), or beside it in a checkout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from verdict_cli.errors import UsageError
+from verdict_cli.language.document.error_messages import nearest_spelling
+
+ShippedKind = Literal["configs", "datasets", "schemas"]
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def folder(kind: ShippedKind) -> Path:
+    """The folder of that kind."""
+    within = _PACKAGE / kind
+    return within if within.is_dir() else _PACKAGE.parent / kind
+
+
+def configs() -> dict[str, Path]:
+    """The pipelines by name, such as `xstest` and `reproductions/wice`."""
+    top = folder("configs")
+    found = [*top.glob("*.yaml"), *top.glob("reproductions/*.yaml")]
+    return {path.relative_to(top).with_suffix("").as_posix(): path for path in sorted(found)}
+
+
+def datasets() -> dict[str, Path]:
+    """The samples by name, such as `xstest_sample`."""
+    return {path.stem: path for path in sorted(folder("datasets").glob("*_sample.jsonl"))}
+
+
+def recordings() -> dict[str, Path]:
+    """The recordings by name, such as `demo_replies`."""
+    return {path.stem: path for path in sorted(folder("datasets").glob("*_replies.jsonl"))}
+
+
+def file_or_named(given: Path, known: Callable[[], Mapping[str, Path]]) -> Path:
+    """The file as it is given; where there is none, the one of that name that comes with verdict.
+
+    Only a bare name is looked up, so that a path that is wrong stays an error. A user's own file comes first.
+    """
+    if given.suffix or given.is_absolute() or given.is_file():
+        return given
+    return known().get(given.as_posix(), given)
+
+
+def named_config(name: str) -> Path:
+    """The pipeline of that name. UsageError, with the nearest one, when none has it."""
+    known = configs()
+    if name not in known:
+        raise UsageError(f"no pipeline {name!r} comes with verdict", hint=nearest_spelling(name, known))
+    return known[name]

@@ -1,0 +1,61 @@
+"""A pipeline file as a whole, and how it reads its data (language.md, sections 1 and 9)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from verdict_cli.config_model import ConfigModel, One, Seq
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.fields.field_keys import FieldTypes
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.scales import ScaleKeys
+from verdict_cli.language.steps import CustomType, StepKey
+from verdict_cli.language.units.base import UNIT_NAME
+from verdict_cli.model import ModelKey
+
+
+class DatasetKeys(ConfigModel):
+    """Defaults for reading the data."""
+
+    id: Annotated[str, Field(min_length=1)] | None = None
+    """The column that names a row; its 0-based number where not given."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """The name in the file for a name in the pipeline."""
+    where: Annotated[str, Field(min_length=1)] | None = None
+    """An expression over `source`: only rows for which it is true are read."""
+    types: FieldTypes | None = Field(default=None, alias="schema")
+    """The type of each column that is checked; CSV texts are converted to it."""
+
+
+class PipelineFile(ConfigModel):
+    """A pipeline of the Verdict language: a compound judge, the data it reads and how it is measured."""
+
+    verdict: One
+    """The language's version."""
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    """The pipeline's name."""
+    description: str = ""
+    """What the pipeline judges, in a sentence."""
+    model: ModelKey | None = None
+    """The model of every unit that sets none."""
+    models: dict[str, ModelKey] = Field(default_factory=dict)
+    """Named models, usable wherever a model is."""
+    delimit: bool = False
+    """Whether texts in prompts that rows or models wrote stand between tags that they cannot contain, in every unit that
+    does not say otherwise."""
+    scales: dict[str, ScaleKeys] = Field(default_factory=dict)
+    """Named scales, usable wherever a scale is."""
+    units: dict[str, CustomType] = Field(default_factory=dict)
+    """Unit types of this file."""
+    blocks: dict[str, Annotated[Seq[StepKey], Field(min_length=1)]] = Field(default_factory=dict)
+    """Named blocks for `use:`."""
+    dataset: DatasetKeys = DatasetKeys()
+    """How the data is read where the command line does not say otherwise."""
+    pipeline: Annotated[Seq[StepKey], Field(min_length=1)]
+    """The steps, run one after another."""
+    evaluate: dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation] = Field(default_factory=dict)
+    """Figures that are measured on the results."""
+    gates: Seq[Gate] = ()
+    """Bounds that figures must keep, else the run exits with 1."""

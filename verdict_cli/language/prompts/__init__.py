@@ -1,0 +1,1 @@
+"""Prompts and how they are filled (language.md, section 2)."""

@@ -1,0 +1,188 @@
+"""Prompts that Jinja2 renders, for loops and conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from jinja2 import TemplateSyntaxError, Undefined, nodes
+from jinja2.environment import Template
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.expressions import resource_limits
+from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite
+from verdict_cli.language.expressions.expression import FAULTS
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    Resolved,
+    format_expression_path,
+)
+from verdict_cli.language.expressions.sandbox import sandbox_environment
+from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.insert import insert
+from verdict_cli.language.prompts.prompt import Rendered, Tell
+from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
+
+_BEGINS, _ENDS = "89"
+_DELIMITED = "delimited text"
+"""A filter's name that no template can write."""
+_ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+@dataclass(frozen=True)
+class JinjaTemplate:
+    """A compiled Jinja2 prompt. `sign` and a role's place stand for a marker, so that none in the data counts; `sign`
+    and _BEGINS or _ENDS around a text that is delimited."""
+
+    template: Template
+    sign: str
+    paths: tuple[ExpressionPath, ...]
+    delimited: bool = False
+
+    @property
+    def bare(self) -> tuple[tuple[str, str], ...]:
+        """None: a name alone is a variable, and an unknown one is an error."""
+        return ()
+
+    @property
+    def shows_images(self) -> bool:
+        """False: what a Jinja2 template prints is text."""
+        return False
+
+    def render(self, values: Mapping[str, Any]) -> Rendered:
+        """The messages for these values. A marker in a loop starts a section at each turn."""
+        from verdict_cli.messages import Message  # here, because no message is made before a run
+
+        try:
+            resource_limits.begin()
+            text = self.template.render(dict(values))
+        except RowError as error:
+            raise RowError(f"the jinja prompt: {error.message}", kind=error.failure) from None
+        except FAULTS as fault:
+            raise RowError(f"the jinja prompt: {fault}") from None
+        first, *others = re.split(f"{self.sign}([0-{len(ROLES) - 1}])", text)
+        sections = [("user", trimmed(first))] if first.strip() or not others else []
+        for role, body in zip(others[::2], others[1::2], strict=True):
+            sections.append((ROLES[int(role)], trimmed(body)))
+        if not self.delimited:
+            return Rendered(tuple(Message(role, body) for role, body in sections), ())
+        pieces = [(role, self._pieces(body)) for role, body in sections]
+        mark = boundary(text for _, texts in pieces for text in texts)
+        messages = [
+            Message(role, "".join(wrap_in_tags(text, mark) for text in texts)) for role, texts in pieces
+        ]
+        return Rendered(append_data_notice(messages, mark), ())
+
+    def _pieces(self, body: str) -> list[str]:
+        """The section's texts in turn, those `Delimited` that are delimited: of one within another, the outer one."""
+        depth = 0
+        first, *others = re.split(f"{self.sign}([{_BEGINS}{_ENDS}])", body)
+        pieces = [first]
+        for sign, text in zip(others[::2], others[1::2], strict=True):
+            before, depth = depth, depth + (1 if sign == _BEGINS else -1)
+            if depth < 0:
+                break
+            if before and depth:
+                pieces[-1] = Delimited(pieces[-1] + text)
+            else:
+                pieces.append(Delimited(text) if depth else text)
+        if depth:
+            raise RowError(
+                "the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`"
+            )
+        return pieces
+
+
+def _text_only(resolve: Resolve) -> Resolve:
+    """``resolve``, which refuses pictures."""
+
+    def resolved(path: ExpressionPath) -> Resolved:
+        meant = resolve(path)
+        if isinstance(meant.type, ImageType):
+            raise ExpressionError(
+                f"`{format_expression_path(path)}` is an image",
+                "write a prompt with placeholders: `{source.photo}`",
+            )
+        return meant
+
+    return resolved
+
+
+def compile_jinja(
+    text: str, roots: tuple[str, ...], resolve: Resolve, problem: Tell, delimit: bool = False
+) -> JinjaTemplate | None:
+    """The Jinja2 prompt; None, and `problem` told, when it is not one. With ``delimit``, a boundary around each text
+    that is printed and not the author's own."""
+    import secrets
+
+    sign = f"{secrets.randbits(128):039d}"
+    marked = MARKER.sub(lambda marker: f"{sign}{ROLES.index(marker[1])}", dedented(text))
+    sandbox = sandbox_environment(finalize=_written)
+    found: list[ExpressionPath] = []
+    try:
+        tree = sandbox.parse(marked)
+        if next(tree.find_all(_ELSEWHERE), None) is not None:
+            problem(
+                "the jinja prompt takes in another template", "write its text here: there is only this one"
+            )
+            return None
+        check_ast(tree, sandbox)
+        if delimit:
+            sandbox.filters[_DELIMITED] = partial(_signed, sign)
+            _delimit(tree)
+        rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
+        template = sandbox.from_string(tree)
+    except TemplateSyntaxError as error:
+        problem(f"line {error.lineno} of the jinja prompt: {error.message}", "it is a Jinja2 template")
+        return None
+    except ExpressionError as error:
+        problem(error.message, error.hint)
+        return None
+    except (RecursionError, MemoryError):
+        problem("the jinja prompt is nested too deeply", "compute parts of it in units before this one")
+        return None
+    except (SyntaxError, ValueError) as error:
+        problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
+        return None
+    return JinjaTemplate(template, sign, tuple(found), delimit)
+
+
+def _delimit(tree: nodes.Template) -> None:
+    """Has every expression that is printed signed, but for those that can only print the author's own words."""
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [
+            one if _own(one) else nodes.Filter(one, _DELIMITED, [], [], None, None, lineno=one.lineno)
+            for one in output.nodes
+        ]
+
+
+def _own(node: nodes.Expr | None) -> bool:
+    """Whether it prints only what the template and the unit say. What a macro or `loop` prints is signed in there."""
+    if isinstance(node, nodes.CondExpr):
+        return _own(node.expr1) and _own(node.expr2)
+    if isinstance(node, nodes.Call):
+        return isinstance(node.node, nodes.Name)
+    path = None if node is None else literal_path(node)
+    return node is None or isinstance(node, nodes.TemplateData | nodes.Const) or (path or ("",))[0] == "unit"
+
+
+def _signed(sign: str, value: Any) -> Any:
+    """The value's text between signs; a number, and what is not there, as it is."""
+    if isinstance(value, int | float | Undefined):
+        return value
+    return f"{sign}{_BEGINS}{_written(value)}{sign}{_ENDS}"
+
+
+def _written(value: Any) -> str:
+    """The value's text, as a placeholder would insert it; one that is not there says so."""
+    if isinstance(value, Undefined):
+        return str(value)
+    if not isinstance(value, str):
+        resource_limits.charge(resource_limits.weight(value))
+    return insert(value)

@@ -1,0 +1,142 @@
+"""Placeholders: `{source.question}`, `{previous.judge[1].score:.2f}`. Any other brace is literal text.
+
+A brace around a bare name is literal too, but `bare_names` finds it: where the data has a column of that name, the
+author meant `{source.NAME}`. `\\{NAME}` prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.expressions.paths import (
+    ExpressionError,
+    ExpressionPath,
+    Resolve,
+    follow,
+    format_expression_path,
+)
+from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.prompts.delimit import Delimited, closed
+from verdict_cli.language.prompts.insert import insert
+
+PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
+
+_ROOT = "|".join(PLACEHOLDER_ROOTS)
+_OPENING = re.compile(
+    rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
+)
+_STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
+_BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
+_ESCAPED = re.compile(rf"\\(\{{\{{[ \t]*{_NAME}[ \t]*\}}\}}|\{{[ \t]*{_NAME}[ \t]*\}})")
+_SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One placeholder: the path as written, what it means, its format, whether a picture stands there, and whether
+    its text is delimited."""
+
+    written: ExpressionPath
+    paths: tuple[ExpressionPath, ...]
+    many: bool
+    spec: str
+    image: bool = False
+    delimited: bool = False
+
+    def fill(self, values: Mapping[str, Any]) -> str:
+        """The text that stands in its place, `Delimited` where it is delimited. RowError names the placeholder."""
+        try:
+            value = self._all(values) if self.many else follow(self.paths[0], values)
+            text = insert(value, self.spec)
+            return Delimited(text) if self.delimited and not isinstance(value, int | float) else text
+        except RowError as error:
+            said = error.message
+            name = f"{{{format_expression_path(self.written)}}}"
+            raise RowError(
+                said if said.startswith(format_expression_path(self.written)) else f"{name}: {said}",
+                kind=error.failure,
+            ) from None
+
+    def _all(self, values: Mapping[str, Any]) -> list[Any]:
+        found = [follow(path, values) for path in self.paths]
+        if any(value is None for value in found):
+            raise RowError("one of these units has no output", kind="missing-value")
+        return found
+
+
+def parse_placeholders(
+    text: str, resolve: Resolve, problem: Callable[[str, str], None], delimit: bool = False
+) -> tuple[str | Slot, ...]:
+    """The text's literal pieces and slots in turn. What can never be filled is told to `problem(message, hint)`.
+
+    With ``delimit``, slots for what others wrote are delimited: all but the unit's own settings and closed types.
+    """
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _OPENING.finditer(text):
+        written = match["root"] + match["rest"]
+        parts.append(_ESCAPED.sub(r"\1", text[end : match.start()]))
+        end = match.end()
+        if match["escape"]:
+            parts.append((match["doubled"] or "") + "{" + written + "}")
+            continue
+        if match["doubled"] and text[end : end + 1] == "}":
+            problem(f"{{{{{written}}}}} has double braces", f"write {{{written}}}")
+            continue
+        parts.append(match["doubled"] or "")
+        try:
+            path, spec = _path(match["root"], match["rest"])
+            meant = resolve(path)
+        except ExpressionError as error:
+            problem(f"{{{written}}}: {error.message}", error.hint)
+            continue
+        image = isinstance(meant.type, ImageType)
+        delimited = delimit and path[0] != "unit" and not image and not closed(meant.type)
+        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
+    parts.append(_ESCAPED.sub(r"\1", text[end:]))
+    return tuple(part for part in parts if part != "")
+
+
+def lookalikes(text: str) -> list[tuple[str, str]]:
+    """(text, nearest root) of each `{word.path}` whose word is nearly a root: literal text, but hardly meant so."""
+    found = []
+    for match in _SIMILAR.finditer(text):
+        close = get_close_matches(match[1].lower(), PLACEHOLDER_ROOTS, n=1, cutoff=0.75)
+        if close and match[1] not in PLACEHOLDER_ROOTS:
+            found.append((match[0], close[0]))
+    return found
+
+
+def bare_names(text: str) -> tuple[tuple[str, str], ...]:
+    """(as written, name) of each brace that holds a name alone and no root, such as `{{ reply }}`; each once."""
+    found = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
+    return tuple(dict.fromkeys((written, name) for written, name in found if name not in PLACEHOLDER_ROOTS))
+
+
+def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:
+    parts: list[str | int] = [root]
+    place = 0
+    while match := _STEP.match(rest, place):
+        name, index, single, double = match.groups()
+        parts.append(
+            int(index)
+            if index is not None
+            else next(text for text in (name, single, double) if text is not None)
+        )
+        place = match.end()
+    tail = rest[place:]
+    if tail.startswith(":"):
+        return tuple(parts), tail[1:]
+    if tail:
+        raise ExpressionError(
+            f"{tail!r} cannot stand in a placeholder",
+            "a path is written `source.question`, `source['my column']`, `previous.judge[1].score`, "
+            "with a format such as `:.2f` behind it; `\\{` makes a brace literal",
+        )
+    return tuple(parts), ""

@@ -1,0 +1,150 @@
+"""Prompts with placeholders, compiled once and rendered for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+
+from pydantic import Discriminator, Tag
+
+from verdict_cli.config_model import ConfigModel
+from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
+from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.placeholders import Slot, bare_names, lookalikes, parse_placeholders
+from verdict_cli.language.prompts.sections import dedented, split_sections
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Message
+
+
+class PromptFile(ConfigModel):
+    """A prompt that stands in a file of its own."""
+
+    file: str
+    """Path of the text file, relative to the pipeline file."""
+
+
+class JinjaPrompt(ConfigModel):
+    """A prompt rendered by Jinja2, for loops and conditions."""
+
+    jinja: str
+    """The Jinja2 template, rendered in a sandbox with strict undefined."""
+
+
+def _spelling(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<text>"
+    if isinstance(value, PromptFile) or (isinstance(value, dict) and "file" in value):
+        return "<file>"
+    return "<jinja>" if isinstance(value, JinjaPrompt | dict) else None
+
+
+PromptKey = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[PromptFile, Tag("<file>")]
+    | Annotated[JinjaPrompt, Tag("<jinja>")],
+    Discriminator(_spelling),
+]
+"""How a pipeline spells a prompt: a text, `{file: …}` or `{jinja: …}`."""
+
+
+class Rendered(NamedTuple):
+    """A row's messages, and the row's values that were inserted into them, in order."""
+
+    messages: tuple[Message, ...]
+    inserted: tuple[str, ...]
+
+
+class CompiledPrompt(Protocol):
+    """A compiled prompt; `paths` are the paths that it names, as written, `delimited` whether texts in it are, `bare`
+    (as written, name) of the literal braces that hold a name alone."""
+
+    @property
+    def paths(self) -> tuple[ExpressionPath, ...]: ...
+
+    @property
+    def delimited(self) -> bool: ...
+
+    @property
+    def bare(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def shows_images(self) -> bool:
+        """Whether a picture stands in the prompt."""
+
+    def render(self, values: Mapping[str, Any]) -> Rendered:
+        """The messages for these values; RowError when a value is missing or does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderPrompt:
+    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled."""
+
+    sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
+    slots: tuple[Slot, ...]
+    delimited: bool = False
+    bare: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def paths(self) -> tuple[ExpressionPath, ...]:
+        """The written paths."""
+        return tuple(slot.written for slot in self.slots)
+
+    @property
+    def shows_images(self) -> bool:
+        """Whether a picture stands in the prompt."""
+        return any(slot.image for slot in self.slots)
+
+    def render(self, values: Mapping[str, Any]) -> Rendered:
+        """The messages for these values."""
+        message = _message()
+        filled = [slot.fill(values) for slot in self.slots]
+        mark = boundary(filled) if self.delimited else ""
+        texts = iter(filled)
+        inserted: list[str] = []
+        messages = []
+        for role, parts in self.sections:
+            content = ""
+            images: tuple[tuple[int, str], ...] = ()
+            for part in parts:
+                if isinstance(part, str):
+                    content += part
+                    continue
+                text = next(texts)
+                if part.image:
+                    images += ((len(content), text),)
+                    continue
+                content += wrap_in_tags(text, mark) if mark else text
+                if part.paths[0][0] != "unit":
+                    inserted.append(str(text))
+            messages.append(message(role, content, images))
+        return Rendered(append_data_notice(messages, mark), tuple(inserted))
+
+
+@cache
+def _message() -> type[Message]:
+    """The class, imported only once there is a message to make."""
+    from verdict_cli.messages import Message
+
+    return Message
+
+
+Tell = Callable[[str, str], None]
+"""Is told (message, hint) of each problem."""
+
+
+def compile_prompt(
+    text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False
+) -> PlaceholderPrompt:
+    """The prompt with placeholders, each path replaced by what it means; with ``delimit``, a boundary around each
+    text that others wrote."""
+    text = dedented(text)
+    for seen, root in lookalikes(text):
+        warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
+    sections = tuple(
+        (role, parse_placeholders(body, resolve, problem, delimit)) for role, body in split_sections(text)
+    )
+    slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
+    return PlaceholderPrompt(sections, slots, delimit, bare_names(text))

@@ -1,0 +1,185 @@
+"""What is said of a part of the language: of a unit, a scale, an extractor, or another mapping of a pipeline file.
+
+The texts are the docstrings of the classes that read the files, as the JSON Schema has them; the examples are the
+pipelines of `configs/examples`, which the tests run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from verdict_cli.language import extractors, scales
+from verdict_cli.language.extractors import EXTRACTORS
+from verdict_cli.language.json_schema import pipeline_schema, schema_of
+from verdict_cli.language.package_files import folder
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units import TYPES
+
+SCALES = {kind.model_fields["type"].default: kind.__name__ for kind in get_args(Scale)}
+"""The class of each kind of scale."""
+
+_FILE = "pipeline file"
+_PLAIN = {"string", "integer", "number", "boolean"}
+_DATA = re.compile(r"^# Data: (\S+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceKey:
+    """A key of a mapping: how its value is written, and what it is for."""
+
+    name: str
+    kind: str
+    default: str | None
+    """The value where the key is left out, as YAML; None where it has none, or none that says anything."""
+    required: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A whole pipeline that shows the part, and the sample that it judges."""
+
+    file: str
+    data: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceEntry:
+    """A part of the language under the name by which a file, or the schema, spells it."""
+
+    name: str
+    group: str
+    """`unit`, `scale`, `extractor`, or `mapping`."""
+    text: str
+    keys: tuple[ReferenceKey, ...]
+    example: Example | None
+
+    def own(self) -> tuple[ReferenceKey, ...]:
+        """The keys without those that every unit of its sort has, and without the one that names the sort itself."""
+        shared = {key.name for key in shared_keys(asking=any(key.name == "prompt" for key in self.keys))}
+        left = shared if self.group == "unit" else set()
+        return tuple(key for key in self.keys if key.name not in left | {"unit", "type"})
+
+
+def entries() -> dict[str, ReferenceEntry]:
+    """Every part by its name: units, scales, extractors, then the mappings that stand in files, the file itself first."""
+    return {part.name: part for part in _entries()}
+
+
+def offered_parts(name: str) -> ReferenceEntry | None:
+    """The scale or the extractor of that name that an installed package offers."""
+    for group, kind in (
+        ("scale", scales.SCALE_PLUGINS.get(name)),
+        ("extractor", extractors.EXTRACTOR_PLUGINS.get(name)),
+    ):
+        if kind is not None:
+            return _entry(name, group, schema_of(kind))
+    return None
+
+
+def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
+    """The keys of every unit; with `asking`, of every unit that asks a model."""
+    units = [set(_definition(TYPES.title(name))["properties"]) for name in TYPES]
+    if asking:
+        units = [names for names in units if "prompt" in names]
+    common = set.intersection(*units)
+    return tuple(key for key in _keys(_definition("JudgeUnit")) if key.name in common)
+
+
+def _entries() -> Iterator[ReferenceEntry]:
+    used: set[str] = set()
+    for group, names in (
+        ("unit", {name: TYPES.title(name) for name in TYPES}),
+        ("scale", SCALES),
+        ("extractor", {name: EXTRACTORS.title(name) for name in EXTRACTORS}),
+    ):
+        for name, definition in names.items():
+            used.add(definition)
+            yield _entry(name, group, _definition(definition), definition)
+    yield _entry(_FILE, "mapping", pipeline_schema())
+    for definition, schema in pipeline_schema()["$defs"].items():
+        if definition not in used and schema.get("type") == "object":
+            yield _entry(definition, "mapping", schema)
+
+
+def _entry(name: str, group: str, schema: dict[str, Any], title: str = "") -> ReferenceEntry:
+    text = " ".join(schema.get("description", "").split())
+    if group == "unit" and title != name:
+        text = f"Another name of `{title}`. {text}"
+    example = None if group == "mapping" else _example(name) or _example(title)
+    return ReferenceEntry(name, group, text, tuple(_keys(schema)), example)
+
+
+def _definition(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = pipeline_schema()["$defs"][name]
+    return found
+
+
+def _example(name: str) -> Example | None:
+    path = folder("configs") / "examples" / f"{name}.yaml"
+    if not path.is_file():
+        return None
+    _, _, text = path.read_text(encoding="utf-8").partition("\n")
+    data = _DATA.search(text)
+    assert data is not None, f"{path.name} has no line `# Data: …`"
+    return Example(f"configs/examples/{path.name}", data[1], text)
+
+
+def _keys(schema: dict[str, Any]) -> Iterator[ReferenceKey]:
+    required = set(schema.get("required", ()))
+    for name, value in schema.get("properties", {}).items():
+        yield ReferenceKey(
+            name, _kind(value), _default(value), name in required, value.get("description", "")
+        )
+
+
+def _default(schema: dict[str, Any]) -> str | None:
+    default = schema.get("default")
+    if default is None or default in ("", [], {}) or isinstance(default, dict):
+        return None
+    return default if isinstance(default, str) else json.dumps(default)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """How a value is written, in words; a mapping by the name that it has among `entries`."""
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        if {choice.get("type") for choice in choices} >= _PLAIN:
+            return "any plain value"
+        kinds = [_kind(choice) for choice in choices if choice.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kind for kind in kinds if kind))
+    if "$ref" in schema:
+        return _named(schema["$ref"].rpartition("/")[2])
+    if "const" in schema:
+        return f"`{_plain(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{_plain(value)}`" for value in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            items = _kind(schema.get("items", {}))
+            return f"list of {f'({items})' if ' or ' in items else items}" if items else "list"
+        case "object":
+            values = schema.get("additionalProperties")
+            return f"names, each with {_kind(values) or 'a value'}" if isinstance(values, dict) else "mapping"
+        case str() as kind:
+            return {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}.get(
+                kind, kind
+            )
+    return ""
+
+
+def _named(definition: str) -> str:
+    if definition in SCALES.values():
+        return "scale"
+    if definition in map(EXTRACTORS.title, EXTRACTORS):
+        return "extractor"
+    return {"StepKey": "step", "FieldKey": "type of field"}.get(definition, definition)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,198 @@
+"""A first pipeline for somebody's own data: from what is judged and the columns of a file to a small commented file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any
+
+SCHEMA = "pipeline.schema.json"
+"""The name of the schema's copy, which stands beside the pipeline for editors."""
+
+MOST_WORDS = 12
+"""A column with more different texts than this is no column of categories."""
+
+_SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
+_NAME = re.compile(r"[a-z0-9]+")
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Scaffold:
+    """What a first pipeline is made of. ``scale`` is `boolean`, `A-B` (whole numbers) or words from worst to best;
+    ``numbers`` is `int` or `float` where the file writes the target's numbers as texts."""
+
+    name: str
+    question: str
+    columns: tuple[str, ...]
+    scale: str
+    model: str
+    id: str | None = None
+    target: str | None = None
+    numbers: str | None = None
+
+
+def with_schema_line(text: str) -> str:
+    """The pipeline with the line by which an editor finds the schema beside it."""
+    return f"# yaml-language-server: $schema={SCHEMA}\n{_SCHEMA_LINE.sub('', text)}"
+
+
+def scale_of(values: Sequence[Any]) -> str | None:
+    """The scale that these labels are on, as `Start` spells it; None where they are on none that can be told."""
+    seen = [value for value in values if value is not None]
+    if not seen:
+        return None
+    if all(isinstance(value, bool) for value in seen):
+        return "boolean"
+    if all(numeric(value) for value in seen):
+        numbers = [float(value) for value in seen]
+        low, high = floor(min(numbers)), ceil(max(numbers))
+        return f"{low}-{high}" if low >= 0 and 0 < high - low < MOST_WORDS else None
+    words = sorted({str(value) for value in seen})
+    return (
+        ",".join(words) if 1 < len(words) <= MOST_WORDS and not any("," in word for word in words) else None
+    )
+
+
+def numeric(value: Any) -> bool:
+    """Whether a value is a number, or a text that is one."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float) or (
+        isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
+    )
+
+
+def number_type(values: Sequence[Any]) -> str | None:
+    """The type of numbers that a file writes as texts, None where it does not."""
+    seen = [value for value in values if value is not None]
+    if not seen or not all(isinstance(value, str) and numeric(value) for value in seen):
+        return None
+    return "float" if any("." in value for value in seen) else "int"
+
+
+def texts(values: Sequence[Any]) -> list[str]:
+    """The different texts among labels that are no numbers; none where they are not texts."""
+    words = dict.fromkeys(value for value in values if isinstance(value, str) and not numeric(value))
+    return [word for word in words if word.lower() not in ("true", "false")]
+
+
+def nameable(column: str) -> bool:
+    """Whether a placeholder can name the column."""
+    return not re.search(r"[{}\n]", column) and not {"'", '"'} <= set(column) and column.isprintable()
+
+
+def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
+    """The column that names each row: `id` or the like, with no value twice."""
+    for name, values in samples.items():
+        keyed = name.lower() in ("id", "key", "uid", "uuid") or name.lower().endswith("_id")
+        if keyed and None not in values and len({str(value) for value in values}) == len(values):
+            return name
+    return None
+
+
+def written(start: Scaffold) -> str:
+    """The pipeline's text."""
+    parts = [
+        "verdict: 1",
+        f"name: {_scalar(start.name)}",
+        "",
+        "# Any model of OpenAI's API, of a server that speaks it, or that litellm knows, such as gpt-4o-mini,",
+        "# anthropic/claude-haiku-4-5 or ollama/llama3.2. baseline/lexical needs no key: a floor to beat, not a judge.",
+        f"model: {_scalar(start.model)}",
+        "",
+        "# Texts of rows stand between tags that they cannot contain: whoever wrote them cannot pass for you.",
+        "delimit: true",
+        "",
+        *_dataset(start),
+        "pipeline:",
+        "  - unit: JudgeUnit",
+        *_scale(start.scale),
+        "    explanation: true   # the reasons come before the score, and are kept with it",
+        "    prompt: |",
+        *_prompt(start),
+        "",
+        *_evaluate(start),
+    ]
+    return with_schema_line("\n".join(parts) + "\n")
+
+
+def _dataset(start: Scaffold) -> list[str]:
+    keys = []
+    if start.id is not None:
+        keys.append(f"  id: {_scalar(start.id)}   # names each row in results and messages")
+    if start.numbers and start.target is not None:
+        keys.append(f"  schema: {{{_scalar(start.target)}: float}}   # texts in the file")
+    return ["dataset:", *keys, ""] if keys else []
+
+
+def _scale(scale: str) -> list[str]:
+    if scale == "boolean":
+        return [
+            "    scale: boolean   # yes or no; others: likert (1 to 5), {range: [0, 10]}, {values: [bad, good]}"
+        ]
+    low, dash, high = scale.partition("-")
+    if dash and low.isdecimal() and high.isdecimal():
+        return [f"    scale: {{type: discrete, range: [{low}, {high}]}}   # whole numbers, worst first"]
+    words = ", ".join(_scalar(word) for word in _words(scale))
+    return [f"    scale: {{type: discrete, values: [{words}]}}   # from worst to best: put them in order"]
+
+
+def _words(scale: str) -> list[str]:
+    return [word.strip() for word in scale.split(",") if word.strip()]
+
+
+def _prompt(start: Scaffold) -> list[str]:
+    lines = [*start.question.strip().splitlines()]
+    for column in start.columns:
+        tag = "_".join(_WORD.findall(column)) or "value"
+        lines += ["", f"<{tag}>", _slot(column), f"</{tag}>"]
+    return [f"      {line}".rstrip() for line in lines]
+
+
+def _slot(column: str) -> str:
+    if re.fullmatch(r"[A-Za-z_]\w*", column, re.ASCII):
+        return f"{{source.{column}}}"
+    quote = '"' if "'" in column else "'"
+    return f"{{source[{quote}{column}{quote}]}}"
+
+
+def _path(column: str) -> str:
+    return _slot(column)[1:-1]
+
+
+def _evaluate(start: Scaffold) -> list[str]:
+    if start.target is not None:
+        return [
+            "evaluate:",
+            "  agreement:   # with the labels: each figure with its 95% interval",
+            "    prediction: output.score",
+            f"    target: {_scalar(_path(start.target))}",
+        ]
+    value = "output.score"
+    if start.scale != "boolean" and not re.fullmatch(r"\d+-\d+", start.scale):
+        value = f"output.score == {_words(start.scale)[-1]!r}"
+    return [
+        "# With a column of people's labels: {prediction: output.score, target: source.LABEL} measures agreement.",
+        "evaluate:",
+        "  score:",
+        f"    value: {_scalar(value)}",
+    ]
+
+
+def _scalar(text: str) -> str:
+    """The text in YAML: as it stands where it can only be a text, else quoted."""
+    plain = re.fullmatch(r"[A-Za-z_][\w./-]*", text, re.ASCII) is not None
+    return text if plain and text.lower() not in _RESERVED else json.dumps(text, ensure_ascii=False)
+
+
+_RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
+
+
+def plain_name(text: str) -> str:
+    """A pipeline's name from a file's."""
+    return "-".join(_NAME.findall(text.lower())) or "judge"

@@ -1,0 +1,47 @@
+"""What is forgiven in a written value: case, surrounding spaces and quotes, and a final period."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+_QUOTES = "\"'`“”‘’"
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?", re.ASCII)
+
+
+def bare(text: str) -> str:
+    """The text without surrounding white space and quotes and without one final period; never empty for a text."""
+    text = text.strip()
+    inner = text.strip(_QUOTES).strip()
+    if inner.endswith(".") and not inner.endswith(".."):
+        inner = inner[:-1].strip().strip(_QUOTES).strip()
+    return inner or text
+
+
+def folded(text: str) -> str:
+    """The bare text in one case."""
+    return bare(text).casefold()
+
+
+_FORGIVING: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
+
+
+def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | None:
+    """(value,) of the (token, value) pair that the text names, forgiving as little as is needed.
+
+    None when it names none, or, with what had to be forgiven, several.
+    """
+    for forgiving in _FORGIVING:
+        word = forgiving(text)
+        values = [value for token, value in tokens if forgiving(token) == word]
+        if values:
+            return (values[0],) if all(value == values[0] for value in values) else None
+    return None
+
+
+def parse_number(text: str) -> Decimal | None:
+    """The number that the bare text writes in ASCII digits, None when it is none."""
+    word = bare(text)
+    return Decimal(word) if _NUMBER.fullmatch(word) else None

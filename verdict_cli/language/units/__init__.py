@@ -1,0 +1,49 @@
+"""Units: the building blocks of a judge (language.md, section 6; paper, section 3.1 and appendix A.1)."""
+
+from verdict_cli.language.lazy_registry import Registry
+from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
+from verdict_cli.language.units.choice_base import ChoiceUnit, shown
+from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF, Escalate
+from verdict_cli.language.units.map import MapUnit
+from verdict_cli.language.units.pools import Pool
+
+TYPES: Registry[UnitBase] = Registry(
+    __name__,
+    {
+        "JudgeUnit": "judge.JudgeUnit",
+        "CategoricalJudgeUnit": "categorical.CategoricalJudgeUnit",
+        "PairwiseJudgeUnit": "pairwise.PairwiseJudgeUnit",
+        "BestOfKJudgeUnit": "best_of_k.BestOfKJudgeUnit",
+        "RankerUnit": "ranker.RankerUnit",
+        "CoTUnit": "cot.CoTUnit",
+        "ConversationalUnit": "conversational.ConversationalUnit",
+        "DebateUnit": "conversational.DebateUnit",
+        "ArgumentUnit": "argument.ArgumentUnit",
+        "RubricUnit": "rubric.RubricUnit",
+        "Unit": "generic.Unit",
+        "MapUnit": "map.MapUnit",
+        "MeanPoolUnit": "pools.MeanPoolUnit",
+        "MedianPoolUnit": "pools.MedianPoolUnit",
+        "MedianFilterUnit": "pools.MedianPoolUnit",
+        "MaxPoolUnit": "pools.MaxPoolUnit",
+        "MinPoolUnit": "pools.MinPoolUnit",
+        "ModePoolUnit": "pools.ModePoolUnit",
+        "MeanVariancePoolUnit": "pools.MeanVariancePoolUnit",
+    },
+)
+"""Unit classes by the names under which a pipeline spells them: a new unit is a file in this folder and a line here."""
+
+__all__ = [
+    "ABSTAIN",
+    "ANSWERED_BY",
+    "ITSELF",
+    "TYPES",
+    "ChoiceUnit",
+    "Escalate",
+    "LLMUnit",
+    "MapUnit",
+    "Pool",
+    "UnitBase",
+    "shown",
+    "snake",
+]

@@ -1,0 +1,109 @@
+"""Base of units that choose among options: letters stand for the options, in the order shown."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from verdict_cli.config_model import Seq, Whole
+from verdict_cli.language.extractors import extractor
+from verdict_cli.language.fields.types import TEXT, FieldType
+from verdict_cli.language.units.base import LLMUnit, UnitIssue
+
+LETTERS = string.ascii_uppercase
+
+
+class ChoiceUnit(LLMUnit):
+    """What units with options share. Option i is shown as letter i of the arrangement."""
+
+    options: Seq[str] | None = None
+    """An expression for each option; the input fields `A`, `B` … where not given."""
+    original: bool = False
+    """Gives on the chosen option's text beside its letter."""
+
+    def count(self) -> int:
+        """How many options there are."""
+        return 2 if self.options is None else len(self.options)
+
+    def letters(self) -> tuple[str, ...]:
+        """The options' letters."""
+        return tuple(LETTERS[: self.count()])
+
+    def problem(self) -> UnitIssue | None:
+        """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
+        if not 2 <= self.count() <= len(LETTERS):
+            return (
+                "options",
+                f"{self.count()} options, where 2 to {len(LETTERS)} are possible",
+                "give an expression for each option",
+            )
+        if self.needs_letter() and not self.gets_letter():
+            return (
+                "extract",
+                "`original`, `shuffle` and `positions: both` need a letter, which this extractor does not read",
+                "use `argmax_score`, or leave them out",
+            )
+        return None
+
+    def needs_letter(self) -> bool:
+        """Whether the output is made from the letter that was chosen."""
+        return self.original
+
+    def gets_letter(self) -> bool:
+        """Whether the reply is read as a letter, not as a distribution or its expectation."""
+        return extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
+
+    def wants(self) -> dict[str, FieldType]:
+        """The options' texts, where no expressions give them."""
+        return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
+
+    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """One call, the options as given."""
+        return (tuple(range(self.count())),)
+
+    def listed(self) -> str:
+        """The part of a prompt that shows the options."""
+        return "\n\n".join(
+            f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters()
+        )
+
+
+def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
+    """The input with the options put in the arrangement's order: letter i names option arrangement[i]."""
+    return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
+
+
+def shuffled(count: int, draw: int) -> tuple[int, ...]:
+    """A seeded order of `count` options."""
+    order = list(range(count))
+    random.Random(draw).shuffle(order)
+    return tuple(order)
+
+
+class KChoiceUnit(ChoiceUnit):
+    """What units share whose number of options is `k`, or that of `options`."""
+
+    k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
+    """How many options there are."""
+
+    def count(self) -> int:
+        """`k`, or as many as there are options."""
+        return self.k or super().count()
+
+    def problem(self) -> UnitIssue | None:
+        """`k` and `options` agree, and nothing is on a scale."""
+        if self.k is None and self.options is None:
+            return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
+        if self.k is not None and self.options is not None and len(self.options) != self.k:
+            return (
+                "options",
+                f"k is {self.k}, but there are {len(self.options)} options",
+                "give k expressions, or leave `k` out",
+            )
+        if self.scale is not None:
+            return ("scale", "the unit answers with the options' letters", "leave `scale` out")
+        return super().problem()

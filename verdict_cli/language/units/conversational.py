@@ -1,0 +1,74 @@
+"""`ConversationalUnit` and `DebateUnit`: the next turn of a conversation (Khan et al., 2024; Michael et al., 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import LLMUnit
+
+
+class _Turn(LLMUnit):
+    extract: ExtractKey = "raw"
+    """How the turn is read from the reply; the whole text where not given."""
+    role_name: Annotated[str, Field(min_length=1)]
+    """Who speaks."""
+    number: bool = False
+    """Numbers the turns by their place in the conversation: `Proponent #1`."""
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`response`."""
+        return {"response": TEXT}
+
+    def wants(self) -> dict[str, FieldType]:
+        """The conversation so far; empty for the first turn."""
+        return {"conversation": TranscriptType()}
+
+    def gives(self, read: RecordType) -> RecordType:
+        """`conversation` with this turn, and `response`."""
+        return RecordType({"conversation": TranscriptType(), **read.fields})
+
+    def settle(
+        self,
+        responses: Sequence[dict[str, Any]],
+        arrangements: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The transcript with this turn at its end."""
+        before = list(given["conversation"])
+        role = f"{self.role_name} #{len(before) + 1}" if self.number else self.role_name
+        turn = {"role": role, "content": responses[0]["response"]}
+        return {"conversation": [*before, turn], **responses[0]}
+
+
+class ConversationalUnit(_Turn):
+    """Speaks the next turn of a conversation in its role."""
+
+    unit: Literal["ConversationalUnit"]
+    """The unit's type."""
+
+
+class DebateUnit(_Turn):
+    """Speaks the next turn of a debate and argues its stance."""
+
+    unit: Literal["DebateUnit"]
+    """The unit's type."""
+    stance: Annotated[str, Field(min_length=1)]
+    """The position that the unit argues, whatever the others say."""
+
+    def before(self) -> str:
+        """Names the role and the stance."""
+        return (
+            "You take part in a debate as {unit.role_name}. You argue this stance and hold it to the end: "
+            "{unit.stance}\nAnswer the strongest point of the other side, then give your own best evidence. "
+            "State nothing that you know to be false."
+        )
+
+    def after(self, prompt: str) -> str:
+        """Shows the debate where the prompt itself does not."""
+        return "" if "input.conversation" in prompt else "The debate so far:\n{input.conversation}"

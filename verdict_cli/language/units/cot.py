@@ -1,0 +1,23 @@
+"""`CoTUnit`: free reasoning (Wei et al., 2022; paper, appendix A.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.fields.types import TEXT, FieldType
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import LLMUnit
+
+
+class CoTUnit(LLMUnit):
+    """Reasons in free text; the reply is its `thinking`."""
+
+    unit: Literal["CoTUnit"]
+    """The unit's type."""
+    extract: ExtractKey = "raw"
+    """How the response is read from the reply; the whole text where not given."""
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`thinking`."""
+        return {"thinking": TEXT}

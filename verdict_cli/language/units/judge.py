@@ -1,0 +1,29 @@
+"""`JudgeUnit`: a score on a scale, the standard LLM judge (paper, appendix A.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from verdict_cli.language.fields.types import FieldType, ScaleType
+from verdict_cli.language.scales import LIKERT, Scale
+from verdict_cli.language.units.base import LLMUnit
+
+
+class JudgeUnit(LLMUnit):
+    """Scores on a scale: 1 to 5 where none is set."""
+
+    unit: Literal["JudgeUnit"]
+    """The unit's type."""
+
+    def default_scale(self) -> Scale:
+        """The Likert scale."""
+        return LIKERT
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`score`."""
+        assert scale is not None
+        return {"score": ScaleType(scale)}
+
+    def scaled_field(self) -> str:
+        """`score`."""
+        return "score"

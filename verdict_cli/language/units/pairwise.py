@@ -1,0 +1,101 @@
+"""`PairwiseJudgeUnit`: the better of two options (Zheng et al., 2023), both orders asked against position bias
+(Wang et al., 2023: "Large Language Models are not Fair Evaluators")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.units.base import UnitIssue
+from verdict_cli.language.units.choice_base import ChoiceUnit
+
+TIE = "tie"
+
+
+class PairwiseJudgeUnit(ChoiceUnit):
+    """Chooses the better of two options, A or B."""
+
+    unit: Literal["PairwiseJudgeUnit"]
+    """The unit's type."""
+    tie: bool = False
+    """Whether `tie` may be chosen too."""
+    positions: Literal["given", "both"] = "given"
+    """`both` asks in both orders; where the answers disagree the choice is `tie`."""
+
+    def problem(self) -> UnitIssue | None:
+        """Exactly two options; the choices are the unit's own."""
+        if self.options is not None and len(self.options) != 2:
+            return (
+                "options",
+                f"a pairwise judge compares 2 options, here are {len(self.options)}",
+                "use BestOfKJudgeUnit for more",
+            )
+        if self.scale is not None:
+            return (
+                "scale",
+                "a pairwise judge chooses between A and B",
+                "leave `scale` out; `tie: true` adds a tie",
+            )
+        return super().problem()
+
+    def default_scale(self) -> Scale:
+        """A and B, and `tie` where it may be chosen."""
+        return Categories(values=("A", "B", TIE) if self.tie else ("A", "B"))
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`choice`."""
+        assert scale is not None
+        return {"choice": ScaleType(scale)}
+
+    def scaled_field(self) -> str:
+        """`choice`."""
+        return "choice"
+
+    def default_prompt(self) -> str:
+        """Asks for the better option, order and length aside."""
+        return (
+            "Two options answer the same request. Decide which one is better. Neither the order in which they "
+            "stand nor their length may count.\n\n" + self.listed()
+        )
+
+    def gives(self, read: RecordType) -> RecordType:
+        """`choice`, and `consistent` where both orders are asked, and `chosen` where the text is wanted."""
+        fields = dict(read.fields)
+        if self.positions == "both":
+            fields["choice"] = ScaleType(Categories(values=("A", "B", TIE)))
+            fields["consistent"] = TRUTH
+        if self.original:
+            fields["chosen"] = TEXT
+        return RecordType(fields)
+
+    def needs_letter(self) -> bool:
+        """For the option's text, and to compare both orders."""
+        return self.original or self.positions == "both"
+
+    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """As given, and swapped where both orders are asked."""
+        return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
+
+    def settle(
+        self,
+        responses: Sequence[dict[str, Any]],
+        arrangements: Sequence[tuple[int, ...]],
+        given: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The choice in terms of the options as given."""
+        if not self.gets_letter():
+            return responses[0]
+        choices = [
+            response["choice"] if response["choice"] == TIE else "AB"[order["AB".index(response["choice"])]]
+            for response, order in zip(responses, arrangements, strict=True)
+        ]
+        output = dict(responses[0])
+        if self.positions == "both":
+            output["consistent"] = choices[0] == choices[1]
+        output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
+        if self.original:
+            output["chosen"] = "" if output["choice"] == TIE else given[output["choice"]]
+        return output

@@ -1,0 +1,59 @@
+"""`RubricUnit`: writes a rubric, or judges against a given one (the lesson on parsing verdicts)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from verdict_cli.config_model import Seq, Whole
+from verdict_cli.language.extractors import ExtractKey
+from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
+from verdict_cli.language.fields.types import FieldType, TextListType
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import LLMUnit, UnitIssue
+
+
+class RubricUnit(LLMUnit):
+    """Without `criteria`: writes a list of them. With `criteria`: judges against them, PASS or FAIL and 0 to 10."""
+
+    unit: Literal["RubricUnit"]
+    """The unit's type."""
+    extract: ExtractKey | None = None  # type: ignore[assignment]
+    """How the response is read; `verdict` with criteria and `structured` without where not given."""
+    criteria: Annotated[Seq[str], Field(min_length=1)] | None = None
+    """The criteria to judge against."""
+    n: Annotated[int, Field(ge=1, le=50), Whole] = 5
+    """How many criteria to write."""
+
+    def problem(self) -> UnitIssue | None:
+        """`n` belongs to a rubric that is written, not to one that is given."""
+        if self.criteria is not None and "n" in self.model_fields_set:
+            return (
+                "n",
+                "`n` says how many criteria to write, but `criteria` gives them",
+                "leave one of the two out",
+            )
+        return None
+
+    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
+        """`criteria`, or `verdict` and `score`."""
+        return {"criteria": TextListType()} if self.criteria is None else dict(OUTPUT.fields)
+
+    def settings(self) -> dict[str, Any]:
+        """The unit's settings, and as `rubric` the given criteria as its prompt shows them."""
+        given = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
+        return super().settings() | given
+
+    def before(self) -> str:
+        """Asks for a rubric where none is given."""
+        if self.criteria is not None:
+            return ""
+        return (
+            "Write a rubric for the task below: {unit.n} criteria, each one sentence that can be checked on its own, "
+            "that does not overlap with the others, and that a good answer meets."
+        )
+
+    def after(self, prompt: str) -> str:
+        """The rubric where one is given."""
+        return "" if self.criteria is None else "{unit.rubric}"

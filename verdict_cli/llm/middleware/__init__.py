@@ -1,0 +1,1 @@
+"""Middleware around a provider, one concern each: journal, cache, limits, log-probability check, traces."""

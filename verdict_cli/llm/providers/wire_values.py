@@ -1,0 +1,96 @@
+"""Values as servers write them: JSON with NaN, message content, log-probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from verdict_cli.language.fields.image import image_url
+from verdict_cli.messages import Alternative, Message
+
+
+def loads(text: bytes) -> Any:
+    """The value. Raises ValueError for anything that is not JSON in UTF-8, or that could not be written out again."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(text)
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        return value
+
+
+def content(message: Message) -> Any:
+    """The text; with pictures, the list of its parts in order, each picture at its place. RowError for a file that
+    cannot be read.
+    """
+    if not message.images:
+        return message.content
+    parts: list[dict[str, Any]] = []
+    start = 0
+    for place, image in message.images:
+        parts += _text(message.content[start:place])
+        parts.append({"type": "image_url", "image_url": {"url": image_url(image)}})
+        start = place
+    return parts + _text(message.content[start:])
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
+    """For each position its alternatives, the chosen token first and once.
+
+    A position is a list of ``{"token", "logprob"}``, or the OpenAI API's ``{"token", "logprob", "top_logprobs"}``;
+    the whole may stand under the API's ``content`` key. A missing or null ``logprob`` becomes NaN: whoever reads
+    the distribution decides what that means. None for null. Raises ValueError for any other shape.
+    """
+    if positions is not None and isinstance(positions, Mapping):
+        positions = positions.get("content")
+    if positions is None:
+        return None
+    if not _is_list(positions):
+        raise ValueError(f"logprobs must be a list of positions, not {_kind(positions)}")
+    return tuple(_position(position) for position in positions)
+
+
+def _position(position: Any) -> tuple[Alternative, ...]:
+    if _is_list(position):
+        return tuple(_alternative(item) for item in position)
+    chosen = _alternative(position)
+    others = position.get("top_logprobs")
+    if others is None:
+        return (chosen,)
+    if not _is_list(others):
+        raise ValueError(f"top_logprobs must be a list, not {_kind(others)}")
+    listed = (_alternative(item) for item in others)
+    return (chosen, *(other for other in listed if other.token != chosen.token))
+
+
+def _alternative(item: Any) -> Alternative:
+    if not isinstance(item, Mapping) or not isinstance(item.get("token"), str):
+        raise ValueError("an alternative must be a mapping with a token, such as {token: A, logprob: -0.1}")
+    logprob = item.get("logprob")
+    if logprob is None:
+        return Alternative(item["token"], math.nan)
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        raise ValueError(f"the logprob of {item['token']!r:.80} must be a number, not {_kind(logprob)}")
+    try:
+        return Alternative(item["token"], float(logprob))
+    except OverflowError:
+        raise ValueError(f"the logprob of {item['token']!r:.80} is out of range") from None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -1,0 +1,258 @@
+"""The values that flow through the program: plain, frozen, knowing nothing but each other.
+
+Those that are made for each call are msgspec's structs: making a frozen dataclass takes ten times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+from msgspec import field as made
+
+from verdict_cli.model import Model
+
+Output = Mapping[str, Any]
+"""What one unit gives on: field -> value."""
+
+
+class Row(Struct, frozen=True):
+    """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index.
+
+    ``key`` names the row by its content, wherever it stands: 32 hex digits, with ``.n`` behind for its n-th copy.
+    ``placed``: the dataset has no ``id`` column.
+    """
+
+    index: int
+    id: str | int
+    source: Mapping[str, Any]
+    key: str = ""
+    placed: bool = False
+
+    @property
+    def lot(self) -> str | int:
+        """What seeded draws at this row depend on: its id, and where that is only its place, its content."""
+        return self.key if self.placed and self.key else self.id
+
+
+class Message(Struct, frozen=True):
+    """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``.
+
+    ``images`` are pictures within the text: (place in ``content`` at which it stands, URL or path) in order.
+    """
+
+    role: str
+    content: str
+    images: tuple[tuple[int, str], ...] = ()
+
+
+class Alternative(Struct, frozen=True):
+    """One token that could have stood at a position of the reply, with its natural-log probability."""
+
+    token: str
+    logprob: float
+
+
+ROUNDING = 0.01
+"""How far above 0 a log-probability may be: servers compute them in low precision."""
+
+
+def is_logprob(value: float) -> bool:
+    """Whether it is the logarithm of a probability: not NaN, and not above 0 beyond rounding."""
+    return value <= ROUNDING
+
+
+MOST_TOKENS = 10**12
+"""A call with more than that is none."""
+
+
+class Usage(Struct, frozen=True):
+    """Tokens that one call was charged for."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Request(Struct, frozen=True):
+    """One model call, complete: nothing else decides the reply.
+
+    ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
+    number of alternatives wanted at each position (0: none), ``support`` the tokens they are wanted for, worst
+    value first. ``inserted`` are the row's values that
+    stand in the messages, in order; only the baselines look at them. ``node``, ``call`` and
+    ``attempt`` name the call in recordings (language.md, section 12).
+    """
+
+    row: Row
+    node: str
+    model: Model
+    messages: tuple[Message, ...]
+    call: int = 0
+    attempt: int = 0
+    json_schema: Mapping[str, Any] | None = None
+    top_logprobs: int = 0
+    support: tuple[str, ...] = ()
+    inserted: tuple[str, ...] = ()
+    seed: int = 0
+    stream: bool = False
+
+
+class Allowance(Struct, frozen=True):
+    """What a provider's rate-limit headers say: how much it allows in its window, what is left of that, and in how
+    many seconds the window is full again. None: not said."""
+
+    requests: int | None = None
+    requests_left: int | None = None
+    requests_reset_s: float | None = None
+    tokens: int | None = None
+    tokens_left: int | None = None
+    tokens_reset_s: float | None = None
+
+
+class Reply(Struct, frozen=True):
+    """What a model said. ``cost_usd`` is None where the price is unknown, never 0 for that.
+
+    ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
+    None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
+    earlier, interrupted run: it was paid for then. ``cached`` is True for the reply to an equal request, from the
+    cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters that were really sent, as
+    JSON, "" where nothing was; ``allowance`` is what the provider said about its limits.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    logprobs: tuple[tuple[Alternative, ...], ...] | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
+    model: str = ""
+    latency_s: float = 0.0
+    recalled: bool = False
+    cached: bool = False
+    sent: str = ""
+    allowance: Allowance | None = None
+
+
+class Call(Struct, frozen=True):
+    """One model call as it is recorded: the request, and its reply or why there is none.
+
+    Both are there for a reply that was paid for and could not be used. ``repaired``: the reply was read although it
+    was not written as was asked for.
+    """
+
+    request: Request
+    reply: Reply | None
+    failure: str = ""
+    error: str = ""
+    latency_s: float = 0.0
+    repaired: bool = False
+
+
+def cost_of(calls: Sequence[Call]) -> float | None:
+    """What the calls cost in US dollars, None as soon as one price is unknown."""
+    total = 0.0
+    for call in calls:
+        if call.reply is not None:
+            if call.reply.cost_usd is None:
+                return None
+            total += call.reply.cost_usd
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage of a unit that escalates did: its (first) model, or `abstain`; how many rows it answered, in how
+    many calls, at what cost (None as soon as one price is unknown)."""
+
+    model: str
+    answered: int
+    calls: int
+    cost_usd: float | None
+
+    def plus(self, other: Stage) -> Stage:
+        """Both together."""
+        unknown = self.cost_usd is None or other.cost_usd is None
+        cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        return Stage(self.model, self.answered + other.answered, self.calls + other.calls, cost)
+
+
+class Failure(Struct, frozen=True):
+    """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the words, the node."""
+
+    kind: str
+    message: str
+    node: str
+
+
+class Result(Struct, frozen=True):
+    """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
+
+    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` are the
+    calls that layers which stopped early did not make, by the id of their pool; ``stages`` what each stage of the units
+    that escalate did. ``abstained``: the row has no verdict because a unit abstained, which is no failure.
+    """
+
+    row: Row
+    outputs: tuple[Output | None, ...]
+    failure: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    saved: Mapping[str, int] = made(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = made(default_factory=dict)
+    abstained: bool = False
+
+    @property
+    def status(self) -> str:
+        """`ok`, `failed` or `abstained`."""
+        return "failed" if self.failure is not None else "abstained" if self.abstained else "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run was and how it went: the content of ``run.json``.
+
+    ``status`` is ``running``, ``finished`` or ``interrupted``. ``rows`` counts the dataset's selected rows,
+    ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
+    ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
+    that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
+    asked there, over all that stands before it. ``saved`` are the calls that were not made because a layer stopped
+    early, by the id of the pool behind it; ``stages`` what each stage of the units that escalate did, by id.
+    ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
+    calibration that the pipeline uses was fitted, "" where it uses none. ``reasons`` has for each kind of failure
+    what the first row that failed so was told. ``replay`` names the recording that answered all calls, "" where models did.
+    """
+
+    name: str
+    status: str
+    config: str
+    dataset: str
+    spec_fingerprint: str
+    data_fingerprint: str
+    version: str
+    started: str
+    seed: int = 0
+    rows: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped_bad_rows: int = 0
+    calls: int = 0
+    recalled: int = 0
+    cached: int = 0
+    cost_usd: float | None = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    wall_s: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[str, int] = field(default_factory=dict)
+    floors: tuple[str, ...] = ()
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    saved: Mapping[str, int] = field(default_factory=dict)
+    stages: Mapping[str, tuple[Stage, ...]] = field(default_factory=dict)
+    abstained: int = 0
+    calibrated: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    replay: str = ""
+
+
+Ask = Callable[[Request], Awaitable[Reply]]
+"""The contract of a provider and of every ring around one. Raises ProviderError."""

@@ -1,0 +1,87 @@
+"""A model and how it is called."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from verdict_cli.config_model import ConfigModel, Whole
+
+
+class RateLimit(ConfigModel):
+    """What the endpoint allows."""
+
+    requests_per_minute: Annotated[int, Field(gt=0), Whole] | None = None
+    """Requests a minute."""
+    tokens_per_minute: Annotated[int, Field(gt=0), Whole] | None = None
+    """Tokens a minute, prompt and reply together."""
+    concurrent: Annotated[int, Field(gt=0), Whole] | None = None
+    """Calls in flight at once."""
+
+
+class Cost(ConfigModel):
+    """Prices in US dollars, for models whose price is not known."""
+
+    input_per_million: Annotated[float, Field(ge=0)]
+    """Dollars for a million prompt tokens."""
+    output_per_million: Annotated[float, Field(ge=0)]
+    """Dollars for a million reply tokens."""
+
+
+class Model(ConfigModel):
+    """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-3-5-haiku-latest`."""
+    retries: Annotated[int, Field(ge=0), Whole] = 2
+    """Extra attempts after a failed or unreadable call."""
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds that one call may take."""
+    api_base: str | None = None
+    """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
+    api_key_env: str | None = None
+    """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it goes only where the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
+    rate_limit: RateLimit | None = None
+    """What the endpoint allows."""
+    cost: Cost | None = None
+    """Prices, where the model's price is not known."""
+    cache: bool = True
+    """Whether replies to equal requests may be shared."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    """Sampling temperature."""
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Nucleus sampling."""
+    max_tokens: Annotated[int, Field(gt=0), Whole] | None = None
+    """The most tokens a reply may have."""
+    seed: Annotated[int, Whole] | None = None
+    """Sampling seed, where the provider takes one."""
+    stop: str | list[str] | None = None
+    """Texts that end the reply."""
+    reasoning_effort: str | None = None
+    """How long a reasoning model may think, in the provider's words."""
+
+    def sampling(self) -> dict[str, Any]:
+        """The sampling arguments that were set, as litellm and the OpenAI API name them."""
+        names = ("temperature", "top_p", "max_tokens", "seed", "stop", "reasoning_effort")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None} | self.params
+
+
+def _spelling(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "<policy>"
+    return "<name>" if isinstance(value, str) else "<model>"
+
+
+_Name = Annotated[str, Field(min_length=1)]
+_One = Annotated[Annotated[_Name, Tag("<name>")] | Annotated[Model, Tag("<model>")], Discriminator(_spelling)]
+ModelKey = Annotated[
+    Annotated[_Name, Tag("<name>")]
+    | Annotated[Model, Tag("<model>")]
+    | Annotated[list[_One], Field(min_length=1), Tag("<policy>")],
+    Discriminator(_spelling),
+]
+"""How a pipeline spells a model: a name, a mapping, or a list that is tried in order until one succeeds."""

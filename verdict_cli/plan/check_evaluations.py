@@ -1,0 +1,119 @@
+"""Check `evaluate`, `gates` and published tables against the plan before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from verdict_cli.errors import SpecError
+from verdict_cli.language import evaluations
+from verdict_cli.language import gate_rules as gates
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error
+from verdict_cli.language.evaluations import Published
+from verdict_cli.language.expressions.paths import ExpressionPath, Resolved
+from verdict_cli.language.namespace import Namespace
+from verdict_cli.plan.compile_context import compile_expression_at
+from verdict_cli.plan.node import Node
+from verdict_cli.plan.result_scope import MEASURED, ResultScope, judges
+
+
+def load_published(names: Namespace) -> dict[str, Published]:
+    """The table of each evaluation that names one; tells of every file that is none."""
+    tables = {}
+    for name, evaluation in names.spec.file.evaluate.items():
+        if evaluation.published is None:
+            continue
+        path = names.inside(evaluation.published, ("evaluate", name, "published"))
+        if path is None:
+            continue
+        try:
+            document = read_document(path)
+        except SpecError as error:
+            names.bad_file(evaluation.published, error, ("evaluate", name, "published"))
+            continue
+        try:
+            tables[name] = Published.model_validate(document.data)
+        except ValidationError as error:
+            for problem in explain_error(error, Published, document):
+                names.tell(problem)
+    return tables
+
+
+_EXPRESSIONS = ("prediction", "target", "value", "probability", "consistent", "cluster", "group", "where")
+
+
+def check_evaluations(
+    names: Namespace,
+    nodes: tuple[Node, ...],
+    outputs: tuple[int, ...],
+    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+) -> set[int]:
+    """The units that evaluations name; tells of every expression that nothing can fill."""
+    given = ResultScope(nodes, outputs)
+    for name, evaluation in names.spec.file.evaluate.items():
+        base: tuple[str | int, ...] = ("evaluate", name)
+        for where, message, hint in evaluations.evaluation_problems(name, evaluation):
+            names.problem("bad-evaluation", message, hint, _below(base, where))
+        texts: list[tuple[ExpressionPath, str | None]] = [
+            ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
+        ]
+        texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
+        texts += [(("options", place), text) for place, text in enumerate(evaluation.options or ())]
+        texts += _panel(names, evaluation, nodes, (*base, "panel"))
+        if evaluation.gold is not None:
+            of_gold: list[tuple[ExpressionPath, str | None]] = [
+                (("gold", "target"), evaluation.gold.target),
+                (("gold", "where"), evaluation.gold.where),
+            ]
+            for key, text in of_gold:
+                if text is not None:
+                    _check(names, text, (*base, *key), given.resolve, use_column, ("source", "human"))
+        for key, text in texts:
+            if text is not None:
+                _check(names, text, (*base, *key), given.resolve, use_column)
+    for place, gate in enumerate(names.spec.file.gates):
+        for where, message, hint in gates.gate_problems(place, gate, names.spec.file.evaluate):
+            names.problem("bad-gate", message, hint, _below(("gates", place), where))
+        for text in gate.where or {}:
+            _check(names, text, ("gates", place, "where", text), given.resolve, use_column)
+    return given.used
+
+
+def _panel(
+    names: Namespace, evaluation: evaluations.Evaluation, nodes: tuple[Node, ...], path: ExpressionPath
+) -> list[tuple[ExpressionPath, str | None]]:
+    """What each judge of a panel says, with its place."""
+    if not isinstance(evaluation.panel, str):
+        return [(("panel", place), text) for place, text in enumerate(evaluation.panel or ())]
+    found = judges(evaluation.panel, [node.id for node in nodes])
+    if not found:
+        message = f"`{evaluation.panel}` is no field of two or more units of one name"
+        hint = "write `judge.score` for units called `judge`, or list an expression for each judge"
+        names.problem("bad-evaluation", message, hint, path)
+    return [(("panel",), text) for text in found]
+
+
+def _check(
+    names: Namespace,
+    text: str,
+    path: tuple[str | int, ...],
+    resolve: Callable[[ExpressionPath], Resolved],
+    use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+    roots: tuple[str, ...] = MEASURED,
+) -> None:
+    expression = compile_expression_at(
+        text, roots, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
+    )
+    for found in expression.paths if expression is not None else ():
+        if found[0] == "source" and len(found) > 1 and isinstance(found[1], str):
+            use_column(found[1], names, path)
+
+
+def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
+    """The path of a key, which a check spells from its section on: `safety.metrics[0]`, `[2].max`."""
+    own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
+    parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
+    return (*base, *(int(part) if part.isdigit() else part for part in parts))

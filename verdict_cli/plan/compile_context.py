@@ -1,0 +1,112 @@
+"""What compiling a seat needs at hand: its scope, its file's names, and where its problems are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from verdict_cli.language.calibrations import Fitted
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError, Resolve
+from verdict_cli.language.fields.field_keys import field_type
+from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.namespace import UnknownNameError
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.plan.expand import InstancePath, UnitInstance
+from verdict_cli.plan.node import LLMNode, MapNode, PoolNode
+from verdict_cli.plan.scope import NodeScope
+
+Compiled = TypeVar("Compiled", bound=Fitted)
+
+PROMPT_ROOTS = ("source", "previous", "input", "unit")
+"""The names that a prompt sees."""
+
+
+@dataclass(frozen=True)
+class CompiledUnit:
+    """What a node does (None where that was found wrong), its response's fields and its output's."""
+
+    work: LLMNode | MapNode | PoolNode | None
+    response: RecordType
+    output: RecordType
+
+
+@dataclass
+class CompileContext:
+    """One seat at work: where its problems are told, the scope in which its paths are resolved, and the calibrations
+    that it uses, each with its key."""
+
+    seat: UnitInstance
+    scope: NodeScope
+    warn: Callable[[str, str, InstancePath], None]
+    calibrations: list[tuple[InstancePath, Fitted]] = field(default_factory=list)
+
+    def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
+        """Tells of a problem at a key of the unit."""
+        self.seat.names.problem(code, message, hint, (*self.seat.path, *path), key=key)
+
+    def expression(
+        self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int
+    ) -> Expression | None:
+        """The compiled expression; None, and told, when it can never be evaluated."""
+        return compile_expression_at(
+            text,
+            roots,
+            scope.resolve,
+            lambda message, hint: self.problem("bad-expression", message, hint, *path),
+        )
+
+    def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
+        """The calibration that stands at a key of the unit; None, and told, where there is none that can be used."""
+        found = self.seat.names.fitted(key, kind, (*self.seat.path, *path))
+        if found is not None:
+            self.calibrations.append((path, found))
+        return found
+
+    def scale(self, unit: LLMUnit) -> Scale | None:
+        """The scale that the unit's values are on; None where it has none, or, told, where it cannot be known."""
+        names, path = self.seat.names, (*self.seat.path, "scale")
+        if unit.scale is None:
+            return unit.default_scale()
+        try:
+            scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale
+        except UnknownNameError as error:
+            self.problem("unknown-scale", error.message, error.hint, "scale")
+            return None
+        return scale if names.check_scale(scale, path) else None
+
+    def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
+        """The types of a declared schema; one that cannot be known is told and `Unknown`."""
+        types: dict[str, FieldType] = {}
+        names, path = self.seat.names, (*self.seat.path, key)
+        for name, spelled in (declared or {}).items():
+            try:
+                types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))
+            except UnknownNameError as error:
+                types[name] = UnknownType()
+                hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
+                self.problem(
+                    "unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name
+                )
+        return types
+
+
+def _from_unit(kind: FieldType) -> FieldType:
+    """The type of what a unit makes: an image in it is an address, not a file of this machine."""
+    if isinstance(kind, RecordType):
+        return RecordType({name: _from_unit(inner) for name, inner in kind.fields.items()})
+    return ImageType(files=False) if isinstance(kind, ImageType) else kind
+
+
+def compile_expression_at(
+    text: str, roots: Sequence[str], resolve: Resolve, tell: Callable[[str, str], None]
+) -> Expression | None:
+    """The expression; None, and `tell(message, hint)` called, when it can never be evaluated."""
+    try:
+        return compile_expression(text, roots, resolve)
+    except ExpressionError as error:
+        tell(error.message, error.hint)
+        return None

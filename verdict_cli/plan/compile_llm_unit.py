@@ -1,0 +1,165 @@
+"""What a unit that calls a model asks, and how its reply is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.extractors import extractor
+from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor
+from verdict_cli.language.fields.types import TEXT, RecordType
+from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.choice_base import ChoiceUnit
+from verdict_cli.model import Model
+from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
+from verdict_cli.plan.node import LLMNode
+
+
+def compile_llm_unit(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
+    """The unit's question and how it is read; None, and told, when what it gives cannot be known."""
+    response = _response(bench, unit, scale)
+    reading = _reading(bench, unit, response)
+    models = bench.seat.models
+    if models == ():
+        hint = "set `model:` at the top of the file or here, or give --model"
+        bench.problem("no-model", "the unit has no model", hint)
+    letters = unit.letters() if isinstance(unit, ChoiceUnit) else ()
+    options = _options(bench, unit, letters)
+    if letters:
+        bench.scope.input = {**(bench.scope.input or {}), **dict.fromkeys(letters, TEXT)}
+    prompt = _prompt(bench, unit)
+    if reading is None:
+        return None
+    if prompt is None or not models:
+        return CompiledUnit(None, reading.output, unit.gives(reading.output))
+    work = LLMNode(
+        unit=unit,
+        prompt=prompt,
+        suffix=_suffix(unit, scale),
+        response=response,
+        reading=reading,
+        models=models,
+        follow_up=_follow_up(bench, reading, models),
+        options=options,
+        letters=letters,
+        kept=tuple(unit.output) if unit.output else None,
+    )
+    return CompiledUnit(work, reading.output, unit.gives(reading.output))
+
+
+def _response(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> RecordType:
+    if unit.scale is not None and unit.scaled_field() is None:
+        message = f"a {unit.type_name} has no field on a scale"
+        hint = "leave `scale` out, or use a JudgeUnit"
+        bench.problem("no-scaled-field", message, hint, "scale", key=True)
+    declared = bench.fields(unit.response, "response")
+    for name in set(declared) & set(unit.own_fields(scale)):
+        message = f"the response field {name!r} is the unit's own"
+        bench.problem("field-used-twice", message, "choose another name", "response", name, key=True)
+    return unit.response_record(scale, declared)
+
+
+def _options(
+    bench: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
+) -> tuple[tuple[str, Expression], ...]:
+    texts = (unit.options or ()) if isinstance(unit, ChoiceUnit) else ()
+    made = (
+        (letters[place], bench.expression(text, PROMPT_ROOTS, bench.scope, "options", place))
+        for place, text in enumerate(texts)
+    )
+    return tuple((letter, option) for letter, option in made if option is not None)
+
+
+def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
+    field = unit.scaled_field()
+    return (
+        scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
+    )
+
+
+def _follow_up(
+    bench: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]
+) -> tuple[Model, ...]:
+    if reading.then is None:
+        return ()
+    if reading.then.model is None:
+        return models
+    return bench.seat.names.policy(reading.then.model, (*bench.seat.path, "extract", "model")) or ()
+
+
+def _reading(bench: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
+    key: Any = unit.extract
+    if key is None:
+        key = "structured" if set(response.fields) == {"criteria"} else "verdict"
+    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
+        key = "structured"
+    chosen = _fitted(bench, extractor(key))
+    if chosen is None or not response.fields:
+        return None
+    trouble = chosen.problem(response)
+    if trouble:
+        where, message, hint = trouble
+        bench.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
+        return None
+    return chosen.bind(response)
+
+
+def _fitted(bench: CompileContext, chosen: BaseExtractor) -> BaseExtractor | None:
+    """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
+    read: dict[str, Any] = {}
+    for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
+        named = getattr(chosen, key, None)
+        if isinstance(named, CalibrationFile | Fitted):
+            read[key] = bench.fitted(named, FITTED[kind], "extract", key)
+    return None if None in read.values() else chosen.model_copy(update=read)
+
+
+def _prompt(bench: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
+    read = _text(bench, unit)
+    if read is None:
+        return None
+    text, jinja = read
+    if not text.strip():
+        bench.problem("empty-prompt", "the prompt is empty", "write what the model is asked", "prompt")
+        return None
+    framed = unit.frame(text)
+    if jinja and framed != text:
+        bench.problem(
+            "bad-prompt",
+            f"a {unit.type_name} adds its own words to the prompt, which a `jinja` prompt cannot take in",
+            "write the prompt as a text with placeholders, or use a Unit that asks for all of it",
+            "prompt",
+        )
+        return None
+    told: list[str] = []
+
+    def tell(message: str, hint: str) -> None:
+        told.append(message)
+        bench.problem("bad-placeholder", message, hint, "prompt")
+
+    def warn(message: str, hint: str) -> None:
+        bench.warn(message, hint, (*bench.seat.path, "prompt"))
+
+    resolve, delimit = bench.scope.resolve, bench.seat.delimited
+    if jinja:
+        from verdict_cli.language.prompts.jinja import compile_jinja  # here, because few prompts need it
+
+        made: CompiledPrompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell, delimit)
+    else:
+        made = compile_prompt(framed, resolve, tell, warn, delimit)
+    return None if told else made
+
+
+def _text(bench: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
+    """(text, whether it is Jinja2) of the prompt before the type adds to it."""
+    if unit.prompt is not None:
+        return bench.seat.names.prompt_text(unit.prompt, (*bench.seat.path, "prompt"))
+    found = unit.default_prompt()
+    if found is None:
+        hint = "write what the model is asked"
+        bench.problem("missing-key", f"a {unit.type_name} needs a `prompt`", hint)
+        return None
+    return found, False

@@ -1,0 +1,148 @@
+"""What a unit computes without a model: a map's expressions, a pool's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from verdict_cli.language.calibrations import CalibrationFile, Fitted
+from verdict_cli.language.fields.types import (
+    NUMBER,
+    TEXT,
+    FieldType,
+    PlainType,
+    RecordType,
+    ScaleType,
+    UnknownType,
+)
+from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.units.map import MapUnit
+from verdict_cli.language.units.pools import Pool
+from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
+from verdict_cli.plan.compile_python import code_at, giving
+from verdict_cli.plan.node import MapNode, OutputFields, PoolNode
+from verdict_cli.plan.scope import Upstream
+
+_MAP_ROOTS = (*PROMPT_ROOTS, "outputs")
+
+
+def compile_map(bench: CompileContext, unit: MapUnit) -> CompiledUnit:
+    """The map's expressions or function; a field whose expression cannot be compiled has an unknown type."""
+    code = code_at(bench, "map")
+    if code is not None:
+        given = giving(bench, code, bench.scope, "map")
+        output = given.gives or RecordType({})
+        return CompiledUnit(MapNode(unit, given), output, output)
+    made = {
+        name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()
+    }
+    whole = tuple((name, expression) for name, expression in made.items() if expression is not None)
+    output = RecordType({name: one.type if one is not None else UnknownType() for name, one in made.items()})
+    return CompiledUnit(
+        MapNode(unit, OutputFields(whole)) if len(whole) == len(made) else None, output, output
+    )
+
+
+def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
+    """The fields that are pooled, each with the function that turns a parent's value into what is pooled."""
+    parents = [bench.scope.upstream[index] for index in bench.scope.parents]
+    bench.scope.uses.units.update(bench.scope.parents)
+    if not parents:
+        hint = "put it behind a layer of judges"
+        bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
+        return None
+    weights = unit.weighting()
+    if isinstance(weights, CalibrationFile | Fitted):
+        from verdict_cli.language.calibrations import (
+            PoolWeights,  # here, because few pools have fitted weights
+        )
+
+        fitted = bench.fitted(weights, PoolWeights, "weights")
+        if fitted is None:
+            return None
+        weights = fitted.weights
+    if weights is not None and len(weights) != len(parents):
+        message = f"{len(weights)} weights for {len(parents)} units"
+        hint = "give one weight for each unit that is pooled, in order of definition"
+        bench.problem("bad-weights", message, hint, "weights")
+        return None
+    names = _fields(bench, unit, parents)
+    if names is None:
+        return None
+    further = unit.further()
+    if further in names:
+        message = f"the units before it give a field {further!r}, which it gives itself"
+        bench.problem("field-used-twice", message, "name the field to pool: `field:`", further)
+        return None
+    kinds = {name: [parent.output.fields[name] for parent in parents] for name in names}
+    read = RecordType({name: _type(unit, found) for name, found in kinds.items()})
+    fields = tuple((name, tuple(_number(unit, kind) for kind in found)) for name, found in kinds.items())
+    return CompiledUnit(PoolNode(unit, fields, weights), read, unit.gives(read))
+
+
+def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    """The names of the pooled fields, each of which every parent has; None, and told, when one has not."""
+    named = unit.named()
+    if named is None:
+        return _all_poolable(bench, unit, parents)
+    at = ("field",) if unit.field is not None else ("fields",)
+    for name in named:
+        for parent in parents:
+            kind = parent.output.fields.get(name)
+            if kind is None:
+                hint = f"it gives {', '.join(parent.output.fields)}"
+                bench.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
+                return None
+            if unit.numbers and kind.numeric() is False:
+                message = f"{parent.id}.{name} is of type {kind.spell()} and has no number"
+                bench.problem("no-number", message, _WAYS_OUT, *at)
+                return None
+    return named
+
+
+def _all_poolable(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    common = [
+        name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)
+    ]
+    names = tuple(
+        name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents)
+    )
+    if not names:
+        message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
+        hint = _WAYS_OUT if common else "the units that are pooled need a field in common"
+        bench.problem("nothing-to-pool", message, hint)
+    return names or None
+
+
+_WAYS_OUT = "give the scale `scores:`, or use a ModePoolUnit"
+
+
+def _poolable(unit: Pool, kind: FieldType) -> bool:
+    if unit.numbers:
+        return kind.numeric() is not False
+    return isinstance(kind, ScaleType | UnknownType) or (isinstance(kind, PlainType) and kind != TEXT)
+
+
+def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
+    """The type of the values that are pooled: numbers where scores stand for a scale's words."""
+    if any(_scored(unit, kind) for kind in kinds):
+        return NUMBER
+    return kinds[0] if all(kind == kinds[0] for kind in kinds) else NUMBER if unit.numbers else UnknownType()
+
+
+def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
+    """A scale's scores stand for its words; every other value is pooled as it is."""
+    return kind.scale.number if isinstance(kind, ScaleType) and _scored(unit, kind) else _same
+
+
+def _scored(unit: Pool, kind: FieldType) -> bool:
+    return (
+        unit.numbers
+        and isinstance(kind, ScaleType)
+        and isinstance(kind.scale, Discrete)
+        and kind.scale.scores is not None
+    )
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -1,0 +1,199 @@
+"""Compile a Python function at its node, and try it with made-up values before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.language.expressions.paths import ExpressionError, Resolve, follow
+from verdict_cli.language.fields.types import (
+    DistributionType,
+    FieldType,
+    PlainType,
+    RecordType,
+    ScaleType,
+    TextListType,
+    TranscriptType,
+    UnknownType,
+)
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.steps import PythonCode
+from verdict_cli.plan.compile_context import CompileContext
+from verdict_cli.plan.scope import NodeScope
+
+_PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
+
+
+class _Row(dict[str, Any]):
+    """A mapping with a text for every column that is not declared."""
+
+    def __missing__(self, column: str) -> str:
+        return "1"
+
+
+def sample_value(kind: FieldType) -> Any:
+    """A value of the type; of a type that is not known, 1."""
+    if isinstance(kind, RecordType):
+        return _Row({name: sample_value(inner) for name, inner in kind.fields.items()})
+    if isinstance(kind, ScaleType):
+        return _on(kind.scale)
+    if isinstance(kind, DistributionType):
+        return {_on(kind.scale): 1.0}
+    if isinstance(kind, TranscriptType):
+        return [{"role": "speaker", "content": "1"}]
+    if isinstance(kind, TextListType):
+        return ["1"]
+    return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
+
+
+def _on(scale: Scale) -> Any:
+    return scale.max if isinstance(scale, Continuous) else scale.values()[-1]
+
+
+RESOLVED = ("previous", "input")
+"""Roots whose words mean what they mean in an expression: found by name, further up, or cast."""
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
+    `input` have at this node."""
+
+    code: PythonCode
+    resolve: Resolve
+    words: Mapping[str, tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """How messages name the function."""
+        return self.code.name
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
+        given = {
+            name: _Found(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
+            for name in self.code.parameters
+        }
+        try:
+            return self.code(given)
+        except (RowError, ReplyError):
+            raise
+        except Exception as fault:
+            raise RowError(f"{self.code.name}: {type(fault).__name__}: {fault}") from None
+
+
+@dataclass(frozen=True)
+class Giving(PythonCall):
+    """A function that gives an output; ``gives`` are its fields, None while they are not known."""
+
+    gives: RecordType | None = None
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The output. RowError when it is none, or has not the fields that it should have."""
+        try:
+            given = super().__call__(values)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
+        if self.gives is None:
+            return given
+        try:
+            return self.gives.read(given)
+        except ReplyError as error:
+            raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
+
+
+class _Found(Mapping[str, Any]):
+    """`previous` or `input` as a mapping: each word is resolved as in an expression."""
+
+    def __init__(
+        self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]
+    ) -> None:
+        self.root, self.values_, self.resolve, self.words = root, values, resolve, words
+
+    def __getitem__(self, word: str) -> Any:
+        try:
+            meant = self.resolve((self.root, word))
+        except ExpressionError as error:
+            raise RowError(f"`{self.root}.{word}`: {error.message}", hint=error.hint) from None
+        found = [follow(path, self.values_) for path in meant.paths]
+        return found if meant.many else found[0]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def code_at(bench: CompileContext, key: str) -> PythonCode | None:
+    """The function that stands at a key of the unit."""
+    return bench.seat.names.spec.code.get((*bench.seat.path, key))
+
+
+def compile_python_unit(code: PythonCode, scope: NodeScope) -> PythonCall:
+    """The function in its scope, which remembers what the function may use."""
+    words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
+    for root in ("source", "outputs"):
+        if root in code.parameters:
+            scope.resolve((root,))
+    return PythonCall(code, scope.resolve, words)
+
+
+def giving(bench: CompileContext, code: PythonCode, scope: NodeScope, key: str) -> Giving:
+    """The function with the fields that it gives: the declared ones, else those that a trial shows."""
+    made = compile_python_unit(code, scope)
+    found = Giving(made.code, made.resolve, made.words, code.gives)
+    return found if code.gives is not None else replace(found, gives=_tried(bench, found, scope, key))
+
+
+def processing(code: PythonCode, scope: NodeScope, gives: RecordType) -> Giving:
+    """The function that makes an output of these fields from a response."""
+    made = compile_python_unit(code, scope)
+    return Giving(made.code, made.resolve, made.words, gives)
+
+
+def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> RecordType | None:
+    """The fields that the function gives for made-up values; None, and warned of, when it cannot be called with them."""
+    fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
+    values = {
+        **fixed,
+        "source": sample_value(RecordType(scope.columns)),
+        "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream},
+        "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
+        "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
+    }
+    try:
+        return RecordType(dict.fromkeys(made(values), UnknownType()))
+    except RowError as error:
+        hint = "say which fields it gives: `fields=['score']`"
+        bench.warn(
+            f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key)
+        )
+        return None
+
+
+def _words(root: str, scope: NodeScope) -> tuple[str, ...]:
+    """The words of the root that mean something at the node."""
+    if root == "input" and scope.input is not None:
+        return tuple(scope.input)
+    direct = [scope.upstream[index] for index in scope.parents]
+    words = dict.fromkeys(name for unit in direct for name in unit.output.fields)
+    if root == "previous":
+        words |= dict.fromkeys(unit.name for unit in scope.upstream)
+    return tuple(word for word in words if _means(root, word, scope))
+
+
+def _means(root: str, word: str, scope: NodeScope) -> bool:
+    try:
+        scope.resolve((root, word))
+    except ExpressionError:
+        return False
+    return True

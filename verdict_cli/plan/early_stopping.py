@@ -1,0 +1,148 @@
+"""Layers that stop early: which pool they feed, by which rule it is settled, and what keeps them from stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
+from verdict_cli.plan.expand import Stopping
+from verdict_cli.plan.link import outputs
+from verdict_cli.plan.node import Early, Mean, Node, PoolNode, Vote
+
+_POOLS = "put a ModePoolUnit (a vote) or a MeanPoolUnit behind the layer"
+
+
+class _CannotStopError(ValueError):
+    """What keeps a layer from stopping early: a message, a hint, and the key below `until` that is wrong."""
+
+    def __init__(self, message: str, hint: str, *key: str) -> None:
+        super().__init__(message)
+        self.problem = ("bad-until", message, hint)
+        self.key = key
+
+
+def compile_early_stopping(
+    one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+) -> Early | None:
+    """How a layer stops early; None, and told, where it cannot, or where a unit of it cannot be compiled.
+
+    ``uses`` are the places of the units that each node names.
+    """
+    try:
+        return _stops(one, nodes, uses)
+    except _CannotStopError as error:
+        one.names.problem(*error.problem, (*one.path, *error.key))
+        return None
+
+
+def _stops(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
+    leaves: list[int] = []
+    for item in one.placed:
+        given = outputs(item)
+        if len(given) != 1:
+            raise _CannotStopError(
+                f"an item gives on {len(given)} units, `until` needs one", "pool them first"
+            )
+        leaves += given
+    if any(nodes[place] is None for item in one.items for place in item):
+        return None
+    children = {child for leaf in leaves for child in _node(nodes, leaf).children}
+    if any(nodes[child] is None for child in children):
+        return None
+    pool = nodes[min(children)] if len(children) == 1 else None
+    if pool is None or not isinstance(pool.work, PoolNode):
+        raise _CannotStopError("`until` needs a pool as the next step", _POOLS)
+    if pool.parents != tuple(leaves):
+        raise _CannotStopError(f"{pool.id} pools more than this layer", "let it pool this layer alone")
+    inside = {place for item in one.items for place in item}
+    for place, used in enumerate(uses):
+        if place != pool.index and place not in inside and used & inside:
+            asks = _node(nodes, min(used & inside)).id
+            user = nodes[place]
+            raise _CannotStopError(
+                f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
+                f"use what {pool.id} gives",
+            )
+    rule = _rule(one, pool, [_node(nodes, leaf) for leaf in leaves])
+    until = one.until
+    return Early(
+        one.items,
+        tuple(leaves),
+        pool.index,
+        pool.work.unit.quorum,
+        until.confidence,
+        one.first,
+        until.batch,
+        rule,
+    )
+
+
+def _rule(one: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
+    assert isinstance(pool.work, PoolNode)
+    unit, until = pool.work.unit, one.until
+    if pool.work.weights is not None:
+        raise _CannotStopError(
+            f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out"
+        )
+    kinds = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
+    if isinstance(unit, ModePoolUnit):
+        for key in ("threshold", "within"):
+            if getattr(until, key) is not None:
+                raise _CannotStopError(
+                    f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key
+                )
+        return Vote(tuple((name, _count(found)) for name, found in kinds.items()))
+    if not isinstance(unit, MeanPoolUnit):
+        raise _CannotStopError(f"no rule says when a {unit.type_name} is settled", _POOLS)
+    if (until.threshold is None) == (until.within is None):
+        hint = "such as `threshold: 0.5` (which side the mean is on), or `within: 0.25` (how near it is)"
+        raise _CannotStopError("a mean needs either `threshold` or `within`", hint)
+    if len(kinds) != 1:
+        raise _CannotStopError(
+            f"{pool.id} pools {', '.join(kinds)}, `until` needs one field", "name it: `field:`"
+        )
+    ((name, found),) = kinds.items()
+    ends = [_ends(kind) for kind in found]
+    if None in ends:
+        message = f"{name!r} has no ends, so nothing says how far a unit not asked could move the mean"
+        raise _CannotStopError(message, "give the judge a scale with ends, such as `{min: 0, max: 1}`")
+    known = [end for end in ends if end is not None]
+    low, high = min(low for low, _ in known), max(high for _, high in known)
+    return Mean(name, low, high, until.threshold, until.within)
+
+
+def _count(kinds: Sequence[FieldType]) -> int | None:
+    """How many values the field can have, None where that is not known or the units differ."""
+    counts = {_values(kind) for kind in kinds}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _values(kind: FieldType) -> int | None:
+    if kind == TRUTH:
+        return 2
+    if isinstance(kind, ScaleType) and not isinstance(kind.scale, Continuous):
+        return len(kind.scale.values())
+    return None
+
+
+def _ends(kind: FieldType) -> tuple[float, float] | None:
+    """The smallest and the largest number that a value can have."""
+    if kind == TRUTH:
+        return 0.0, 1.0
+    if not isinstance(kind, ScaleType):
+        return None
+    if isinstance(kind.scale, Continuous):
+        return kind.scale.min, kind.scale.max
+    if isinstance(kind.scale, Boolean):
+        return 0.0, 1.0
+    numbers = [number for value in kind.scale.values() if (number := kind.scale.number(value)) is not None]
+    return (min(numbers), max(numbers)) if numbers else None
+
+
+def _node(nodes: Sequence[Node | None], place: int) -> Node:
+    node = nodes[place]
+    assert node is not None
+    return node

@@ -1,0 +1,273 @@
+"""Placing a pipeline's units: every copy of every unit gets a seat, in order of definition."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+from verdict_cli.errors import SpecError
+from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.steps import MOST_UNTIL_UNITS as MOST_UNTIL
+from verdict_cli.language.steps import BlockStep, CustomStep, LayerStep, Until, UseStep
+from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
+from verdict_cli.model import Model
+from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
+
+MOST_UNITS_IN_PLAN = 10_000
+"""The most units that a pipeline may have once `repeat` and `models` are laid out."""
+
+InstancePath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class UnitInstance:
+    """One unit of the graph: its recipe, the file and path that it is written at, its models (None: told), whether it
+    is pinned, and whether the texts in its prompt are delimited."""
+
+    unit: UnitBase
+    names: Namespace
+    path: InstancePath
+    models: tuple[Model, ...] | None
+    pinned: bool
+    delimited: bool = False
+
+    @property
+    def name(self) -> str:
+        """The unit's name."""
+        return self.unit.name or snake(self.unit.type_name)
+
+
+@dataclass(frozen=True)
+class InvalidUnit:
+    """The place of a step that cannot be read; its problem is already told. What does not depend on it is checked."""
+
+    name: str
+    names: Namespace
+    path: InstancePath
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """A layer that stops early: its key, where it is written, its items as placed, and how many are asked at once."""
+
+    until: Until
+    names: Namespace
+    path: InstancePath
+    items: tuple[tuple[int, ...], ...]
+    placed: tuple[LinkedItem, ...]
+    first: int
+
+
+@dataclass(frozen=True)
+class _InheritedSettings:
+    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, whether a layer
+    around them stops early, and whether texts are delimited."""
+
+    names: Namespace
+    models: tuple[Model, ...] | None
+    pinned: bool = False
+    using: tuple[tuple[int, str], ...] = ()
+    early: bool = False
+    delimited: bool = False
+
+
+class Expander:
+    """Walks the steps and collects the seats."""
+
+    def __init__(self) -> None:
+        self.seats: list[UnitInstance | InvalidUnit] = []
+        self.stopping: list[Stopping] = []
+
+    def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
+        """The steps of a pipeline or block, one after another."""
+        return LinkedBlock(
+            tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps))
+        )
+
+    def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+        if isinstance(step, LayerStep):
+            return self._layer(step, around, path)
+        if isinstance(step, BlockStep):
+            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pin)
+            return self.steps(step.block, inside, (*path, "block"))
+        if isinstance(step, UseStep):
+            return self._use(step, around, path)
+        return self._unit(step, around, path)
+
+    def _unit(
+        self, step: UnitBase | CustomStep, around: _InheritedSettings, path: InstancePath
+    ) -> LinkedItem:
+        names = around.names
+        unit = names.unit(step, path)
+        if unit is None:
+            return self._place(
+                InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path)
+            )
+        own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
+        models = around.models if own is None else names.policy(own, (*path, "model"))
+        delimited = around.delimited if delimit is None else delimit
+        return self._place(UnitInstance(unit, names, path, models, around.pinned or unit.pin, delimited))
+
+    def _place(self, one: UnitInstance | InvalidUnit) -> Single:
+        if len(self.seats) >= MOST_UNITS_IN_PLAN:
+            message = f"the pipeline has more than {MOST_UNITS_IN_PLAN:,} units"
+            raise SpecError([one.names.spec.problem("too-many-units", message, "lower `repeat`", one.path)])
+        self.seats.append(one)
+        return Single(len(self.seats) - 1)
+
+    def _layer(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
+        names = around.names
+        inside = self._cascade(step.model, around, path)
+        if step.repeat is not None and step.models is not None:
+            names.problem(
+                "two-repeats",
+                "a layer has both `repeat` and `models`",
+                "keep one of the two",
+                (*path, "models"),
+                key=True,
+            )
+        until = None if step.until is None else self._stops(step, around, path)
+        if until is not None:
+            inside = replace(inside, early=True)
+        copies = [inside] * min(_copies(step), MOST_UNITS_IN_PLAN + 1)
+        if step.models is not None:
+            copies = [
+                replace(inside, models=names.policy(model, (*path, "models", place)))
+                for place, model in enumerate(step.models)
+            ]
+        starts = [len(self.seats)]
+        placed = []
+        for copy in copies:
+            for place, item in enumerate(step.layer):
+                placed.append(self._step(item, copy, (*path, "layer", place)))
+                starts.append(len(self.seats))
+        items = tuple(placed)
+        if until is not None:
+            ranges = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
+            first = (step.repeat or 1) * len(step.layer)
+            first = first if first < len(items) and step.models is None else 1
+            self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
+        chained = step.inner == "chain"
+        roots = self._chosen(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
+        leaves = self._chosen(step.leaves, items, names, (*path, "leaves")) or items
+        if step.outer == "last":
+            leaves = leaves[-1:]
+        return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
+
+    def _stops(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> Until | None:
+        """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
+        assert step.until is not None
+        trouble = until_trouble(step, step.until)
+        if not trouble and around.early:
+            trouble = ("", "the layer stands in one that stops early itself", "leave one `until` out")
+        if not trouble and around.pinned:
+            trouble = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
+        if not trouble:
+            return step.until
+        key, message, hint = trouble
+        around.names.problem("bad-until", message, hint, (*path, "until", *([key] if key else [])))
+        return None
+
+    def _chosen(
+        self,
+        places: tuple[int, ...] | None,
+        items: tuple[LinkedItem, ...],
+        names: Namespace,
+        path: InstancePath,
+    ) -> tuple[LinkedItem, ...]:
+        chosen: list[int] = []
+        for at, place in enumerate(places or ()):
+            if not -len(items) <= place < len(items):
+                names.problem(
+                    "no-such-item",
+                    f"there is no item {place}: the layer has {len(items)}, numbered from 0",
+                    f"use 0 to {len(items) - 1}, or -1 for the last",
+                    (*path, at),
+                )
+            elif place % len(items) in chosen:
+                names.problem(
+                    "no-such-item", f"the item {place} is named twice", "name each item once", (*path, at)
+                )
+            else:
+                chosen.append(place % len(items))
+        return tuple(items[place] for place in sorted(chosen))
+
+    def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+        found = around.names.block(step.use, (*path, "use"))
+        if found is None:
+            return self._place(InvalidUnit("", around.names, path))
+        names, steps, where = found
+        mark = (id(names), str(where[-1]))
+        if mark in around.using:
+            around.names.problem(
+                "block-cycle",
+                f"the block {step.use!r} uses itself",
+                "a block may use only other blocks",
+                (*path, "use"),
+            )
+            return self._place(InvalidUnit("", around.names, path))
+        delimited = around.delimited or names.spec.file.delimit
+        return self.steps(
+            steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where
+        )
+
+    def _cascade(self, model: Any, around: _InheritedSettings, path: InstancePath) -> _InheritedSettings:
+        return (
+            around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
+        )
+
+
+def _copies(step: LayerStep) -> int:
+    """How often the items of a layer without `models` are laid out."""
+    repeat = step.repeat or 1
+    if step.until is None or step.until.max is None or step.repeat is None:
+        return repeat
+    return max(repeat, step.until.max // len(step.layer))
+
+
+def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
+    """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
+    if step.repeat is None and step.models is None:
+        return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
+    if step.inner != "none" or step.outer or step.roots or step.leaves:
+        return (
+            "",
+            "`until` needs items that are independent of each other and all feed the next step",
+            "leave `inner`, `outer`, `roots` and `leaves` out",
+        )
+    copies = len(step.models) if step.models is not None else _copies(step)
+    items = copies * len(step.layer)
+    if items < 2:
+        return ("", "`until` needs at least two units to choose from", "such as `repeat: 9`")
+    if items > MOST_UNTIL:
+        return ("", f"the layer has {items} units, `until` takes at most {MOST_UNTIL}", "lower `repeat`")
+    if until.max is not None and until.max != items:
+        return (
+            "max",
+            f"`max` is {until.max}, but the layer has {items} units",
+            f"write `max: {items}`, leave it out, or change `{'repeat' if step.models is None else 'models'}`",
+        )
+    return None
+
+
+def expand_steps(
+    names: Namespace,
+) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
+    """Every unit of the pipeline, the steps as placed, and the layers that stop early.
+
+    Raises SpecError for a pipeline that is too large; what else is wrong is told.
+    """
+    file = names.spec.file
+    models = () if file.model is None else names.policy(file.model, ("model",))
+    seating = Expander()
+    try:
+        block = seating.steps(
+            file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",)
+        )
+    except RecursionError:
+        problem = names.spec.problem(
+            "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
+        )
+        raise SpecError([problem]) from None
+    return seating.seats, block, tuple(seating.stopping)

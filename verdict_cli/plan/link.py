@@ -1,0 +1,113 @@
+"""How steps are linked: a fold over placed steps that only yields edges (language.md, section 7; paper, figure 2).
+
+A placed step is a unit (one node), a block (steps in turn) or a layer (items side by side).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Edge = tuple[int, int]
+
+
+class WiringError(ValueError):
+    """Two steps that cannot be linked. `at` is the layer's path in its file."""
+
+    def __init__(self, message: str, hint: str, at: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.at = at
+
+
+@dataclass(frozen=True)
+class Single:
+    """One node."""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class LinkedBlock:
+    """Steps run one after another."""
+
+    steps: tuple[LinkedItem, ...]
+
+
+@dataclass(frozen=True)
+class LinkedLayer:
+    """Items side by side. `roots` take the input, `leaves` give the output; `at` says where it is written."""
+
+    items: tuple[LinkedItem, ...]
+    roots: tuple[LinkedItem, ...]
+    leaves: tuple[LinkedItem, ...]
+    outer: str | None
+    chained: bool
+    at: Any
+
+
+LinkedItem = Single | LinkedBlock | LinkedLayer
+
+
+def inner_edges(step: LinkedItem) -> Iterator[Edge]:
+    """The edges within a step."""
+    if isinstance(step, LinkedBlock):
+        for part in step.steps:
+            yield from inner_edges(part)
+        for before, after in zip(step.steps, step.steps[1:], strict=False):
+            yield from link(before, after)
+    elif isinstance(step, LinkedLayer):
+        for item in step.items:
+            yield from inner_edges(item)
+        if step.chained:
+            for before, after in zip(step.items, step.items[1:], strict=False):
+                yield from link(before, after)
+
+
+def link(before: LinkedItem, after: LinkedItem) -> Iterator[Edge]:
+    """The edges from a step to the next one. WiringError where `broadcast` or `cumulative` do not fit."""
+    match before, after:
+        case LinkedBlock(), _:
+            yield from link(before.steps[-1], after)
+        case LinkedLayer(), LinkedLayer():
+            yield from _paired(before, after)
+        case LinkedLayer(), _:
+            for leaf in before.leaves:
+                yield from link(leaf, after)
+        case Single(), LinkedBlock():
+            yield from link(before, after.steps[0])
+        case Single(), LinkedLayer():
+            for root in after.roots:
+                yield from link(before, root)
+        case Single(), Single():
+            yield before.node, after.node
+
+
+def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
+    count, wanted = len(before.leaves), len(after.roots)
+    outer = before.outer or ("broadcast" if count == wanted else "dense")
+    if outer in ("dense", "last"):
+        for leaf in before.leaves:
+            for root in after.roots:
+                yield from link(leaf, root)
+        return
+    if count != wanted:
+        raise WiringError(
+            f"`outer: {outer}` pairs {count} leaves with the next step's {wanted} roots",
+            "make the two counts equal (`repeat`, `leaves`, `roots`), or use `outer: dense`",
+            before.at,
+        )
+    for place, root in enumerate(after.roots):
+        for leaf in before.leaves[place : place + 1] if outer == "broadcast" else before.leaves[: place + 1]:
+            yield from link(leaf, root)
+
+
+def outputs(step: LinkedItem) -> tuple[int, ...]:
+    """The nodes that a step gives on, in order of definition."""
+    if isinstance(step, Single):
+        return (step.node,)
+    if isinstance(step, LinkedBlock):
+        return outputs(step.steps[-1])
+    return tuple(sorted(node for leaf in step.leaves for node in outputs(leaf)))

@@ -1,0 +1,114 @@
+"""Which values a prediction can have, as far as the plan tells, and labels that a prompt shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
+from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.result_scope import MEASURED, ResultScope
+
+_MOST = 1_000
+"""The most combinations of values for which an expression is evaluated: 10 ms."""
+
+
+@dataclass(frozen=True)
+class Possible:
+    """``values`` are all that an expression can give, None where they are not known; ``numeric`` says whether these are
+    numbers, None where that is not known. ``scale`` is the yes/no scale that the expression is the value of."""
+
+    values: tuple[Any, ...] | None
+    numeric: bool | None
+    scale: Boolean | None = None
+
+
+def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possible:
+    """What the expression over a row's outcome can give."""
+    given = ResultScope(tuple(nodes), tuple(outputs))
+    try:
+        typed = compile_expression(text, MEASURED, given.resolve)
+        plain = compile_expression(text, MEASURED)
+        kinds = {path: given.resolve(path).type for path in plain.paths}
+    except ExpressionError:
+        return Possible(None, None)
+    domains = {path: _values(kind) for path, kind in kinds.items()}
+    scale = _boolean(kinds.get(plain.way)) if plain.way is not None else None
+    if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
+        prod(len(domain or ()) for domain in domains.values()) > _MOST
+    ):
+        return Possible(None, typed.type.numeric())
+    found: dict[Any, Any] = {}
+    for chosen in product(*(domain or () for domain in domains.values())):
+        try:
+            value = plain(_row(dict(zip(domains, chosen, strict=True))))
+        except RowError:
+            continue
+        if not isinstance(value, str | int | float | None):
+            return Possible(None, None)
+        found |= {} if value is None else {(type(value), value): value}
+    values = tuple(found.values())
+    numbers = {not isinstance(value, str) for value in values}
+    return Possible(values or None, numbers.pop() if len(numbers) == 1 else None, scale)
+
+
+def _boolean(kind: FieldType | None) -> Boolean | None:
+    return kind.scale if isinstance(kind, ScaleType) and isinstance(kind.scale, Boolean) else None
+
+
+def _values(kind: FieldType) -> tuple[Any, ...] | None:
+    if isinstance(kind, ScaleType) and not isinstance(kind.scale, Continuous):
+        return kind.scale.values()
+    return (False, True) if kind == TRUTH else None
+
+
+def _row(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
+    """The roots of an expression in which these paths have these values."""
+    roots: dict[str, Any] = {"source": {}, "output": {}, "nodes": {}}
+    for path, value in values.items():
+        here: Any = roots
+        for part in path[:-1]:
+            here = here.setdefault(part, {})
+        here[path[-1]] = value
+    return roots
+
+
+def shown_labels(
+    nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]
+) -> Iterator[tuple[int, str, str]]:
+    """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
+    for name, evaluation in evaluations.items():
+        for label in _columns(evaluation.target):
+            for node in nodes:
+                if any(_overlap(label, path) for path in _read(node)):
+                    yield node.index, format_expression_path(label), name
+
+
+def _columns(target: str | None) -> list[ExpressionPath]:
+    try:
+        paths = compile_expression(target).paths if target is not None else ()
+    except ExpressionError:
+        return []
+    return [path for path in dict.fromkeys(paths) if path[0] == "source" and len(path) > 1]
+
+
+def _read(node: Node) -> list[ExpressionPath]:
+    """The paths that a node's prompt names, and those of its options."""
+    if not isinstance(node.work, LLMNode):
+        return []
+    return [*node.work.prompt.paths, *(path for _, option in node.work.options for path in option.paths)]
+
+
+def _overlap(one: ExpressionPath, other: ExpressionPath) -> bool:
+    """Whether one path leads to the other's value or to a part of it."""
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]

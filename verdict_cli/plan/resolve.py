@@ -1,0 +1,169 @@
+"""The pipeline as it is run: files inlined, written as YAML that reads back as the same data."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from verdict_cli.language.custom_types import merge_custom_type
+from verdict_cli.language.fields.field_keys import PLAIN
+from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import snake
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]*( [A-Za-z0-9_/.-]+)*")
+_RESERVED = {"null", "true", "false"}
+_UNFIT = re.compile(r"[ \t]$|[\r\x85\u2028\u2029]")
+"""What a line of a block scalar cannot hold: space at its end, and what PyYAML takes for a line break."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML 1.2: whatever another reader could take for a number or a truth value stands in quotes."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Every value is written out."""
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style: str | None = '"'
+    lines = text.split("\n")
+    if len(lines) > 1 and text == text.strip() and not any(_UNFIT.search(line) for line in lines):
+        style = "|"
+    elif _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
+        style = None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(data: Any) -> str:
+    """The data as YAML, keys in their own order."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def resolve_pipeline(names: Namespace) -> dict[str, Any]:
+    """The document of a pipeline, in which nothing was found wrong, with its prompt files' texts and the blocks
+    of other files in it."""
+    data: dict[str, Any] = copy.deepcopy(names.spec.document.data)
+    data["pipeline"] = _steps(data["pipeline"], names, names)
+    for name, steps in data.get("blocks", {}).items():
+        data["blocks"][name] = _steps(steps, names, names)
+    for name, custom in data.get("units", {}).items():
+        data["units"][name] = _prompted(custom, names)
+    return data
+
+
+def _steps(steps: list[Any], names: Namespace, home: Namespace) -> list[Any]:
+    return [_step(step, names, home) for step in steps]
+
+
+def _step(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """The step as the pipeline's own file (`home`) would have to write it."""
+    for key in ("layer", "block"):
+        if key in step:
+            return {**_modelled(step, names, home), key: _steps(step[key], names, home)}
+    if "use" in step:
+        return _used(step, names, home)
+    if names is home:
+        return _prompted(step, names)
+    return _unit(_prompted(_merged(step, names), names), names, home)
+
+
+def _used(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """A block of this file stays named; one of another file is written out."""
+    found = names.block(step["use"], ())
+    assert found is not None
+    owner, _, path = found
+    if owner is home:
+        return {"use": path[-1]}
+    return {"block": _steps(owner.spec.document.data["blocks"][path[-1]], owner, home)}
+
+
+def _prompted(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+    """The step with the content of its prompt file and its calibrations; an unused type's file may not have been read."""
+    made = dict(step)
+    prompt = step.get("prompt")
+    if isinstance(prompt, dict) and prompt.get("file") in names.prompts:
+        made["prompt"] = names.prompts[prompt["file"]]
+    _inline(made, ("weights",), names)
+    for home, keys in (("extract", ("calibration", "weights")), ("escalate", ("when",))):
+        if isinstance(step.get(home), dict):
+            made[home] = dict(step[home])
+            _inline(made[home], keys, names)
+    return made
+
+
+def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
+    for key in keys:
+        named = data.get(key)
+        if (
+            isinstance(named, dict)
+            and isinstance(named.get("file"), str)
+            and named["file"] in names.calibrations
+        ):
+            data[key] = names.calibrations[named["file"]]
+
+
+def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+    """A step of a declared type as one of the built-in type."""
+    if step["unit"] in TYPES:
+        return step
+    made = merge_custom_type(step["unit"], names.spec.file.units)
+    own = {key: names.spec.document.data["units"][owner][key] for key, owner in made.set_by.items()}
+    return {"name": snake(step["unit"]), **own, **step, "unit": made.base}
+
+
+def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    """A unit of another file: the scales and models that it names there are written out."""
+    made = _modelled(step, names, home)
+    if isinstance(made.get("scale"), str):
+        made["scale"] = _scale(made["scale"], names)
+    for key in ("input", "response", "output"):
+        if key in made and made[key] is not None:
+            made[key] = _type(made[key], names)
+    extract = made.get("extract")
+    if isinstance(extract, dict) and extract.get("model") is not None:
+        made["extract"] = {**extract, "model": _model(extract["model"], names)}
+    return made
+
+
+def _modelled(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    made = dict(step)
+    if names is not home and made.get("model") is not None:
+        made["model"] = _model(made["model"], names)
+    if names is not home and made.get("models") is not None:
+        made["models"] = [_model(model, names) for model in made["models"]]
+    return made
+
+
+def _model(key: Any, names: Namespace) -> Any:
+    found = _models(key, names)
+    return found[0] if len(found) == 1 else found
+
+
+def _models(key: Any, names: Namespace) -> list[Any]:
+    """The mappings of all models that a spelling means; `home` may have given their names another meaning."""
+    if isinstance(key, list):
+        return [model for one in key for model in _models(one, names)]
+    if isinstance(key, str) and key in names.spec.file.models:
+        return _models(names.spec.document.data["models"][key], names)
+    return [{"name": key} if isinstance(key, str) else key]
+
+
+def _scale(name: str, names: Namespace) -> Any:
+    if name not in names.spec.file.scales:
+        return name
+    return {"type": names.spec.file.scales[name].type, **names.spec.document.data["scales"][name]}
+
+
+def _type(key: Any, names: Namespace) -> Any:
+    if isinstance(key, str):
+        return key if key in PLAIN else _scale(key, names)
+    scale = key.get("type") in ("boolean", "discrete", "continuous") or isinstance(key.get("enum"), list)
+    return key if scale else {name: _type(inner, names) for name, inner in key.items()}

@@ -1,0 +1,137 @@
+"""An event loop in a thread of its own, in which one judge answers all callers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from threading import Thread, get_ident
+from typing import Any, TypeVar
+
+from verdict_cli.errors import UsageError
+from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.llm.providers.recording import Recording
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.local import loop_factory
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.preflight import store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    """What a judge is made of."""
+
+    plan: Plan
+    seed: int
+    concurrency: int
+    recording: Recording | None
+    budget_usd: float | None
+    cache: bool
+
+
+class BackgroundJudge:
+    """The loop, and the judge in it, which is opened by the first call."""
+
+    def __init__(self, recipe: JudgeConfig) -> None:
+        self._recipe = recipe
+        self._pid = os.getpid()
+        self._loop = (loop_factory() or asyncio.new_event_loop)()
+        self._opening = asyncio.Lock()
+        self._warm: JudgeSession | None = None
+        self._store: CacheStore | None = None
+        self._thread = Thread(target=self._loop.run_forever, name="verdict-judge", daemon=True)
+        self._thread.start()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a copy of the one that has the thread."""
+        return self._pid != os.getpid()
+
+    def wait(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
+        """The work's result, waited for in this thread."""
+        if get_ident() == self._thread.ident:
+            raise UsageError(
+                "a judge cannot wait for itself within its own pipeline",
+                hint="call another Judge in the function",
+            )
+        future = self._started(work)
+        try:
+            return future.result()
+        except CancelledError:
+            raise _closed() from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def awaited(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
+        """The work's result, awaited in the running loop."""
+        future = self._started(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if future.cancelled() and not (task is not None and task.cancelling()):
+                raise _closed() from None
+            raise
+
+    def stop(self) -> None:
+        """Ends everything. Does nothing the second time, nor in a forked process."""
+        if self.forked or self._loop.is_closed():
+            return
+        if get_ident() == self._thread.ident:  # the garbage collector may call from anywhere
+            self._leaving = self._loop.create_task(self._leave())
+            return
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _started(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> Future[T]:
+        async def go() -> T:
+            return await work(await self._opened())
+
+        return asyncio.run_coroutine_threadsafe(go(), self._loop)
+
+    async def _opened(self) -> JudgeSession:
+        if self._warm is not None:
+            return self._warm
+        async with self._opening:
+            if self._warm is None:
+                recipe = self._recipe
+                if recipe.cache and self._store is None:
+                    self._store = store(recipe.plan)
+                access = ModelClient.open(
+                    concurrency=recipe.concurrency,
+                    recording=recipe.recording,
+                    budget_usd=recipe.budget_usd,
+                    store=self._store,
+                )
+                try:
+                    self._warm = await JudgeSession(recipe.plan, access, seed=recipe.seed).open()
+                except BaseException:
+                    await access.close()
+                    raise
+        return self._warm
+
+    async def _leave(self) -> None:
+        await self._close()
+        self._loop.stop()
+
+    async def _close(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._warm is not None:
+            await self._warm.access.close()
+        if self._store is not None:
+            self._store.close()
+
+
+def _closed() -> UsageError:
+    return UsageError("the judge was closed before it answered", hint="close it once all calls are back")

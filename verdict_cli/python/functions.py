@@ -1,0 +1,180 @@
+"""Python functions that stand where a pipeline file has expressions."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from verdict_cli.errors import ReplyError, RowError, UsageError
+from verdict_cli.language.fields.field_keys import FieldTypes, field_type
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.scales import NAMED
+from verdict_cli.python.schema import Schema, plain_view, spelled_type, viewed
+from verdict_cli.python.validate_kwargs import known
+
+OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
+MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
+RULE_NAMES = ("response", "input", "previous", "source", "unit", "output")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a row's values, called with those that its parameters name.
+
+    ``text`` is what a fingerprint covers: the function's source and the plain values that it closes over. A
+    function without source has a text of its own in every process, so that no run resumes another's
+    (``traceable`` is False). ``gives`` are the declared fields of what it gives, None where they are not
+    declared. ``seen`` are the classes of which its arguments are instances.
+    """
+
+    function: Callable[..., Any] = field(repr=False)
+    name: str
+    parameters: tuple[str, ...]
+    text: str
+    traceable: bool
+    gives: RecordType | None = None
+    seen: Mapping[str, type[Schema]] = field(default_factory=dict)
+
+    def __call__(self, given: Mapping[str, Any]) -> Any:
+        """What the function gives, made of plain dictionaries and lists."""
+        arguments = {
+            name: self.seen[name].seen(value) if name in self.seen else viewed(value)
+            for name, value in given.items()
+        }
+        return plain_view(self.function(**arguments))
+
+
+@dataclass(frozen=True)
+class PythonRule(Function):
+    """A function that refuses a response by raising, or by giving False: the unit is then asked again."""
+
+    def __call__(self, given: Mapping[str, Any]) -> bool:
+        """True; ReplyError with the function's own words when it refuses."""
+        try:
+            accepted = super().__call__(given)
+        except (RowError, ReplyError):
+            raise
+        except Exception as error:
+            raise ReplyError(f"{self.name}: {error or type(error).__name__}", kind="invalid") from None
+        if accepted is not None and not accepted:
+            raise ReplyError(f"{self.name} gave {accepted!r}", kind="invalid")
+        return True
+
+
+def function(
+    made: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    fields: Mapping[str, Any] | Sequence[str] | None = None,
+) -> Function:
+    """The function, its parameters checked against the names of the values that there are."""
+    parameters, text, traceable = _read(made, what, names)
+    return Function(made, what, parameters, text, traceable, _fields(what, fields))
+
+
+def method_function(
+    made: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    seen: Mapping[str, type[Schema]],
+    gives: Mapping[str, Any] | None = None,
+) -> Function:
+    """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
+    parameters, text, traceable = _read(made, what, names)
+    return Function(made, what, parameters, text, traceable, _record(gives), seen)
+
+
+def rule(
+    made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]
+) -> PythonRule:
+    """A custom unit's `validate`."""
+    parameters, text, traceable = _read(made, what, names)
+    return PythonRule(made, what, parameters, text, traceable, None, seen)
+
+
+def _read(made: Callable[..., Any], what: str, names: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
+    if not callable(made):
+        raise UsageError(f"{what} takes a function, not {made!r:.80}")
+    if inspect.iscoroutinefunction(made):
+        raise UsageError(f"{what} takes a plain function, this one is async")
+    try:
+        signature = inspect.signature(made)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{what}: {made!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
+        ) from None
+    taken = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            taken += [name for name in names if name not in taken]
+        elif parameter.kind is parameter.POSITIONAL_ONLY or parameter.kind is parameter.VAR_POSITIONAL:
+            raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
+        elif parameter.name in names:
+            taken.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            known(f"the function of {what}", [parameter.name], names)
+    text, traceable = _source(made)
+    return tuple(taken), text, traceable
+
+
+EVALUATED = "<string>"
+"""The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
+
+
+def _source(made: Callable[..., Any]) -> tuple[str, bool]:
+    """The function's source with the plain values that it reads from outside, and whether there is one."""
+    inner = inspect.unwrap(getattr(made, "__func__", made))
+    try:
+        if getattr(getattr(inner, "__code__", None), "co_filename", "") == EVALUATED:
+            raise OSError
+        source = inspect.getsource(inner)
+    except (OSError, TypeError):
+        return f"a function without source: {secrets.token_hex(16)}", False
+    outside = inspect.getclosurevars(inner) if inspect.isfunction(inner) else None
+    values = {**outside.globals, **outside.nonlocals} if outside is not None else {}
+    values |= {f"={name}": value for name, value in _defaults(inner).items()}
+    values |= {f".{name}": value for name, value in vars(getattr(made, "__self__", None) or object).items()}
+    known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
+    return f"{inspect.cleandoc(source)}\n{known_values}", True
+
+
+def _defaults(inner: Any) -> dict[str, Any]:
+    parameters = inspect.signature(inner).parameters.values()
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> RecordType | None:
+    """The declared fields of what a function gives: types where they are given, else names alone."""
+    if fields is None:
+        return None
+    if isinstance(fields, str):
+        raise UsageError(f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}")
+    if isinstance(fields, Mapping):
+        return _record({name: spelled_type(f"{what}: {name}", kind) for name, kind in fields.items()})
+    return RecordType(dict.fromkeys(fields, UnknownType()))
+
+
+def _record(fields: Mapping[str, Any] | None) -> RecordType | None:
+    """The record that field types mean as a pipeline file spells them."""
+    if not fields:
+        return None
+    keys = TypeAdapter(FieldTypes).validate_python(dict(fields))
+    types: dict[str, FieldType] = {name: field_type(key, NAMED.__getitem__) for name, key in keys.items()}
+    return RecordType(types)

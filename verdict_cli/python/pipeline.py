@@ -1,0 +1,313 @@
+"""`Pipeline`: steps under a name, the same thing as a pipeline file, run from Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.source_positions import Document, Position, ValueNode
+from verdict_cli.language.load import Spec, validated
+from verdict_cli.python.models import ModelKeys, ModelLike, model_key
+from verdict_cli.python.schema import plain_view
+from verdict_cli.python.steps import Functions, Step, Written, chain, place_step, step
+from verdict_cli.storage.path_policy import PathPolicy
+
+if TYPE_CHECKING:
+    import pandas
+
+    from verdict_cli.plan.build import Built
+    from verdict_cli.plan.node import Plan
+    from verdict_cli.python.judged import Judged
+
+STAND_IN = "baseline/lexical"
+"""The model with which a pipeline that names none is checked and drawn."""
+
+
+class Pipeline:
+    """A compound judge. `Pipeline("jury") >> Layer(JudgeUnit().prompt("…"), 3) >> MeanPoolUnit()`.
+
+    Immutable, as all that it is made of: `>>` and `via` give new pipelines.
+    """
+
+    __slots__ = ("_built", "_document", "_fence", "_folder", "_head", "steps")
+
+    _built: dict[str, Built]
+    _document: Document | None
+    _fence: PathPolicy
+    _folder: Path
+    _head: Mapping[str, Any]
+    steps: tuple[Step, ...]
+
+    def __init__(
+        self,
+        name: str = "pipeline",
+        *,
+        description: str | None = None,
+        model: ModelLike | None = None,
+        delimit: bool | None = None,
+        dataset: Mapping[str, Any] | None = None,
+        evaluate: Mapping[str, Any] | None = None,
+        gates: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        head = {
+            "name": _name(name),
+            "description": description,
+            "model": None if model is None else model_key("Pipeline", model),
+            "delimit": delimit,
+            "dataset": dataset,
+            "evaluate": evaluate,
+            "gates": gates,
+        }
+        self._set(
+            {key: plain_view(value) for key, value in head.items() if value is not None},
+            (),
+            Path(),
+            PathPolicy(),
+        )
+
+    def _set(
+        self,
+        head: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        folder: Path,
+        fence: PathPolicy,
+        document: Document | None = None,
+    ) -> None:
+        built: dict[str, Any] = {}
+        values = {
+            "_head": head,
+            "steps": steps,
+            "_folder": folder,
+            "_fence": fence,
+            "_document": document,
+            "_built": built,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise UsageError(
+            f"{name!r} of a Pipeline cannot be set: pipelines are immutable",
+            hint="`pipeline = pipeline >> …` makes a new one",
+        )
+
+    @classmethod
+    def from_yaml(cls, source: str | Path, *, allow_outside: bool = False) -> Pipeline:
+        """The pipeline of a file, or of a YAML text (a string of several lines). SpecError with every problem.
+
+        It may name files of its own folder only, unless `allow_outside`; so may a dataset that it judges.
+        """
+        if isinstance(source, str) and "\n" in source:
+            document, folder = (
+                parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"),
+                Path(),
+            )
+        else:
+            document, folder = read_document(Path(source)), Path(source).parent
+        fence = PathPolicy(None if allow_outside else folder)
+        validated(document, folder, fence=fence)
+        head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
+        return cls._made(head, tuple(map(Written, document.data["pipeline"])), folder, fence, document)
+
+    @classmethod
+    def _made(
+        cls,
+        head: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        folder: Path,
+        fence: PathPolicy,
+        document: Document | None = None,
+    ) -> Pipeline:
+        made = cls.__new__(cls)
+        made._set(head, steps, folder, fence, document)
+        return made
+
+    @property
+    def name(self) -> str:
+        """The name as the language spells it: lower case."""
+        return str(self._head["name"])
+
+    def __rshift__(self, other: Any) -> Pipeline:
+        if isinstance(other, Pipeline):
+            raise UsageError(
+                "`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block"
+            )
+        return self._made(
+            self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence
+        )
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
+        """The model of every unit that sets none."""
+        return self._made(
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
+            self.steps,
+            self._folder,
+            self._fence,
+        )
+
+    def spec(self, model: ModelLike | None = None) -> Spec:
+        """The pipeline as the loader knows it; `model` replaces that of the pipeline. SpecError when it is none."""
+        functions: Functions = {}
+        if self._document is not None:
+            data = dict(self._document.data)
+            document = self._document
+        else:
+            steps = place_step(self.steps, ("pipeline",), functions)
+            data = {"verdict": 1, **self._head, "pipeline": steps}
+            document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
+        if model is not None:
+            data["model"] = model_key("model", model)
+        fence = self._fence
+        if isinstance(model, str):
+            fence = replace(fence, given=fence.given | {model})
+        return validated(replace(document, data=data), self._folder, functions, fence)
+
+    def plan(self, model: ModelLike | None = None) -> Plan:
+        """The graph, wired, typed and checked. SpecError with every problem."""
+        return self._plan(model).plan
+
+    def validate(self, model: ModelLike | None = None) -> tuple[Problem, ...]:
+        """What the author is warned of, a unit without a model among it. SpecError with every problem."""
+        built, lacking = self._checked(model)
+        return (*built.warnings, *lacking)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits over what decides what the models are asked: equal for the same pipeline in YAML."""
+        return self._checked(None)[0].plan.fingerprint
+
+    def graph(self, format: Literal["tree", "mermaid", "svg", "json"] = "tree") -> Any:  # noqa: A002
+        """The graph as text; with `json` the mapping that `verdict graph --format json` prints."""
+        from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
+
+        draws = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg, "json": as_mapping}
+        if format not in draws:
+            raise UsageError(f"unknown format {format!r}", hint=f"it is one of {', '.join(draws)}")
+        return draws[format](self._checked(None)[0].plan)
+
+    def to_yaml(self) -> str:
+        """The pipeline as a file, its prompt files inlined: text that loads as the same pipeline.
+
+        UsageError names a unit that holds a Python function: that has no YAML form.
+        """
+        from verdict_cli.plan.resolve import as_yaml
+
+        built, lacking = self._checked(None)
+        for node in built.plan.nodes:
+            for code in node.code:
+                raise UsageError(
+                    f"the unit {node.id!r} has no YAML form: {code.name} is a Python function",
+                    hint="write it as an expression: `.propagate(score='output.score / 5')`",
+                )
+        data = dict(built.plan.resolved)
+        if lacking:
+            del data["model"]
+        return as_yaml(data)
+
+    def run(
+        self,
+        row: Mapping[str, Any],
+        *,
+        model: ModelLike | None = None,
+        replay: str | Path | None = None,
+        seed: int = 0,
+    ) -> Judged:
+        """What the pipeline gives on for one row, a pinned unit asked once for it; also inside a running event loop.
+
+        Raises the failure of the row: ReplyError, Retryable, Rejected, Refused, PinnedError or RowError.
+        """
+        from verdict_cli.python.running import judged_once
+        from verdict_cli.python.sync import run_sync
+
+        return run_sync(lambda: judged_once(self.plan(model), row, _path(replay), seed))
+
+    async def arun(
+        self,
+        row: Mapping[str, Any],
+        *,
+        model: ModelLike | None = None,
+        replay: str | Path | None = None,
+        seed: int = 0,
+    ) -> Judged:
+        """The same, awaited in the running event loop."""
+        from verdict_cli.python.running import judged_once
+
+        return await judged_once(self.plan(model), row, _path(replay), seed)
+
+    def run_dataset(
+        self,
+        data: pandas.DataFrame | str | Path | Sequence[Mapping[str, Any]],
+        out: str | Path | None = None,
+        *,
+        model: ModelLike | None = None,
+        replay: str | Path | None = None,
+        concurrency: int = 64,
+        limit: int | None = None,
+        seed: int = 0,
+        update: bool = False,
+        retry_failed: bool = False,
+        cache: bool = False,
+    ) -> pandas.DataFrame:
+        """The scored table, one row a row of the data, with the columns of `results.parquet`.
+
+        `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
+        and goes on with an unfinished one; with `update` also when the pipeline or the data have changed since: units
+        that ask otherwise than they did, and rows that are new, are asked. `retry_failed` asks again there what failed in
+        rows that failed; `cache` shares replies with other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
+        """
+        from verdict_cli.python.dataset_run import DatasetRunOptions, judged_table
+
+        place = None if out is None else Path(out)
+        wanted = DatasetRunOptions(
+            place, _path(replay), concurrency, limit, seed, update, retry_failed, cache
+        )
+        return judged_table(self.plan(model), data, wanted)
+
+    def _plan(self, model: ModelLike | None) -> Built:
+        from verdict_cli.plan.build import build_plan
+
+        key = repr(model)
+        if key not in self._built:
+            try:
+                self._built[key] = build_plan(self.spec(model))
+            except SpecError as error:
+                raise SpecError([_in_python(problem) for problem in error.problems]) from None
+        return self._built[key]
+
+    def _checked(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
+        """The plan, made with a stand-in where no model is named, and the warnings that say so."""
+        try:
+            return self._plan(model), ()
+        except SpecError as error:
+            if model is not None or any(problem.code != "no-model" for problem in error.problems):
+                raise
+            return self._plan(STAND_IN), error.problems
+
+    def __repr__(self) -> str:
+        return " >> ".join([f"Pipeline({self.name!r})", *map(repr, self.steps)])
+
+
+def _in_python(problem: Problem) -> Problem:
+    if problem.code != "no-model":
+        return problem
+    return replace(
+        problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`"
+    )
+
+
+def _name(name: str) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`")
+    made = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
+    if not made:
+        raise UsageError(f"{name!r} is no name of a pipeline", hint="use letters and digits")
+    return made
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -1,0 +1,171 @@
+"""Values with named fields: what Python functions are given, what they give back, and the schemas of custom units."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, get_args, get_origin
+
+from verdict_cli.errors import UsageError
+from verdict_cli.python.scales import Scale
+
+_PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
+_MISSING: Any = object()
+
+
+class View(Mapping[str, Any]):
+    """A mapping whose keys are attributes too: `output.score` is `output["score"]`, also further inside.
+
+    A field that bears the name of a mapping's method, such as `values`, comes before the method.
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_fields", fields)
+
+    def __getitem__(self, name: str) -> Any:
+        return viewed(self._fields[name])
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            fields = object.__getattribute__(self, "_fields")
+            if name in fields:
+                return viewed(fields[name])
+        return object.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            known = ", ".join(map(str, self)) or "nothing"
+            raise AttributeError(f"there is no {name!r} here, only {known}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="make a new one")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), {name: self._fields[name] for name in self})
+
+
+class Schema(View):
+    """Fields with types when subclassed, plain values when called.
+
+    `class Response(Schema): winner: DiscreteScale = DiscreteScale(["A", "B"])` declares the fields of a unit's
+    response; `Schema.of(score=0.8)` is a value with one field.
+    """
+
+    _declared: ClassVar[Mapping[str, Any]] = {}
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        defaults: dict[str, Any] = dict(cls._defaults)
+        declared: dict[str, Any] = dict(cls._declared)
+        for name, annotation in _annotations(cls).items():
+            if name.startswith("_") or get_origin(annotation) is ClassVar:
+                continue
+            default = cls.__dict__.get(name, _MISSING)
+            if default is not _MISSING:
+                delattr(cls, name)
+            declared[name] = _spelled(f"{cls.__qualname__}.{name}", annotation, default)
+            if default is not _MISSING and not isinstance(default, Scale):
+                defaults[name] = default
+        cls._declared, cls._defaults = declared, defaults
+
+    def __init__(self, /, **values: Any) -> None:
+        kind = type(self)
+        if kind._declared:
+            values = {**kind._defaults, **values}
+            unknown = [name for name in values if name not in kind._declared]
+            missing = [name for name in kind._declared if name not in values]
+            if unknown or missing:
+                wrong = f"has no field {unknown[0]!r}" if unknown else f"needs the field {missing[0]!r}"
+                raise UsageError(
+                    f"{kind.__qualname__} {wrong}", hint=f"its fields are {', '.join(kind._declared)}"
+                )
+        super().__init__(values)
+
+    @classmethod
+    def of(cls, /, **values: Any) -> Schema:
+        """A value with these fields."""
+        return Schema(**values)
+
+    @classmethod
+    def declared(cls) -> dict[str, Any]:
+        """The fields' types as a pipeline file spells them."""
+        return dict(cls._declared)
+
+    @classmethod
+    def seen(cls, fields: Mapping[str, Any]) -> Schema:
+        """A value of this class over fields that are already checked."""
+        made = cls.__new__(cls)
+        View.__init__(made, fields)
+        return made
+
+
+def viewed(value: Any) -> Any:
+    """The value with attributes for its mappings' keys."""
+    if isinstance(value, Mapping) and not isinstance(value, View):
+        return View(value)
+    return [viewed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def plain_view(value: Any) -> Any:
+    """The value made of dictionaries and lists alone."""
+    if isinstance(value, View):
+        value = value._fields
+    if isinstance(value, Mapping):
+        return {name: plain_view(value[name]) for name in value}
+    return [plain_view(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def spelled_type(what: str, annotation: Any) -> Any:
+    """A type as a pipeline file spells it. UsageError names `what` when there is no such type."""
+    return _spelled(what, annotation, _MISSING)
+
+
+def _restored(kind: type[View], fields: dict[str, Any]) -> View:
+    made = kind.__new__(kind)
+    View.__init__(made, fields)
+    return made
+
+
+def _annotations(cls: type[Any]) -> dict[str, Any]:
+    """The class's own annotations; those that cannot be evaluated stay texts."""
+    try:
+        return inspect.get_annotations(cls, eval_str=True)
+    except (NameError, SyntaxError, TypeError, AttributeError):
+        names = {str(kind).removeprefix("<class '").removesuffix("'>"): kind for kind in _PLAIN}
+        return {name: names.get(str(kind), kind) for name, kind in inspect.get_annotations(cls).items()}
+
+
+def _spelled(what: str, annotation: Any, default: Any) -> Any:
+    for scale in (default, annotation):
+        if isinstance(scale, Scale):
+            return scale.key()
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if isinstance(annotation, str) and default is _MISSING and annotation in _PLAIN.values():
+        return annotation
+    if get_origin(annotation) is Literal:
+        return {"enum": list(get_args(annotation))}
+    if isinstance(annotation, type) and issubclass(annotation, Schema) and annotation._declared:
+        return annotation.declared()
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    raise UsageError(
+        f"{what}: {name!r} is no type of a field",
+        hint="types are str, int, float, bool, list[str], Literal['a', 'b'], another Schema, and a scale as default: "
+        "`winner: DiscreteScale = DiscreteScale(['A', 'B'])`",
+    )

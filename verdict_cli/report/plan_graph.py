@@ -1,0 +1,158 @@
+"""A plan as a picture: a tree of lines, Mermaid, SVG, or the JSON of language.md, section 12."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.report.formatting import visible_text
+
+
+def as_mapping(plan: Plan) -> dict[str, Any]:
+    """`{"nodes", "edges", "roots", "leaves", "outputs"}`: ids as in result columns, edges sorted."""
+    return {
+        "nodes": [{"id": node.id, "unit": node.unit.type_name} for node in plan.nodes],
+        "edges": [list(edge) for edge in plan.edges],
+        "roots": [node.id for node in plan.nodes if not node.parents],
+        "leaves": [node.id for node in plan.nodes if not node.children],
+        "outputs": [plan.nodes[index].id for index in plan.outputs],
+    }
+
+
+def as_tree(plan: Plan) -> str:
+    """One line a node in order of definition: what it is, what it follows, what it gives, what was cast."""
+    width = max(len(node.id) for node in plan.nodes)
+    lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_a_row(plan)} model calls a row"]
+    for node in plan.nodes:
+        before = ", ".join(plan.nodes[parent].id for parent in node.parents)
+        after = f" <- {before}" if before else ""
+        mark = "=>" if node.index in plan.outputs else "  "
+        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_what(node)}{after}")
+        lines += [
+            f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
+            for cast in node.casts
+            if cast.from_field
+        ]
+    return "\n".join(lines) + "\n"
+
+
+_SIGNS = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
+"""What would end a label of Mermaid's, or be markup in it."""
+
+
+def as_mermaid(plan: Plan) -> str:
+    """A Mermaid flowchart."""
+    lines = ["flowchart TD"]
+    for node in plan.nodes:
+        shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
+        lines.append(
+            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node).translate(_SIGNS)}")
+        )
+    lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
+    return "\n".join(lines) + "\n"
+
+
+_WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
+
+
+def as_svg(plan: Plan) -> str:
+    """A drawing in ranks from top to bottom, in the reader's own colours."""
+    ranks: dict[int, list[Node]] = {}
+    level_of = {node.index: depth(plan, node) for node in plan.nodes}
+    for node in plan.nodes:
+        ranks.setdefault(level_of[node.index], []).append(node)
+    widest = max(len(rank) for rank in ranks.values())
+    gaps = {
+        (parent, node.index): level_of[node.index] - level_of[parent]
+        for node in plan.nodes
+        for parent in node.parents
+    }
+    farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
+    width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
+    height = len(ranks) * (_HEIGHT + _DOWN) + _DOWN // 2
+    place: dict[int, tuple[float, float]] = {}
+    for level, rank in ranks.items():
+        left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
+        for at, node in enumerate(rank):
+            place[node.index] = (left + at * (_WIDTH + _ACROSS), _DOWN / 2 + level * (_HEIGHT + _DOWN))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="{escape(plan.name)}">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>',
+    ]
+    for node in plan.nodes:
+        x, y = place[node.index]
+        for parent in node.parents:
+            px, py = place[parent]
+            gap = gaps[parent, node.index]
+            way = (
+                _down(px, py, x, y)
+                if gap == 1
+                else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
+            )
+            parts.append(
+                f'<path d="{way}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
+            )
+    for node in plan.nodes:
+        x, y = place[node.index]
+        thick = 2.5 if node.index in plan.outputs else 1
+        parts.append(
+            f"<g><title>{escape(node.id)}: {escape(_what(node))}</title>"
+            f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" style="fill: var(--paper, Canvas)" stroke="currentColor" stroke-width="{thick}"/>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(node)))}</text></g>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _down(px: float, py: float, x: float, y: float) -> str:
+    """A curve from the bottom of a box to the top of the next."""
+    start, end, middle = px + _WIDTH / 2, x + _WIDTH / 2, (py + _HEIGHT + y) / 2
+    return f"M{start:g} {py + _HEIGHT:g} C{start:g} {middle:g} {end:g} {middle:g} {end:g} {y:g}"
+
+
+def _around(px: float, py: float, x: float, y: float, reach: float, *, right: bool) -> str:
+    """A curve from side to side, around the boxes between."""
+    side, out = (_WIDTH, reach) if right else (0, -reach)
+    start, end, top, bottom = px + side, x + side, py + _HEIGHT / 2, y + _HEIGHT / 2
+    return f"M{start:g} {top:g} C{start + out:g} {top:g} {end + out:g} {bottom:g} {end:g} {bottom:g}"
+
+
+def _reach(gap: int) -> int:
+    """How far a curve over so many ranks stands off: the longer, the farther, so that none hides another."""
+    return 30 + 20 * gap
+
+
+def depth(plan: Plan, node: Node) -> int:
+    """The number of links on the longest way from a root."""
+    ranks: list[int] = []
+    for each in plan.nodes[: node.index + 1]:
+        ranks.append(1 + max((ranks[parent] for parent in each.parents), default=-1))
+    return ranks[node.index]
+
+
+def _kind(node: Node) -> str:
+    """The unit's type, and the role that it speaks in."""
+    role = node.settings.get("role_name")
+    return visible_text(f"{role} · {node.unit.type_name}" if role else node.unit.type_name)
+
+
+def _what(node: Node) -> str:
+    given = ", ".join(f"{name}: {kind.spell()}" for name, kind in node.output.fields.items())
+    pinned = ", pinned" if node.pinned else ""
+    return visible_text(f"{node.unit.type_name}{pinned} ({given})")
+
+
+def calls_a_row(plan: Plan) -> int:
+    """Model calls that one row makes when every first reply can be read."""
+    count = 0
+    for node in plan.nodes:
+        if isinstance(node.work, LLMNode) and not node.pinned:
+            count += len(node.work.unit.arrangements(0)) * (2 if node.work.reading.then else 1)
+    return count
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 26 else f"{text[:25]}…"

@@ -1,0 +1,78 @@
+"""One row's outcome as text: what the judge gives on, and with `--explain` every call behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from verdict_cli.messages import Call
+from verdict_cli.report.formatting import money
+
+_BRIEF = 72
+
+
+def brief(output: Mapping[str, Any]) -> str:
+    """`score=4 explanation="The answer…"`, each value cut to a few words."""
+    return " ".join(f"{name}={_short(value)}" for name, value in output.items())
+
+
+def fields(output: Mapping[str, Any], indent: str = "") -> list[str]:
+    """A line a field, further lines of a text below it."""
+    lines = []
+    width = max((len(str(name)) for name in output), default=0)
+    for name, value in output.items():
+        first, *more = (value if isinstance(value, str) else _json(value)).splitlines() or [""]
+        lines.append(f"{indent}{name!s:{width}}  {first}".rstrip())
+        lines += [f"{indent}{'':{width}}  {line}".rstrip() for line in more]
+    return lines
+
+
+def explained(calls: Sequence[Call]) -> list[str]:
+    """Every call: which, what it was asked, what came back, tokens, cost and time."""
+    lines = []
+    for call in calls:
+        request, reply = call.request, call.reply
+        lines.append(
+            f"── {request.node} · call {request.call} · attempt {request.attempt} · {request.model.name}"
+        )
+        for message in request.messages:
+            lines += _quoted(message.role, message.content)
+        if reply is not None:
+            lines += _quoted("reply", reply.text)
+        if call.error:
+            lines += _quoted(f"failed ({call.failure})", call.error)
+        lines += [_figures(call), ""]
+    return lines
+
+
+def last_line(status: str, calls: Iterable[Call], cost_usd: float | None, took_s: float) -> str:
+    """`ok · 3 calls · $0.0004 · 0.8 s`."""
+    count = sum(1 for _ in calls)
+    return f"{status} · {count} call{'' if count == 1 else 's'} · {money(cost_usd)} · {took_s:.2f} s"
+
+
+def _figures(call: Call) -> str:
+    reply = call.reply
+    if reply is None:
+        return f"   no reply · {call.latency_s:.2f} s"
+    usage = reply.usage
+    cached = " · from the cache" if reply.cached else ""
+    return (
+        f"   {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens · {money(reply.cost_usd)} · "
+        f"{call.latency_s:.2f} s · {reply.finish_reason}{cached}"
+    )
+
+
+def _quoted(who: str, text: str) -> list[str]:
+    return [f"   {who}:", *(f"   │ {line}" for line in text.splitlines() or [""])]
+
+
+def _short(value: Any) -> str:
+    text = _json(value)
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 1]}…"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()

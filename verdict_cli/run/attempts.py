@@ -1,0 +1,210 @@
+"""Retry until there is a readable reply: attempts, waits, corrections and fallback models, counted in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor
+from verdict_cli.llm.backoff import delay_s
+from verdict_cli.llm.tracing import Spans
+from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
+from verdict_cli.model import Model
+
+
+@dataclass
+class Context:
+    """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
+    ``forget`` is told of each request whose reply could not be read, so that no cache gives it again; ``again`` is
+    asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given (None: no);
+    ``unit`` lasts as long as a unit at a row does, whose id and output it is told; ``paid`` is told of a call that was
+    paid for and stops the run, so that no row's result has it."""
+
+    ask: Ask
+    seed: int = 0
+    forget: Callable[[Request], None] = lambda _: None
+    again: Callable[[Request], bool] | None = None
+    unit: Callable[[str], AbstractContextManager[Callable[[Output | None], None]]] = Spans().unit
+    paid: Callable[[Call], None] = lambda _: None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: random.Random = field(default_factory=random.Random)
+    pinned: dict[int, Output | None] = field(default_factory=dict)
+
+
+def draw(seed: int, lot: str | int, node: str) -> int:
+    """A number of 64 bits that depends on these three alone, on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}|{lot}|{node}".encode(), digest_size=8).digest())
+
+
+MOST_ROOM = 4
+"""How many times its own `max_tokens` a model is given at most, once its replies were cut off."""
+
+
+class CallSpec(Struct, frozen=True):
+    """One call of a unit: what it asks, which models in turn, and how the reply is read."""
+
+    request: Request
+    models: tuple[Model, ...]
+    reading: BoundExtractor
+    accept: Callable[[dict[str, Any]], None]
+
+
+def answer(
+    asking: CallSpec, context: Context, calls: list[Call]
+) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
+    """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
+
+    Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
+    Refused, and RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the same
+    unreadable text twice, one after the other, is not asked a third time. What fails, but for Refused, is asked in another
+    round of attempts where ``context.again`` says so; their numbers go on.
+    """
+    if context.again is None:
+        return _round(asking, context, calls, 0, None)
+    return _rounds(asking, context, calls, context.again)
+
+
+async def _rounds(
+    asking: CallSpec, context: Context, calls: list[Call], again: Callable[[Request], bool]
+) -> tuple[dict[str, Any], Reply]:
+    last: VerdictError | None = None
+    attempt = 0
+    while True:
+        before = len(calls)
+        try:
+            return await _round(asking, context, calls, attempt, last)
+        except Refused:
+            raise
+        except (ProviderError, ReplyError, RowError) as error:
+            last = error
+        made = len(calls) - before
+        attempt += made
+        if not made or not again(replace(asking.request, attempt=attempt)):
+            raise last
+
+
+async def _round(
+    asking: CallSpec, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
+) -> tuple[dict[str, Any], Reply]:
+    """As `answer`, from the attempt of that number on; ``last`` is how an earlier round ended."""
+    for model in asking.models:
+        corrections: tuple[Message, ...] = ()
+        failures = 0
+        said = ""
+        used = model
+        for turn in range(1 + model.retries):
+            request = asking.request
+            if attempt or used is not request.model:
+                request = replace(
+                    request, model=used, attempt=attempt, messages=request.messages + corrections
+                )
+            attempt += 1
+            try:
+                reply = await context.ask(request)
+                response = _read(reply, request, asking)
+            except Refused as error:
+                calls.append(_failed(request, error))
+                if error.reply is not None:
+                    context.paid(calls[-1])
+                raise
+            except Rejected as error:
+                if error.failure == "not-recorded" and last is not None:
+                    raise last from None
+                calls.append(_failed(request, error))
+                last = error
+                break
+            except Retryable as error:
+                calls.append(_failed(request, error))
+                last = error
+                failures += 1
+                if turn < model.retries:
+                    await context.sleep(delay_s(failures, error.retry_after_s, context.jitter))
+            except _UnreadError as unread:
+                calls.append(unread.call(request))
+                if isinstance(unread.error, RowError):
+                    raise unread.error from None
+                context.forget(request)
+                last = unread.error
+                used = _roomier(used, model, unread.error)
+                if unread.reply.text == said and used is request.model and _is_certain(model):
+                    break
+                said = unread.reply.text
+                corrections = _correction(unread, asking.reading)
+            except ReplyError as error:
+                calls.append(_failed(request, error))
+                last = error
+                used = _roomier(used, model, error)
+            else:
+                repaired = asking.reading.repaired(reply.text)
+                calls.append(Call(request, reply, latency_s=reply.latency_s, repaired=repaired))
+                return response, reply
+    assert last is not None
+    raise last
+
+
+class _UnreadError(Exception):
+    """A reply, and why it cannot be used."""
+
+    def __init__(self, reply: Reply, error: ReplyError | RowError) -> None:
+        super().__init__(error.message)
+        self.reply = reply
+        self.error = error
+
+    def call(self, request: Request) -> Call:
+        """The call as it is recorded: it was paid for, whatever it is worth."""
+        return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s)
+
+
+def _read(reply: Reply, request: Request, asking: CallSpec) -> dict[str, Any]:
+    cut = reply.finish_reason == "length"
+    try:
+        if cut and asking.reading.whole:
+            raise ReplyError(
+                "the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off"
+            )
+        response = asking.reading.read(reply, request)
+        asking.accept(response)
+    except ReplyError as error:
+        if cut and error.failure == "unreadable":
+            error = ReplyError(
+                f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off"
+            )
+        raise _UnreadError(reply, error) from None
+    except RowError as error:
+        raise _UnreadError(reply, error) from None
+    return response
+
+
+def _failed(request: Request, error: ProviderError | ReplyError) -> Call:
+    """The call as it is recorded, with the reply that was paid for although it is none."""
+    reply: Reply | None = error.reply
+    return Call(request, reply, error.failure, str(error), 0.0 if reply is None else reply.latency_s)
+
+
+def _roomier(used: Model, model: Model, error: ReplyError) -> Model:
+    """The model for the next attempt: after a reply that was cut off with twice the room, at most four times its own."""
+    if error.failure != "cut-off" or used.max_tokens is None or model.max_tokens is None:
+        return used
+    return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_ROOM * model.max_tokens)})
+
+
+def _is_certain(model: Model) -> bool:
+    """Whether the model draws nothing at random: what it said twice it says a third time."""
+    return model.sampling().get("temperature") == 0
+
+
+def _correction(unread: _UnreadError, reading: BoundExtractor) -> tuple[Message, ...]:
+    """Tells the model what was wrong with its reply, where the extractor wants that."""
+    if not reading.corrects:
+        return ()
+    words = f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
+    return (Message("assistant", unread.reply.text), Message("user", words))

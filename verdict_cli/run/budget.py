@@ -1,0 +1,91 @@
+"""The ring next to the provider: no call is started once the run is to stop, or its budget is spent.
+
+It stands inside the limits, so that a call that waited in line is checked when its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.messages import Ask, Reply, Request
+
+
+class HaltedError(VerdictError):
+    """The run is to stop: the call was not made, and its row is left to the run that goes on."""
+
+    kind = "halted"
+
+
+@dataclass
+class Spending:
+    """What the calls have cost so far; those of the run that this one resumes count when they are recalled."""
+
+    budget_usd: float | None = None
+    spent_usd: float = 0.0
+    unknown: str = ""
+
+    def add(self, reply: Reply | None) -> None:
+        """Counts a reply that was paid for, readable or not; None where there was none."""
+        if reply is None:
+            return
+        if reply.cost_usd is None:
+            self.unknown = reply.model
+        else:
+            self.spent_usd += reply.cost_usd
+
+    def check(self) -> None:
+        """BudgetError where no further call may be made."""
+        if self.budget_usd is None:
+            return
+        if self.unknown:
+            raise BudgetError(
+                f"a call of model {self.unknown} has no known cost, so the budget cannot be kept",
+                hint="give the model its `cost:`, or run without --budget",
+            )
+        if self.spent_usd >= self.budget_usd:
+            raise BudgetError(
+                f"the budget of {self.budget_usd:g} USD is spent",
+                hint="the same command with a larger --budget goes on",
+            )
+
+
+def check_budget(
+    ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]
+) -> Ask:
+    """``ask``, which raises HaltedError once `halted`. What stops the run is told to `halt` at once."""
+
+    async def ask_unless_halted(request: Request) -> Reply:
+        if halted():
+            raise HaltedError("the run is to stop")
+        try:
+            spending.check()
+            reply = await ask(request)
+        except (ReplyError, Rejected, Retryable) as error:
+            spending.add(error.reply)
+            raise
+        except (Refused, BudgetError) as error:
+            halt(error)
+            raise
+        spending.add(reply)
+        return reply
+
+    return ask_unless_halted
+
+
+def count_recalled_cost(ask: Ask, spending: Spending) -> Ask:
+    """``ask``, which counts what an interrupted run has paid when its calls are recalled."""
+
+    async def ask_and_count(request: Request) -> Reply:
+        try:
+            reply = await ask(request)
+        except (ReplyError, Rejected, Retryable) as error:
+            if error.reply is not None and error.reply.recalled:
+                spending.add(error.reply)
+            raise
+        if reply.recalled:
+            spending.add(reply)
+        return reply
+
+    return ask_and_count

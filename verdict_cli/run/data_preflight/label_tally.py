@@ -1,0 +1,144 @@
+"""The labels of one evaluation, counted row by row before a run: their values, and rows that have none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.plan.possible_predictions import Possible
+
+MOST_LABELS = 1_000
+"""The most different labels that are counted one by one: a free text has as many as rows."""
+_EXACT = 2**53
+"""Integers beyond it count as text in a report too."""
+
+Key = tuple[bool, Any]
+"""What makes labels equal: whether it is text, and the text or the number (1, 1.0 and true are one label)."""
+
+
+def label_value_key(value: Any) -> Key:
+    """What makes it equal to others."""
+    if isinstance(value, str) or (isinstance(value, int) and abs(value) > _EXACT):
+        return True, str(value)
+    return False, float(value)
+
+
+@dataclass
+class Tally:
+    """``counts`` are label -> [rows, an example]; labels that a prediction can be are in it from the start. ``others`` are
+    the rows with further labels, once there are too many; ``bad`` is the first row whose label cannot be used."""
+
+    evaluation: Evaluation
+    target: Expression
+    where: Expression | None
+    possible: Possible
+    whole: bool
+    counts: dict[Key, list[Any]] = field(default_factory=dict)
+    rows: int = 0
+    missing: int = 0
+    texts: int = 0
+    others: int = 0
+    truths: int = 0
+    fractions: int = 0
+    lists: int = 0
+    bad: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        for value in self.possible.values or ():
+            self.counts[label_value_key(value)] = [0, value]
+
+    def watch(self, index: int, source: Mapping[str, Any]) -> None:
+        """Take in a row."""
+        values = {"source": source}
+        try:
+            if self.where is not None and self.where(values) is not True:
+                return
+            value = self.target(values)
+        except RowError as error:
+            self._found_bad(f"row {index}: {error.message}", error.hint)
+            return
+        self.rows += 1
+        if value is None:
+            self.missing += 1
+        elif isinstance(value, list | tuple):
+            self.lists += 1
+        elif isinstance(value, float) and not math.isfinite(value):
+            hint = (
+                "leave the cell empty or give null where there is no label, or leave the row out with `where`"
+            )
+            self._found_bad(f"row {index}: `{self.target.text}` is {value}, not a label", hint)
+        elif isinstance(value, str | int | float):
+            self._count(value)
+        else:
+            kind = "mapping" if isinstance(value, Mapping) else type(value).__name__
+            message = f"row {index}: `{self.target.text}` is a {kind}, not a label, a number or a ranking"
+            self._found_bad(message, self._field(value))
+
+    def _count(self, value: str | int | float) -> None:
+        key = label_value_key(value)
+        self.texts += key[0]
+        self.truths += isinstance(value, bool)
+        self.fractions += isinstance(value, float)
+        count = self.counts.get(key)
+        if count is not None:
+            count[0] += 1
+            count[1] = value
+        elif len(self.counts) < MOST_LABELS:
+            self.counts[key] = [1, value]
+        else:
+            self.others += 1
+
+    def _found_bad(self, message: str, hint: str) -> None:
+        self.bad = self.bad or (message, hint)
+
+    def _field(self, value: Any) -> str:
+        """Which part of a mapping could be the label."""
+        named = (
+            [name for name, one in value.items() if isinstance(one, str | int | float)]
+            if isinstance(value, Mapping)
+            else []
+        )
+        if named and self.target.way is not None:
+            example = (
+                f"{self.target.text}.{named[0]}"
+                if str(named[0]).isidentifier()
+                else f"{self.target.text}[{named[0]!r}]"
+            )
+            return f"name one of its fields, such as `{example}`"
+        return "give a label, a number or null"
+
+    @property
+    def labels(self) -> int:
+        """The rows that have a label."""
+        return self.others + sum(int(count) for count, _ in self.counts.values())
+
+    @property
+    def seen(self) -> dict[Key, tuple[int, Any]]:
+        """The labels that occur, the most frequent first."""
+        found = {key: (count, value) for key, (count, value) in self.counts.items() if count}
+        return dict(sorted(found.items(), key=lambda one: (-one[1][0], str(one[0][1]))))
+
+
+def tally(evaluation: Evaluation, possible: Possible) -> Tally | None:
+    """The tally of an evaluation; None where its labels are not all in the data."""
+    if evaluation.target is None:
+        return None
+    try:
+        target = compile_expression(evaluation.target)
+        where = compile_expression(evaluation.where) if evaluation.where is not None else None
+    except ExpressionError:
+        return None
+    if not _of_source(target):
+        return None
+    known = where if where is not None and _of_source(where) else None
+    return Tally(evaluation, target, known, possible, whole=where is None or known is not None)
+
+
+def _of_source(expression: Expression) -> bool:
+    return all(path[0] == "source" for path in expression.paths)

@@ -1,0 +1,296 @@
+"""One node at one row: from its parents' outputs to its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
+from verdict_cli.language.expressions.paths import follow
+from verdict_cli.language.prompts.delimit import Delimited
+from verdict_cli.language.prompts.insert import insert
+from verdict_cli.language.prompts.sections import suffixed
+from verdict_cli.language.units.choice_base import shown
+from verdict_cli.language.units.escalate import ANSWERED_BY
+from verdict_cli.messages import Call, Output, Request, Row
+from verdict_cli.model import Model
+from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
+from verdict_cli.run.attempts import CallSpec, Context, answer, draw
+
+
+def compute(
+    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]
+) -> Output | None:
+    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
+    values = {
+        "source": row.source,
+        "previous": previous,
+        "input": _input(node, row, previous),
+        "unit": node.settings,
+    }
+    before = [outputs[parent] for parent in node.parents]
+    work = node.work
+    if isinstance(work, MapNode):
+        output = work.map(values | {"outputs": before})
+    else:
+        assert isinstance(work, PoolNode)
+        output = _pool(work, before)
+    output = (
+        {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
+    )
+    broken = _broken_rule(node, values | {"response": output, "output": output})
+    if broken:
+        raise RowError(broken, kind="invalid")
+    passed = _propagated(node, values, output, output)
+    if node.escalation is not None and doubtful(
+        node.escalation, values | {"response": output, "output": passed, "outputs": before}
+    ):
+        return None
+    return passed
+
+
+async def escalate_answer(
+    node: Node,
+    escalation: Escalation,
+    row: Row,
+    previous: Mapping[str, Any],
+    context: Context,
+    calls: list[Call],
+) -> tuple[Output | None, int]:
+    """The output of a node that asks further models where an answer is not sure enough, None where it abstains, and the
+    stage whose answer it is: 0, or how often it was escalated. Raises as `answered` does."""
+    for stage in range(len(node.stages)):
+        found = await answered(node, row, previous, context, calls, stage)
+        if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
+            break
+    else:
+        if escalation.abstains:
+            return None, stage
+    output = found.output
+    return ({**output, ANSWERED_BY: calls[-1].request.model.name} if escalation.stages else output), stage
+
+
+def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
+    """Whether an answer is not sure enough. RowError where `when` is neither true nor false of it."""
+    found = escalation.when(values)
+    if not isinstance(found, bool):
+        raise RowError(
+            f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`"
+        )
+    return found
+
+
+class NodeAnswer(NamedTuple):
+    """What a model answered to a node: the values that expressions see, the (first) response, the output passed on."""
+
+    values: dict[str, Any]
+    response: dict[str, Any]
+    output: dict[str, Any]
+
+
+async def answered(
+    node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], stage: int = 0
+) -> NodeAnswer:
+    """What the models of one stage of the node answer; `calls` gets their calls. Raises ReplyError, ProviderError or
+    RowError."""
+    work = node.work
+    assert isinstance(work, LLMNode)
+    given = _input(node, row, previous)
+    values: dict[str, Any] = {
+        "source": row.source,
+        "previous": previous,
+        "unit": node.settings,
+        "input": given,
+    }
+    for letter, option in work.options:
+        given[letter] = insert(option(values))
+    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    models = node.stages[stage]
+    follow_up = (
+        models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
+    )
+    first = stage * calls_of(node) if stage else 0
+    errand = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
+    if len(arrangements) == 1:
+        responses = [await errand.response(0, calls)]
+    else:
+        responses = await _each(errand.response, arrangements, calls)
+    output = errand.settled[0] if errand.settled else work.unit.settle(responses, arrangements, given)
+    if work.process is not None:
+        output = work.process(values | {"response": responses[0], "output": output})
+    if work.kept is not None:
+        output = {name: output[name] for name in work.kept if name in output}
+    return NodeAnswer(values, responses[0], _propagated(node, values, responses[0], output))
+
+
+async def _each(
+    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]],
+    arrangements: Sequence[object],
+    calls: list[Call],
+) -> list[dict[str, Any]]:
+    """The responses to all arrangements, asked for at once; `calls` gets their calls in order, whoever is answered first.
+
+    All are waited for, since they are paid for; then what stops the run is raised, else the first failure.
+    """
+    made: list[list[Call]] = [[] for _ in arrangements]
+    outcomes = await asyncio.gather(
+        *(response(place, own) for place, own in enumerate(made)), return_exceptions=True
+    )
+    calls += [call for own in made for call in own]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if failures:
+        raise next((each for each in failures if not is_of_the_row(each)), failures[0])
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+def is_of_the_row(error: BaseException) -> bool:
+    """Whether it is a row's own failure; any other stops the run."""
+    return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(error, Refused)
+
+
+class _NodeCall(Struct, frozen=True):
+    """What the calls of one node at one row to the same models share; their numbers begin at ``first``.
+
+    ``settled`` gets the output as soon as there is one: where all options are shown in one arrangement only.
+    """
+
+    node: Node
+    work: LLMNode
+    row: Row
+    context: Context
+    values: Mapping[str, Any]
+    given: dict[str, Any]
+    arrangements: tuple[tuple[int, ...], ...]
+    first: int
+    models: tuple[Model, ...]
+    follow_up: tuple[Model, ...]
+    settled: list[dict[str, Any]] = []
+
+    async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
+        """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
+        work, reading, arrangement = self.work, self.work.reading, self.arrangements[place]
+        values = self.values
+        if arrangement:
+            values = {**values, "input": shown(self.given, work.letters, arrangement)}
+        rendered = work.prompt.render(values)
+        request = Request(
+            row=self.row,
+            node=self.node.id,
+            model=self.models[0],
+            messages=suffixed(rendered.messages, work.suffix),
+            call=self.first + (place if reading.then is None else 2 * place),
+            json_schema=reading.json_schema,
+            top_logprobs=reading.top_logprobs,
+            support=reading.support,
+            inserted=rendered.inserted,
+            seed=self.context.seed,
+            stream=work.unit.stream,
+        )
+        if reading.then is None:
+            response, _ = await answer(
+                CallSpec(request, self.models, reading, self._accept), self.context, calls
+            )
+            return response
+        _, reply = await answer(CallSpec(request, self.models, reading, _anything), self.context, calls)
+        then = reading.then
+        second = Request(
+            row=self.row,
+            node=self.node.id,
+            model=self.follow_up[0],
+            messages=then.messages(Delimited(reply.text) if work.prompt.delimited else reply.text),
+            call=request.call + 1,
+            json_schema=then.reading.json_schema,
+            inserted=(reply.text,),
+            seed=self.context.seed,
+        )
+        response, _ = await answer(
+            CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
+        )
+        return response
+
+    def _accept(self, response: dict[str, Any]) -> None:
+        """ReplyError for a response that breaks one of the unit's rules."""
+        output = response
+        if len(self.arrangements) == 1:
+            output = self.work.unit.settle([response], self.arrangements, self.given)
+            self.settled[:] = [output]
+        if self.node.rules:
+            broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
+            if broken:
+                raise ReplyError(broken, kind="invalid")
+
+
+def _anything(response: dict[str, Any]) -> None:
+    """Accepts every response."""
+
+
+def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+    values = {"source": row.source, "previous": previous}
+    given: dict[str, Any] = {}
+    for cast in node.casts:
+        if cast.path is None:
+            given[cast.field] = []
+            continue
+        try:
+            given[cast.field] = cast.type.read(follow(cast.path, values))
+        except ReplyError as error:
+            raise RowError(f"the input field {cast.field!r}: {error.message}", kind="input") from None
+    return given
+
+
+def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
+    left = [place for place, output in enumerate(before) if output is not None]
+    if len(left) < work.unit.quorum:
+        raise RowError(
+            f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum"
+        )
+    weights = None if work.weights is None else [work.weights[place] for place in left]
+    pooled: dict[str, Any] = {}
+    said: dict[str, list[Any]] = {}
+    for name, numbers in work.fields:
+        values = said[name] = []
+        for place in left:
+            output = before[place]
+            assert output is not None
+            values.append(numbers[place](output[name]))
+        pooled[name] = work.unit.pool(values, weights)
+    return work.unit.settle(pooled) | work.unit.beside(pooled, said, weights)
+
+
+def pooled_values(
+    node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]
+) -> list[dict[str, Any]]:
+    """What a pool takes from each of these of its parents that has an output, by field."""
+    work = node.work
+    assert isinstance(work, PoolNode)
+    found = []
+    for leaf in leaves:
+        output = outputs[leaf]
+        if output is not None:
+            place = node.parents.index(leaf)
+            found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
+    return found
+
+
+def calls_of(node: Node) -> int:
+    """How many calls a unit makes of one stage's models at a row when every first attempt succeeds."""
+    if not isinstance(node.work, LLMNode):
+        return 0
+    times = len(node.work.unit.arrangements(0))
+    return times if node.work.reading.then is None else 2 * times
+
+
+def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
+    """The first `validate` rule that is not true, empty when all hold."""
+    return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
+
+
+def _propagated(
+    node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]
+) -> dict[str, Any]:
+    if node.propagate is None:
+        return output
+    return node.propagate({**values, "response": response, "output": output})

@@ -1,0 +1,151 @@
+"""Counting while a run goes on: what `run.json` and the progress display say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
+from verdict_cli.messages import Call, Result, RunFacts, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is. ``rate`` is rows a second, ``left_s`` None while it cannot be told; ``units`` counts, by unit,
+    the calls that neither the journal nor the cache answered."""
+
+    rows: int
+    done: int
+    failed: int
+    calls: int
+    recalled: int
+    waiting: int
+    running: int
+    cost_usd: float | None
+    elapsed_s: float
+    rate: float
+    left_s: float | None
+    cached: int = 0
+    units: Mapping[str, Flow] = field(default_factory=dict)
+
+
+_SUMS = ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens", "abstained")
+"""What is counted by adding one, under the names that the run's facts have too."""
+
+
+@dataclass
+class RunStats:
+    """Sums over the rows that are done."""
+
+    rows: int
+    started: float = field(default_factory=perf_counter)
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    recalled: int = 0
+    cached: int = 0
+    cost_usd: float | None = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
+    models: Counter[str] = field(default_factory=Counter)
+    saved: Counter[str] = field(default_factory=Counter)
+    stages: dict[str, tuple[Stage, ...]] = field(default_factory=dict)
+    abstained: int = 0
+
+    def add(self, result: Result) -> None:
+        """Counts a finished row and its calls."""
+        self.done += 1
+        if result.failure is not None:
+            self.failed += 1
+            self.failures[result.failure.kind] += 1
+            self._add_reasons({result.failure.kind: (result.row.index, result.failure.message)})
+        if result.saved:
+            self.saved.update(result.saved)
+        self.abstained += result.abstained
+        if result.stages:
+            self._add_stages(result.stages)
+        for call in result.calls:
+            self.count(call)
+
+    def count(self, call: Call) -> None:
+        """Counts one call."""
+        self.calls += 1
+        self.models[call.request.model.name] += 1
+        reply = call.reply
+        if reply is None:
+            return
+        self.recalled += reply.recalled
+        self.cached += reply.cached
+        self.prompt_tokens += reply.usage.prompt_tokens
+        self.completion_tokens += reply.usage.completion_tokens
+        if reply.cost_usd is None or self.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += reply.cost_usd
+
+    def include(self, other: RunStats) -> None:
+        """Counts what another part of the run has counted."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.failures.update(other.failures)
+        self._add_reasons(other.reasons)
+        self.models.update(other.models)
+        if self.cost_usd is None or other.cost_usd is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += other.cost_usd
+        self.saved.update(other.saved)
+        self._add_stages(other.stages)
+
+    def _add_reasons(self, reasons: Mapping[str, tuple[int, str]]) -> None:
+        for kind, reason in reasons.items():
+            self.reasons[kind] = min(reason, self.reasons.get(kind, reason))
+
+    def _add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
+        for node, did in stages.items():
+            before = self.stages.get(node)
+            self.stages[node] = (
+                did if before is None else tuple(one.plus(two) for one, two in zip(before, did, strict=True))
+            )
+
+    def progress(self, gates: RateLimiters) -> Progress:
+        """The state of this moment."""
+        elapsed = perf_counter() - self.started
+        rate = self.done / elapsed if elapsed > 0 else 0.0
+        left = (self.rows - self.done) / rate if rate > 0 else None
+        return Progress(
+            self.rows,
+            self.done,
+            self.failed,
+            self.calls,
+            self.recalled,
+            gates.waiting,
+            gates.running,
+            self.cost_usd,
+            elapsed,
+            rate,
+            left,
+            self.cached,
+            gates.flows,
+        )
+
+    def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:
+        """The facts of the run as it stands."""
+        return replace(
+            start,
+            status=status,
+            rows=self.rows,
+            **{name: getattr(self, name) for name in _SUMS},
+            cost_usd=self.cost_usd,
+            wall_s=start.wall_s + perf_counter() - self.started,
+            failures=dict(sorted(self.failures.items())),
+            reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
+            models=dict(sorted(self.models.items())),
+            floors=floors,
+            saved=dict(sorted(self.saved.items())),
+            stages=dict(sorted(self.stages.items())),
+        )

@@ -1,0 +1,175 @@
+"""A row's outcome and its calls as flat rows of `results.parquet` and `calls.parquet` (language.md, section 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType
+from verdict_cli.messages import Call, Message, Result, cost_of
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.row import PINNED_ROW
+from verdict_cli.storage.tables.column_types import ColumnKind
+
+_KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
+_SCHEMA_KINDS: dict[str, ColumnKind] = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+}
+
+CALL_COLUMNS: dict[str, ColumnKind] = {
+    "row": "int",
+    "id": "null",
+    "unit": "str",
+    "call": "int",
+    "attempt": "int",
+    "model": "str",
+    "params": "str",
+    "messages": "str",
+    "reply": "str",
+    "finish_reason": "str",
+    "logprobs": "str",
+    "prompt_tokens": "int",
+    "completion_tokens": "int",
+    "cost_usd": "float",
+    "latency_s": "float",
+    "recalled": "bool",
+    "cached": "bool",
+    "repaired": "bool",
+    "failure": "str",
+    "error": "str",
+}
+
+_ASKED = ("row", "id", "unit", "call", "attempt", "model", "messages", "failure", "error", "latency_s")
+_ANSWERED = (
+    *_ASKED, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
+    "repaired", "params",
+)  # fmt: skip
+_RESULT_COLUMNS: dict[str, ColumnKind] = {
+    "row": "int",
+    "id": "null",
+    "status": "str",
+    "failure.kind": "str",
+    "failure.message": "str",
+    "failure.node": "str",
+    "calls": "int",
+    "cost_usd": "float",
+}
+
+Cells = tuple[tuple[str, ...], list[Any]]
+"""A row of a table: the names of its columns, and its values."""
+
+
+def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
+    """The columns of `results.parquet` in order, each with the narrowest kind that is known beforehand."""
+    columns = dict(_RESULT_COLUMNS)
+    if plan.early:
+        columns["saved"] = "int"
+    columns |= {f"source.{column}": "null" for column in source}
+    for node in plan.nodes:
+        columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.output.fields.items()}
+    if plan.output_node is not None:
+        columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.output.fields.items()}
+    return columns
+
+
+class ResultRows:
+    """Makes rows of `results.parquet`; the names of their columns are put together once for all rows that are alike."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._early = bool(plan.early)
+        self._homes = ["source", *(node.id for node in plan.nodes)]
+        self._last = None if plan.output_node is None else plan.output_node.index
+        self._names = lru_cache(maxsize=1000)(self._made)
+
+    def row(self, result: Result) -> Cells:
+        """A row's outcome."""
+        failure, source, outputs = result.failure, result.row.source, result.outputs
+        values = [
+            result.row.index,
+            result.row.id,
+            result.status,
+            None if failure is None else failure.kind,
+            None if failure is None else failure.message,
+            None if failure is None else failure.node,
+            len(result.calls),
+            cost_of(result.calls),
+        ]
+        if self._early:
+            values.append(sum(result.saved.values()))
+        values += source.values()
+        for output in outputs:
+            values += output.values() if output else ()
+        if self._last is not None and (given := outputs[self._last]):
+            values += given.values()
+        return self._names(tuple(source), *[tuple(output or ()) for output in outputs]), values
+
+    def _made(self, *held: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of a row's columns, where these are the fields of its source and of the units' outputs."""
+        names = [*_RESULT_COLUMNS, *(["saved"] if self._early else [])]
+        names += [f"{home}.{name}" for home, fields in zip(self._homes, held, strict=True) for name in fields]
+        if self._last is not None:
+            names += [f"output.{name}" for name in held[self._last + 1]]
+        return tuple(names)
+
+
+def call_row(call: Call) -> Cells:
+    """One row of `calls.parquet`."""
+    request, reply = call.request, call.reply
+    values = [
+        request.row.index,
+        None if request.row is PINNED_ROW else request.row.id,
+        request.node,
+        request.call,
+        request.attempt,
+        request.model.name,
+        orjson.dumps([_message(one) for one in request.messages]).decode(),
+        call.failure or None,
+        call.error or None,
+        call.latency_s,
+    ]
+    if reply is None:
+        return _ASKED, values
+    values += (
+        reply.text,
+        reply.finish_reason,
+        _logprobs(reply.logprobs),
+        reply.usage.prompt_tokens,
+        reply.usage.completion_tokens,
+        reply.cost_usd,
+        reply.recalled,
+        reply.cached,
+        call.repaired,
+        reply.sent or None,
+    )
+    return _ANSWERED, values
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """A message as it is recorded; a picture's bytes are cut, its place and beginning stay."""
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.images:
+        said["images"] = [
+            {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images
+        ]
+    return said
+
+
+def _logprobs(positions: Any) -> str | None:
+    if positions is None:
+        return None
+    spelled = [[{"token": one.token, "logprob": one.logprob} for one in position] for position in positions]
+    return orjson.dumps(spelled).decode()
+
+
+def _kind(kind: FieldType) -> ColumnKind:
+    if isinstance(kind, PlainType):
+        return _KINDS[kind.name]
+    if isinstance(kind, ScaleType):
+        return _SCHEMA_KINDS.get(str(kind.json_schema().get("type")), "null")
+    return "null" if isinstance(kind, UnknownType) else "json"

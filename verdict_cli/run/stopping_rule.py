@@ -1,0 +1,111 @@
+"""When a layer that stops early has said enough: the probability that its full vote, or mean, would say the same.
+
+A vote (Aggarwal et al., 2023, "Let's Sample Step by Step: Adaptive-Consistency", with the question put to the full
+vote): the units' values are exchangeable, the shares of the values are drawn from a uniform Dirichlet distribution.
+What the units not asked would say is then Dirichlet-multinomial, and the probability a fraction of whole numbers.
+A mean: the t distribution of the mean of a finite population given a sample of it; the variance is shrunk to the
+largest that the scale allows, which counts as one observation, so that equal first values are not taken for certainty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from verdict_cli.plan.node import Early, Mean
+
+
+def is_settled(early: Early, said: Sequence[Mapping[str, Any]], left: int) -> bool:
+    """Whether the pool of these values says what it would say with ``left`` more of them.
+
+    ``said`` are the values that are pooled, by field, in order of definition. Fewer than the pool's quorum settle nothing.
+    """
+    if not left:
+        return True
+    if len(said) < max(early.quorum, 1):
+        return False
+    if isinstance(early.rule, Mean):
+        return _mean(early.rule, [float(values[early.rule.field]) for values in said], left, early.confidence)
+    open_share = 0.0
+    for field, count in early.rule.fields:
+        open_share += 1 - vote(tuple(_counts([values[field] for values in said])), count, left)
+    return 1 - open_share >= early.confidence
+
+
+@lru_cache(maxsize=1024)
+def at_first(early: Early) -> int:
+    """How many units are asked before the first look: no fewer can settle the layer, even if all say the same."""
+    of = len(early.items)
+    rule = early.rule
+    if isinstance(rule, Mean):
+        same = [{rule.field: end} for end in (rule.low, rule.high)]
+    else:
+        same = [{field: True for field, _ in rule.fields}]
+    for asked in range(min(early.first, of), of):
+        if any(is_settled(early, [values] * asked, of - asked) for values in same):
+            return asked
+    return of
+
+
+@lru_cache(maxsize=1 << 16)
+def vote(counts: tuple[int, ...], values: int | None, left: int) -> float:
+    """The probability that the value that leads now wins the vote with ``left`` more.
+
+    ``counts`` are the votes of the values seen, in order of first appearance, to which ties go. Of ``values`` that
+    there are, those not seen yet count as well; where that is not known, they count as one.
+    """
+    unseen = 1 if values is None else max(values - len(counts), 0)
+    first = max(range(len(counts)), key=counts.__getitem__)
+    won = 0
+    for more in range(left + 1):
+        top = counts[first] + more
+        ways = [1] + [0] * (left - more)
+        for place, count in enumerate((*counts, *([0] * unseen))):
+            if place == first:
+                continue
+            room = top - count - (place < first)
+            ways = _spread(ways, [math.comb(count + extra, extra) for extra in range(room + 1)])
+        won += math.comb(counts[first] + more, more) * ways[left - more]
+    kinds = len(counts) + unseen
+    return won / math.comb(sum(counts) + kinds + left - 1, left)
+
+
+def _spread(ways: list[int], own: list[int]) -> list[int]:
+    """In how many ways this many votes can fall when one more value takes its part; ``own`` is [] where it must not."""
+    return [
+        sum(own[taken] * ways[total - taken] for taken in range(min(total, len(own) - 1) + 1))
+        for total in range(len(ways))
+    ]
+
+
+def _counts(values: Sequence[Any]) -> list[int]:
+    known: list[Any] = []
+    counts: list[int] = []
+    for value in values:
+        if value in known:
+            counts[known.index(value)] += 1
+        else:
+            known.append(value)
+            counts.append(1)
+    return counts
+
+
+def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> bool:
+    from scipy.special import stdtr, stdtrit
+
+    asked = len(values)
+    whole, total = asked + left, math.fsum(values)
+    low, high = (total + left * rule.low) / whole, (total + left * rule.high) / whole
+    mean = total / asked
+    squares = (rule.high - rule.low) ** 2 / 4 + math.fsum((value - mean) ** 2 for value in values)
+    error = math.sqrt(squares / asked / asked * left / whole)
+    if rule.threshold is not None:
+        if low >= rule.threshold or high < rule.threshold:
+            return True
+        return float(stdtr(asked, abs(mean - rule.threshold) / error)) >= confidence
+    assert rule.within is not None
+    if max(high - mean, mean - low) <= rule.within:
+        return True
+    return confidence < 1 and float(stdtrit(asked, (1 + confidence) / 2)) * error <= rule.within

@@ -1,0 +1,1 @@
+"""Columns of observations: collected from a run's results, reduced to groups, sampled."""

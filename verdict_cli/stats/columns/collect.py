@@ -1,0 +1,234 @@
+"""The rows of a run as columns: what each expression of an evaluation gives, read once and kept small."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.errors import DataError, Problem, RowError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.expressions.expression import Expression, compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, GrowingKeys, Ints
+from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SavedRowPath, saved_rows
+
+SAID = ("prediction", "probability", "value", "consistent")
+"""What may be missing: it depends on the pipeline's output."""
+LONGER = "longer"
+"""The column made of `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The selected rows of one evaluation. `by` has a key column for each expression.
+
+    `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
+    rows that are left out because `where` needs the output that they lack. `at` are the rows' places in the file,
+    None for groups.
+    """
+
+    rows: int
+    columns: Mapping[str, Column]
+    by: tuple[Factorized, ...]
+    cluster: Factorized | None
+    group: Factorized | None
+    ids: Factorized | None
+    unreadable: Mapping[str, tuple[int, str]]
+    undecided: int = 0
+    at: Ints | None = None
+
+
+def collect(
+    evaluations: Mapping[str, Evaluation],
+    results: Path,
+    *,
+    ids: Sequence[str] | None = None,
+    only: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Collected]:
+    """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> value wanted.
+
+    `ids` has a key for each row of the file, which the selected rows keep.
+    Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
+    """
+    readers = {
+        name: _Reader(name, evaluation, results, ids is not None, (only or {}).get(name, {}))
+        for name, evaluation in evaluations.items()
+    }
+    paths = [path for reader in readers.values() for path in reader.paths]
+    for at, (row, failed, row_id, values) in enumerate(saved_rows(results, paths, ids)):
+        for reader in readers.values():
+            reader.read(at, row, failed, row_id, values)
+    return {name: reader.collected() for name, reader in readers.items()}
+
+
+def _length(expression: Expression, values: Mapping[str, Any]) -> float:
+    value = expression(values)
+    if isinstance(value, str | list | tuple):
+        return len(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise RowError(f"`{expression.text}` gives {value!r}, which is no text and no length")
+
+
+class _Reader:
+    """Reads one evaluation's columns, row by row."""
+
+    def __init__(
+        self, name: str, evaluation: Evaluation, results: Path, ids: bool, only: Mapping[str, Any]
+    ) -> None:
+        self.name, self.results = name, results
+        places: dict[Any, int] = {}
+        given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
+        given |= {f"panel[{place}]": text for place, text in enumerate(evaluation.panel or ())}
+        self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
+        self.gold_where = None
+        if evaluation.gold is not None:
+            self.expressions["gold"] = self._compiled("gold.target", evaluation.gold.target)
+            if evaluation.gold.where is not None:
+                self.gold_where = self._compiled("gold.where", evaluation.gold.where)
+        self.growing = {key: ColumnBuilder(places) for key in self.expressions}
+        self.options = [
+            self._compiled(f"options[{place}]", text) for place, text in enumerate(evaluation.options or ())
+        ]
+        if self.options:
+            self.growing[LONGER] = ColumnBuilder(places)
+        self.where = self._compiled("where", evaluation.where) if evaluation.where else None
+        self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
+        keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
+        keyed |= {key: getattr(evaluation, key) for key in ("cluster", "group") if getattr(evaluation, key)}
+        self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
+        self.keys = {key: GrowingKeys() for key in self.keyed}
+        self.ids = GrowingKeys() if ids else None
+        self.at = array("q")
+        self.undecided = 0
+        self.unreadable: dict[str, tuple[int, str]] = {}
+
+    @property
+    def paths(self) -> list[SavedRowPath]:
+        """The paths that the expressions name."""
+        every = [*self.expressions.values(), *self.options, *self.keyed.values()]
+        every += [one for one, _ in self.only]
+        every += [one for one in (self.where, self.gold_where) if one is not None]
+        return [path for expression in every for path in expression.paths]
+
+    def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
+        """Take in the row at this place of the file, if it is selected."""
+        selected = self._selected(row, failed, values)
+        if selected is not True:
+            self.undecided += selected is None
+            return
+        self.at.append(at)
+        for key, expression in self.expressions.items():
+            self._value(key, expression, row, failed, values)
+        if self.options:
+            self._longer(row, failed, values)
+        for key, expression in self.keyed.items():
+            known, value = self._fixed(key, expression, row, failed, values)
+            if known:
+                self.keys[key].add(value)
+            else:
+                self.keys[key].skip()
+        if self.ids is not None:
+            self.ids.add(row_id)
+
+    def _selected(self, row: int, failed: bool, values: Mapping[str, Any]) -> bool | None:
+        if self.where is not None:
+            known, value = self._fixed("where", self.where, row, failed, values)
+            if known and not isinstance(value, bool):
+                raise self._error(
+                    "where", row, f"`{self.where.text}` gives {value!r}, not true or false", "compare"
+                )
+            if not known or not value:
+                return None if not known else False
+        for expression, wanted in self.only:
+            known, value = self._fixed("where", expression, row, failed, values)
+            if not known or value != wanted:
+                return None if not known else False
+        return True
+
+    def _value(
+        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
+    ) -> None:
+        growing = self.growing[key]
+        if key in ("target", "gold"):
+            known, value = self._fixed(key, expression, row, failed, values)
+            if key == "gold" and self.gold_where is not None:
+                chosen = self._fixed("gold.where", self.gold_where, row, failed, values)[1]
+                value = value if chosen else None
+            reason = growing.add(value if known else None)
+            if reason and value is not None:
+                raise self._error(key, row, f"`{expression.text}` {reason}", "give a label, a number or null")
+            return
+        if failed:
+            growing.add(None)
+            return
+        try:
+            value = expression(values)
+        except RowError as error:
+            reason = error.message
+            growing.add(None)
+        else:
+            reason = growing.add(value)
+            reason = f"`{expression.text}` {reason}" if reason else ""
+        if reason:
+            self._unread(key, row, reason)
+
+    def _unread(self, key: str, row: int, reason: str) -> None:
+        count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
+        self.unreadable[key] = (count + 1, first)
+
+    def _longer(self, row: int, failed: bool, values: Mapping[str, Any]) -> None:
+        """Which option is the longer: numbers are lengths, texts and lists have one."""
+        longer: int | None = None
+        if not failed:
+            try:
+                first, second = (_length(expression, values) for expression in self.options)
+            except RowError as error:
+                self._unread("options", row, error.message)
+            else:
+                longer = (first > second) - (first < second)
+        self.growing[LONGER].add(longer)
+
+    def _fixed(
+        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
+    ) -> tuple[bool, Any]:
+        """Whether the value is known, and the value. On a failed row, what its missing outputs decide is unknown."""
+        try:
+            return True, expression(values)
+        except RowError as error:
+            if failed and any(path[0] in ("output", "nodes") for path in expression.paths):
+                return False, None
+            raise self._error(key, row, error.message, error.hint) from None
+
+    def _compiled(self, key: str, text: str) -> Expression:
+        try:
+            return compile_expression(text, SAVED_ROW_ROOTS)
+        except ExpressionError as error:
+            path = f"evaluate.{self.name}.{key}"
+            raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
+
+    def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
+        path = f"evaluate.{self.name}.{key}"
+        return DataError(
+            Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path)
+        )
+
+    def collected(self) -> Collected:
+        """What was read."""
+        keys = {key: growing.keys() for key, growing in self.keys.items()}
+        return Collected(
+            rows=len(self.at),
+            columns={key: growing.column() for key, growing in self.growing.items()},
+            by=tuple(column for key, column in keys.items() if key.startswith("by[")),
+            cluster=keys.get("cluster"),
+            group=keys.get("group"),
+            ids=self.ids.keys() if self.ids is not None else None,
+            unreadable=self.unreadable,
+            undecided=self.undecided,
+            at=np.frombuffer(self.at, dtype=np.int64) if self.at else np.empty(0, np.int64),
+        )

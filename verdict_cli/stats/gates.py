@@ -1,0 +1,234 @@
+"""Gates: whether a run keeps its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from verdict_cli.errors import VerdictError
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.messages import RunFacts
+from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.noninferiority import Drop, against_baselines, least_detectable
+
+GateVerdict = Literal["passed", "failed", "inconclusive"]
+Inconclusive = Literal["pass", "fail"]
+"""What an inconclusive gate does to the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """How one gate went. `rule` is the limit in words, `limit` the number that `value` was held against.
+
+    With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
+    `limit` is `max_drop`. `detectable` is the least true distance (to the limit that is held at a confidence, or
+    between the runs) that so many rows show in four runs of five.
+    `verdict` is `inconclusive` where the figure keeps the limit but its interval does not: that does not pass,
+    unless `tolerated`. `reason` says why the verdict is not `passed`.
+    """
+
+    metric: str
+    verdict: GateVerdict
+    value: float | None
+    limit: float | None
+    low: float | None
+    high: float | None
+    n: int | None
+    reason: str
+    rule: str
+    detectable: float | None = None
+    tolerated: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the run through."""
+        return self.verdict == "passed" or (self.tolerated and self.verdict == "inconclusive")
+
+
+IMPLIED = Gate(metric="run.coverage", min=1.0)
+"""Stands behind the gates of a file that has gates but none on `run.coverage`."""
+
+
+def decide_gates(
+    gates: Sequence[Gate],
+    evaluations: Mapping[str, Evaluation],
+    measures: Mapping[str, Measures],
+    facts: RunFacts,
+    results: Path,
+    *,
+    seed: int = 0,
+    root: Path = Path(),
+    inconclusive: Inconclusive = "fail",
+) -> tuple[GateOutcome, ...]:
+    """The outcome of every gate in order, the implied one on `run.coverage` last.
+
+    `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths start from.
+    Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
+    an internal error, which leaves the other gates to be decided.
+    """
+    every = [*gates]
+    if every and all(gate.metric != IMPLIED.metric for gate in every):
+        every.append(IMPLIED)
+    compared = [gate for gate in every if gate.baseline is not None]
+    missing = {name: one.missing for name, one in measures.items()}
+    broken: Exception | None = None
+    drops: Iterator[Drop] = iter(())
+    try:
+        drops = iter(against_baselines(compared, evaluations, results, seed=seed, root=root, missing=missing))
+    except VerdictError:
+        raise
+    except Exception as error:
+        broken = error
+    outcomes = []
+    for gate in every:
+        try:
+            if gate.baseline is None:
+                outcomes.append(_outcome(gate, evaluations, measures, facts, results, seed=seed))
+            elif broken is not None:
+                outcomes.append(_of_error(gate, broken))
+            else:
+                outcomes.append(_of_drop(gate, next(drops)))
+        except VerdictError:
+            raise
+        except Exception as error:
+            outcomes.append(_of_error(gate, error))
+    return tuple(replace(one, tolerated=inconclusive == "pass") for one in outcomes)
+
+
+def _outcome(
+    gate: Gate,
+    evaluations: Mapping[str, Evaluation],
+    measures: Mapping[str, Measures],
+    facts: RunFacts,
+    results: Path,
+    *,
+    seed: int,
+) -> GateOutcome:
+    name, metric = gate.parts
+    if name == "run":
+        return _limits(gate, _of_run(metric, facts))
+    given = measures[name]
+    level = gate.confidence or CONFIDENCE_LEVEL
+    if metric not in given.figures or gate.where or level != CONFIDENCE_LEVEL:
+        only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
+        again = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})
+        given = again[name]
+    return _limits(gate, given.figures[metric], given.bounds.get(metric))
+
+
+def _of_run(metric: str, facts: RunFacts) -> MetricValue:
+    """A fact of the run as a figure without an interval."""
+    if metric == "coverage":
+        done = facts.done - facts.failed - facts.abstained
+        value = done / facts.rows if facts.rows else None
+        return MetricValue(value, None, None, facts.rows, "" if facts.rows else "the run has no rows")
+    if metric == "calibration_age_days":
+        return _age(facts)
+    value = getattr(facts, metric)
+    reason = "" if value is not None else "the cost is unknown: a model's price is; set its `cost:`"
+    return MetricValue(value, None, None, facts.rows, reason)
+
+
+def _age(facts: RunFacts) -> MetricValue:
+    """How old the oldest calibration was when the run began, in days."""
+    if not facts.calibrated:
+        return MetricValue(None, None, None, facts.rows, "the pipeline uses no calibration")
+    age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
+    return MetricValue(age.total_seconds() / 86_400, None, None, facts.rows)
+
+
+def _limits(gate: Gate, figure: MetricValue, bounds: tuple[float, float] | None = None) -> GateOutcome:
+    """Holds a figure against `min` and `max`; the first that it misses is the outcome's limit."""
+    limits = [("min", gate.min), ("max", gate.max)]
+    held = [_held(gate, figure, side, limit, bounds) for side, limit in limits if limit is not None]
+    return next((outcome for outcome in held if outcome.verdict != "passed"), held[0])
+
+
+def _held(
+    gate: Gate, figure: MetricValue, side: str, limit: float, bounds: tuple[float, float] | None
+) -> GateOutcome:
+    sign = "≥" if side == "min" else "≤"
+    rule = f"{sign} {limit:g}"
+    if gate.confidence is not None:
+        rule += f" at {gate.confidence:g} confidence"
+    rule += _where(gate)
+
+    def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
+        ends = (figure.low, figure.high)
+        shown = None if gate.confidence is None else least_detectable(figure, gate.confidence)
+        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, shown)
+
+    def keeps(value: float) -> bool:
+        return value >= limit if side == "min" else value <= limit
+
+    if figure.value is None:
+        return outcome("failed", f"there is no figure: {figure.reason}")
+    if not keeps(figure.value):
+        return outcome("failed", f"{figure.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
+    if gate.confidence is None:
+        return outcome("passed")
+    end = figure.low if side == "min" else figure.high
+    if end is None or figure.reason == NO_VARIATION:
+        return outcome("inconclusive", f"there is no interval: {figure.reason}")
+    if not keeps(end):
+        name = "lower" if side == "min" else "upper"
+        relation = "below" if side == "min" else "above"
+        return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
+    worst = None if bounds is None else bounds[0] if side == "min" else bounds[1]
+    if worst is not None and not keeps(worst):
+        return outcome("inconclusive", f"the rows without a prediction could make it {worst:.6g}")
+    return outcome("passed")
+
+
+def _of_drop(gate: Gate, drop: Drop) -> GateOutcome:
+    """Non-inferiority: the interval of the paired difference must not reach beyond `max_drop`."""
+    figure, limit = drop.change, gate.max_drop or 0.0
+    rule = f"against {gate.baseline}, at most {limit:g} worse{_where(gate)}"
+    if drop.family > 1 and figure.value is not None:
+        rule += f" (one of {drop.family} tests, by Holm: {drop.level:.4g} interval)"
+
+    def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
+        ends = (figure.low, figure.high)
+        return GateOutcome(
+            gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, drop.detectable
+        )
+
+    if drop.worse is None:
+        return outcome("failed", f"there is no paired difference: {figure.reason}")
+    if drop.worse > limit:
+        return outcome("failed", f"the figure is {drop.worse:.6g} worse than the baseline's")
+    if drop.worst is None:
+        return outcome("inconclusive", f"there is no interval: {figure.reason}")
+    if drop.worst > limit:
+        return outcome(
+            "inconclusive", f"the figure may be up to {drop.worst:.6g} worse than the baseline's{drop.needed}"
+        )
+    if drop.lost is not None and drop.lost > limit:
+        return outcome(
+            "inconclusive",
+            f"the rows without a prediction could make the figure {drop.lost:.6g} worse than the baseline's",
+        )
+    if not drop.rejected:
+        return outcome("inconclusive", "a test that Holm's procedure puts before this one is inconclusive")
+    return outcome("passed")
+
+
+def _of_error(gate: Gate, error: Exception) -> GateOutcome:
+    """A gate that could not be decided fails, and leaves the others to be decided."""
+    said = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+    undefined = MetricValue(None, None, None, 0, said)
+    if gate.baseline is None:
+        return _limits(gate, undefined)
+    rule = f"against {gate.baseline}, at most {gate.max_drop or 0.0:g} worse{_where(gate)}"
+    return GateOutcome(gate.metric, "failed", None, gate.max_drop, None, None, 0, said, rule)
+
+
+def _where(gate: Gate) -> str:
+    pairs: Mapping[str, Any] = gate.where or {}
+    return "".join(f", {path} = {value!r}" for path, value in pairs.items())

@@ -1,0 +1,104 @@
+"""What the missing rows could change: the worst and the best value of a figure (Manski, 2003)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.metrics import probability
+from verdict_cli.stats.metrics.metric_families import RowMask
+
+BoundEnds = tuple[float, float]
+RANKED = ("auroc", "average_precision", "brier")
+
+
+def missing_data_bounds(
+    metrics: tuple[str, ...], data: EvaluationData, missing: RowMask
+) -> dict[str, BoundEnds]:
+    """Worst and best values if the missing rows had predictions, for the figures that then have a worst and a best.
+
+    These are shares of right rows, shares of values that are true or false, and figures of a probability that its ends,
+    0 and 1, bound.
+    """
+    if data.panel:
+        return {}
+    if "mean" in metrics and data.value.types == {"bool"}:
+        trues, rows = float(np.nansum(data.value.numbers)), len(missing)
+        return {"mean": (trues / rows, (trues + int((~data.value.present).sum())) / rows)}
+    found: dict[str, BoundEnds] = {}
+    if "consistency" in metrics and data.consistent.types == {"bool"}:
+        found["consistency"] = _true(data.consistent.numbers)
+    if not (data.target != MISSING).any():
+        return found
+    found |= _of_labels(metrics, data, missing)
+    positive = data.is_positive
+    if positive is not None and data.probability.types:
+        found |= _of_probability(metrics, data.probability.numbers, positive, data.target != MISSING)
+    return found
+
+
+def _true(values: Floats) -> BoundEnds:
+    trues, lacking = float(np.nansum(values)), int(np.isnan(values).sum())
+    return trues / len(values), (trues + lacking) / len(values)
+
+
+def _of_labels(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask) -> dict[str, BoundEnds]:
+    labelled = data.target != MISSING
+    right = (data.target == data.prediction) & labelled
+    found: dict[str, BoundEnds] = {}
+    if "accuracy" in metrics:
+        found["accuracy"] = _share(right, missing, labelled)
+    if "balanced_accuracy" in metrics:
+        found["balanced_accuracy"] = _mean_share(right, missing, data.target)
+    if data.positive is None:
+        return found
+    target, said = data.target == data.positive, (data.prediction == data.positive) & labelled
+    if "recall" in metrics and target.any():
+        found["recall"] = _share(right, missing, target)
+    hits, falls = int((target & said).sum()), int((said & ~target).sum())
+    open_hits, open_falls = int((missing & target).sum()), int((missing & labelled & ~target).sum())
+    if "precision" in metrics and said.any():
+        worst, best = (hits, hits + falls + open_falls), (hits + open_hits, hits + falls + open_hits)
+        found["precision"] = worst[0] / worst[1], best[0] / best[1]
+    if "f1" in metrics and (target | said).any():
+        wrong = falls + int((target & ~said & ~missing).sum())
+        worst_f1 = 2 * hits / (2 * hits + wrong + open_hits + open_falls)
+        found["f1"] = worst_f1, 2 * (hits + open_hits) / (2 * (hits + open_hits) + wrong)
+    return found
+
+
+def _of_probability(
+    metrics: tuple[str, ...], given: Floats, positive: Floats, labelled: RowMask
+) -> dict[str, BoundEnds]:
+    """Worst: what is missing had the probability 1 where it is negative and 0 where it is positive; best: the reverse."""
+    p, y = given[labelled], positive[labelled]
+    lacking = np.isnan(p)
+    inside = not lacking.all() and np.nanmin(p) >= 0 and np.nanmax(p) <= 1
+    if not inside or not lacking.any():
+        return {}
+    sides = [np.where(lacking, end, p) for end in (1 - y, y)]
+    found: dict[str, BoundEnds] = {}
+    for metric in RANKED:
+        if metric in metrics:
+            worst, best = (_value(metric, side, y) for side in sides)
+            found[metric] = (min(worst, best), max(worst, best))
+    return {metric: ends for metric, ends in found.items() if np.isfinite(ends).all()}
+
+
+def _value(metric: str, p: Floats, positive: Floats) -> float:
+    at: Callable[[Floats], Floats] = probability.probability_statistics(p, positive)[metric].at
+    return float(at(np.ones((1, len(p))))[0])
+
+
+def _share(right: RowMask, missing: RowMask, among: RowMask) -> BoundEnds:
+    total = int(among.sum())
+    hits, open_rows = int((right & among).sum()), int((missing & among).sum())
+    return hits / total, (hits + open_rows) / total
+
+
+def _mean_share(right: RowMask, missing: RowMask, target: Ints) -> BoundEnds:
+    ends = [_share(right, missing, target == code) for code in np.unique(target[target != MISSING])]
+    return float(np.mean([low for low, _ in ends])), float(np.mean([high for _, high in ends]))

@@ -1,0 +1,125 @@
+"""Figures of numbers: functions of weighted moments. Oracles: scipy, scikit-learn, krippendorff, numpy.
+
+Weighted kappa (Cohen, 1968) weighs by the squared difference of the values, so a scale point that nobody used still
+counts in the distance; scikit-learn does the same when `labels` names every point. Krippendorff's alpha is at the
+interval level: of two observers it is one minus the mean squared difference over twice the pooled sample variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.metrics.confusion import proportion
+from verdict_cli.stats.metrics.statistic import FISHER, LOG, At, Statistic, Sums, ratio
+
+FLOAT_ROUNDING = 1e-12
+"""A variance below this share of the second moment is rounding: the values are constant."""
+
+ENOUGH = 20
+"""The variance of fewer rows or clusters than this has too narrow an interval: benchmarks/interval_coverage.py."""
+
+
+def _spread(second: Floats, first: Floats) -> Floats:
+    spread = second - first**2
+    return np.where(spread > FLOAT_ROUNDING * second, spread, 0.0)
+
+
+class Means(NamedTuple):
+    """Total weight, and weighted means of u, v (x and y around their centres), u², v², uv, (x - y)², |x - y|."""
+
+    n: Floats
+    u: Floats
+    v: Floats
+    uu: Floats
+    vv: Floats
+    uv: Floats
+    square: Floats
+    distance: Floats
+
+
+class Moments:
+    """Weighted means of two columns around their centres, for each resample."""
+
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self.gap = float(x.mean() - y.mean()) if len(x) else 0.0
+        u, v = _centred(x), _centred(y)
+        distance = x - y
+        self._columns = np.stack(
+            [np.ones(len(x)), u, v, u * u, v * v, u * v, distance**2, np.abs(distance)], axis=1
+        )
+
+    def __call__(self, weights: Floats) -> Means:
+        sums = weights @ self._columns
+        return Means(sums[:, 0], *(ratio(column, sums[:, 0]) for column in sums[:, 1:].T))
+
+
+def _centred(values: Floats) -> Floats:
+    if len(values) and values.min() == values.max():
+        return np.zeros(len(values))
+    return values - values.mean() if len(values) else values
+
+
+def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
+    """The figures of predictions `x` against targets `y` at each atom."""
+    moments = Moments(x, y)
+
+    def of(formula: Callable[[Means], Floats], why: str, least: float, most: float = np.inf) -> Statistic:
+        scale = LOG if least == 0 else FISHER
+        return Statistic(lambda weights: formula(moments(weights)), why, scale=scale, least=least, most=most)
+
+    def pearson(m: Means) -> Floats:
+        return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
+
+    def kappa(m: Means) -> Floats:
+        return 1 - ratio(m.square, _spread(m.uu, m.u) + _spread(m.vv, m.v) + (m.u - m.v + moments.gap) ** 2)
+
+    def alpha(m: Means) -> Floats:
+        pooled = (_spread(m.uu, m.u) + _spread(m.vv, m.v)) / 2 + (m.u - m.v + moments.gap) ** 2 / 4
+        return 1 - ratio(m.square, 2 * pooled * ratio(2 * m.n, 2 * m.n - 1))
+
+    constant = "a side is constant"
+    same = "both sides are one constant"
+    return {
+        "pearson": of(pearson, constant, -1.0, 1.0),
+        "weighted_kappa": of(kappa, same, -1.0, 1.0),
+        "krippendorff_alpha": of(alpha, same, -1.0, 1.0),
+        "mae": of(lambda m: m.distance, "no rows", 0.0),
+        "rmse": of(lambda m: np.sqrt(m.square), "no rows", 0.0),
+    }
+
+
+def number_values(x: Floats, boolean: bool) -> dict[str, Statistic]:
+    """The figures of a value alone at each atom; the mean of booleans is a proportion."""
+    u = _centred(x)
+    ordered = Sums(x)
+
+    def mean(weights: Floats) -> Floats:
+        return ratio(weights @ x, weights.sum(axis=1))
+
+    def variance(weights: Floats) -> Floats:
+        n = weights.sum(axis=1)
+        spread = _spread(ratio(weights @ (u * u), n), ratio(weights @ u, n))
+        return np.where(n > 1, ratio(spread * n, n - 1), np.nan)
+
+    def median(weights: Floats) -> Floats:
+        cumulated = np.cumsum(ordered(weights), axis=1)
+        half = cumulated[:, -1:] / 2
+        low, high = (cumulated >= half).argmax(axis=1), (cumulated > half).argmax(axis=1)
+        middle: Floats = (ordered.keys[low] + ordered.keys[high]) / 2
+        return middle
+
+    return {
+        "mean": proportion(x, np.ones(len(x)), "no rows") if boolean else _mean(mean, x),
+        "variance": Statistic(variance, "one row has no variance", tilted=True, needs=ENOUGH, least=0.0),
+        "median": Statistic(median, "no rows", ordered=x, smooth=False),
+    }
+
+
+def _mean(mean: At, x: Floats) -> Statistic:
+    """The mean; of values that are never negative, on the logarithmic scale."""
+    positive = bool(len(x) and x.min() >= 0)
+    return Statistic(mean, "no rows", scale=LOG, least=0.0) if positive else Statistic(mean, "no rows")

@@ -1,0 +1,156 @@
+"""Figures of several judges of the same rows. Oracles: krippendorff, scikit-learn, numpy.
+
+- `krippendorff_alpha`: of all judges, rows with one vote left out; nominal for labels, interval for numbers.
+- `pairwise_kappa`: the mean over pairs of judges (Light, 1971), each over the rows that both judged; Cohen's kappa of
+  labels, weighted by squared distance of numbers. A pair that gives one label only has none and is left out.
+- `effective_judges`: how many independent judges would be worth as much, k / (1 + (k - 1) r) of k judges, where r is the
+  mean correlation of two judges' errors (Clemen and Winkler, 1985): of being wrong where votes are labels, of the
+  distance to the target where they are numbers; without a target, of the votes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.metrics import confusion, numbers
+from verdict_cli.stats.metrics.statistic import FISHER, At, Statistic, TransformedStatistic, ratio
+
+PanelMask = npt.NDArray[np.bool_]
+ROUNDED = 1 / 12
+"""The variance of a whole number around the number that was rounded (Sheppard, 1898)."""
+MOST_WORTH = 1000.0
+"""Judges whose errors cancel out are worth at most so many times their number."""
+ALIKE = "all votes are the same, so chance agreement is certain"
+NO_PAIR = "no two judges have rows in common on which they give more than one label"
+CONSTANT_RATINGS = "no two judges have errors that vary, or their errors cancel out"
+NO_ORDER = "votes of more than two labels have no correlation: give a `target`, or numbers"
+
+
+def panel_statistics(
+    votes: Sequence[Ints], values: Sequence[Floats], errors: Sequence[Floats] | None, nominal: bool
+) -> dict[str, Statistic]:
+    """The figures of the judges' votes at each atom.
+
+    `votes` are places of labels, MISSING where there is none, `values` the same as numbers, `errors` what is correlated,
+    NaN where it is unknown; None where nothing can be.
+    """
+    codes = np.stack(votes, axis=1)
+    given = codes != MISSING
+    alpha, apart = (
+        _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
+    )
+    kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
+    return {
+        "krippendorff_alpha": Statistic(alpha, ALIKE, apart=apart, scale=FISHER, least=-1.0, most=1.0),
+        "pairwise_kappa": Statistic(
+            lambda weights: _mean(kappas, weights), NO_PAIR, apart=apart, scale=FISHER, least=-1.0, most=1.0
+        ),
+        "effective_judges": _effective(errors, len(votes)),
+    }
+
+
+def _pairs(judges: int) -> list[tuple[int, int]]:
+    return list(combinations(range(judges), 2))
+
+
+def _mean(formulas: Sequence[At], weights: Floats) -> Floats:
+    """The mean of the pairs that are defined."""
+    each = np.stack([formula(weights) for formula in formulas])
+    known = np.isfinite(each)
+    return ratio(np.where(known, each, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
+
+
+def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[At, Floats]:
+    """Alpha with nominal distances, and the share of each row's pairs of votes that differ."""
+    found = np.unique(codes[given])
+    uses = np.stack([(codes == label).sum(axis=1) for label in found], axis=1).astype(np.float64)
+    votes = uses.sum(axis=1)
+    differing = votes**2 - (uses**2).sum(axis=1)
+    within = ratio(differing, votes - 1)
+
+    def alpha(weights: Floats) -> Floats:
+        total, each = weights @ votes, weights @ uses
+        return 1 - ratio((total - 1) * (weights @ within), total**2 - (each**2).sum(axis=1))
+
+    return alpha, ratio(differing, votes * (votes - 1))
+
+
+def _interval_alpha(values: Floats, given: PanelMask) -> tuple[At, None]:
+    """Alpha with squared distances."""
+    middle = values[given].mean() if given.any() else 0.0
+    centred = np.where(given, values - middle, 0.0)
+    votes, first, second = given.sum(axis=1).astype(float), centred.sum(axis=1), (centred**2).sum(axis=1)
+    within = ratio(votes * second - first**2, votes - 1)
+
+    def alpha(weights: Floats) -> Floats:
+        total = weights @ votes
+        spread = total * (weights @ second) - (weights @ first) ** 2
+        flat = spread <= numbers.FLOAT_ROUNDING * total * (weights @ second)
+        return 1 - ratio((total - 1) * (weights @ within), np.where(flat, 0.0, spread))
+
+    return alpha, None
+
+
+def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) -> At:
+    both = np.flatnonzero((codes[:, list(pair)] != MISSING).all(axis=1))
+    first, second = codes[both][:, pair[0]], codes[both][:, pair[1]]
+    if not len(both):
+        return lambda weights: np.full(len(weights), np.nan)
+    if not nominal:
+        weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])["weighted_kappa"].at
+        return lambda weights: weighted(weights[:, both])
+    found = np.union1d(first, second)
+    table = confusion.ConfusionTable(
+        np.searchsorted(found, first), np.searchsorted(found, second), len(found)
+    )
+    return lambda weights: confusion.cohen_kappa(table(weights[:, both]))
+
+
+def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
+    if errors is None:
+        return Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
+    correlations = [_correlation(errors[one], errors[other]) for one, other in _pairs(judges)]
+
+    def effective(weights: Floats) -> Floats:
+        worth = 1 + (judges - 1) * _mean(correlations, weights)
+        return np.where(worth > 0, ratio(np.full(len(weights), float(judges)), worth), np.nan)
+
+    def worth_of(correlation: float) -> float:
+        return judges / max(1 + (judges - 1) * correlation, 1 / MOST_WORTH)
+
+    def rounding(counts: Floats) -> float:
+        spread = np.mean([_variance(error, counts) for error in errors])
+        return ROUNDED / float(counts.sum() * spread) ** 2 if spread > 0 else np.inf
+
+    binary = all(bool(np.isin(error[np.isfinite(error)], (0.0, 1.0)).all()) for error in errors)
+    together = Statistic(
+        lambda weights: _mean(correlations, weights),
+        CONSTANT_RATINGS,
+        scale=FISHER,
+        rounding=rounding if binary else None,
+        least=-1.0,
+        most=1.0,
+    )
+    return Statistic(effective, CONSTANT_RATINGS, through=TransformedStatistic(together, worth_of), least=1.0)
+
+
+def _variance(values: Floats, counts: Floats) -> float:
+    known = np.isfinite(values)
+    weights = counts[known]
+    if not weights.sum():
+        return 0.0
+    away = values[known] - float(weights @ values[known]) / float(weights.sum())
+    return float(weights @ away**2) / float(weights.sum())
+
+
+def _correlation(first: Floats, second: Floats) -> At:
+    both = np.flatnonzero(np.isfinite(first) & np.isfinite(second))
+    if not len(both):
+        return lambda weights: np.full(len(weights), np.nan)
+    pearson = numbers.number_pairs(first[both], second[both])["pearson"].at
+    return lambda weights: pearson(weights[:, both])

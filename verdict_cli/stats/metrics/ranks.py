@@ -1,0 +1,135 @@
+"""Figures of order: Spearman's and Kendall's coefficients on numbers, and on rankings row by row. Oracle: scipy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.metrics.statistic import ANGLE, FISHER, Statistic, Sums, ratio
+
+MOST_ATOMS = 5000
+"""More distinct pairs than this are not compared all with all."""
+CONSTANT_RANKS = "a side is constant"
+
+
+class _Ranks:
+    """Midranks of a column in each resample, around their mean."""
+
+    def __init__(self, values: Floats) -> None:
+        self._sums = Sums(values)
+
+    def __call__(self, weights: Floats) -> Floats:
+        sums = self._sums(weights)
+        middle = np.cumsum(sums, axis=1) - sums / 2 - sums.sum(axis=1, keepdims=True) / 2
+        ranks: Floats = middle[:, self._sums.places]
+        return ranks
+
+    def ties(self, weights: Floats) -> Floats:
+        """The number of pairs that are tied in this column."""
+        sums = self._sums(weights)
+        tied: Floats = (sums * (sums - 1)).sum(axis=1) / 2
+        return tied
+
+
+def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
+    """Spearman's rho and Kendall's tau-b of two columns of numbers at each atom."""
+    rx, ry = _Ranks(x), _Ranks(y)
+
+    def spearman(weights: Floats) -> Floats:
+        a, b = rx(weights), ry(weights)
+        weighted = weights * a
+        both, aa = (weighted * b).sum(axis=1), (weighted * a).sum(axis=1)
+        weighted = np.multiply(weights, b, out=weighted)
+        return np.clip(ratio(both, np.sqrt(aa * (weighted * b).sum(axis=1))), -1, 1)
+
+    many = len(x) > MOST_ATOMS
+    signs = None if many else _signs(x) * _signs(y)
+
+    def kendall(weights: Floats) -> Floats:
+        if signs is None:
+            return np.array([_kendall_of_rows(x, y, row) for row in weights])
+        n = weights.sum(axis=1)
+        exact = signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)
+        balance = ((weights.astype(exact.dtype) @ exact).astype(np.float64) * weights).sum(axis=1) / 2
+        total = n * (n - 1) / 2
+        return np.clip(
+            ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1
+        )
+
+    return {
+        "spearman": Statistic(spearman, CONSTANT_RANKS, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
+        "kendall": Statistic(kendall, CONSTANT_RANKS, scale=ANGLE, blockwise=many, least=-1.0, most=1.0),
+    }
+
+
+def _signs(values: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    greater = (values[:, None] > values[None, :]).astype(np.float32)
+    return greater - greater.T
+
+
+def _kendall_of_rows(x: Floats, y: Floats, weights: Floats) -> float:
+    from scipy.stats import kendalltau
+
+    times = weights.astype(np.int64)
+    a, b = np.repeat(x, times), np.repeat(y, times)
+    if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
+        return float("nan")
+    return float(kendalltau(a, b).statistic)
+
+
+def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Statistic] | str:
+    """The mean coefficients of each row's two rankings at each atom, how often they and their first items are the same.
+
+    A ranking lists items from first to last. Returns the reason where two rankings are not of the same items.
+    """
+    rho, tau, gain = np.empty(len(targets)), np.empty(len(targets)), np.empty(len(targets))
+    first = np.empty(len(targets))
+    for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True)):
+        places = _places(target, prediction)
+        if places is None:
+            return f"{prediction} and {target} are not two rankings of the same items"
+        rho[index], tau[index], gain[index] = places
+        first[index] = float(repr(target[0]) == repr(prediction[0]))
+    same = np.array(
+        [target == prediction for target, prediction in zip(targets, predictions, strict=True)], float
+    )
+
+    def mean(column: Floats, least: float = -1.0) -> Statistic:
+        return Statistic(
+            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=least, most=1.0
+        )
+
+    from verdict_cli.stats.metrics.confusion import proportion
+
+    return {
+        "accuracy": proportion(same, np.ones(len(same)), "no rows"),
+        "spearman": mean(rho),
+        "kendall": mean(tau),
+        "top1": proportion(first, np.ones(len(first)), "no rows"),
+        "kendall_distance": mean((1 - tau) / 2, 0.0),
+        "ndcg": mean(gain, 0.0),
+    }
+
+
+def _places(target: Any, prediction: Any) -> tuple[float, float, float] | None:
+    """Spearman's and Kendall's coefficient and NDCG of two rankings without ties; None where they cannot be compared.
+
+    NDCG (Järvelin and Kekäläinen, 2002): the target's last item gains 0, the one before it 1, and so on.
+    """
+    if not isinstance(target, list) or not isinstance(prediction, list) or len(target) < 2:
+        return None
+    if len(target) != len(prediction) or len({repr(item) for item in target}) != len(target):
+        return None
+    if sorted(map(repr, target)) != sorted(map(repr, prediction)):
+        return None
+    spelled = [repr(item) for item in prediction]
+    order: Ints = np.array([spelled.index(repr(item)) for item in target])
+    k = len(order)
+    away = float(((order - np.arange(k)) ** 2).sum())
+    discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
+    gains = np.arange(k - 1, -1, -1)
+    ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
+    return 1 - 6 * away / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg

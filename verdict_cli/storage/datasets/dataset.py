@@ -1,0 +1,115 @@
+"""What a dataset is: its files, the columns a pipeline uses, what a first scan found, and the key of a row's content."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The files of a dataset, and how a record of a file becomes a row of the pipeline.
+
+    ``files`` are read in order and their rows numbered through. ``columns`` maps a name in the pipeline to
+    the name in the file; every other column keeps its own name. ``id`` and ``required`` are names in the
+    pipeline. ``cast`` returns the row with the schema's types, or raises ValueError with the reason; ``keep``
+    says whether the row passes ``where``, and may raise a VerdictError. ``rules`` spells ``cast`` and ``keep``
+    as the user wrote them: all that the fingerprint knows of the two.
+    """
+
+    files: tuple[Path, ...]
+    columns: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
+    required: tuple[str, ...] = ()
+    cast: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    keep: Callable[[Mapping[str, Any]], bool] | None = None
+    rules: str = ""
+    skip_bad_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of the rows that pass ``where`` are taken: ``sample`` of the first ``limit``; None: all of them.
+
+    ``kept`` is the number of rows that are sampled from; `scan` finds it.
+    """
+
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """What `scan` found.
+
+    ``rows``: number of selected rows. ``total``: rows read, which ends where ``limit`` is reached.
+    ``skipped``: bad rows among them that were left out. ``columns``: names in the pipeline, from the first
+    good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
+    ``selection`` makes `rows` give the same rows again.
+    """
+
+    rows: int
+    total: int
+    skipped: int
+    columns: tuple[str, ...]
+    fingerprint: str
+    selection: Selection
+
+
+def renamed(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values under their pipeline names; a column of the file that bears a mapped name gives way."""
+    own = {name: value for name, value in values.items() if name not in columns.values()}
+    return own | {name: values[column] for name, column in columns.items() if column in values}
+
+
+def used(dataset: Dataset) -> dict[str, str]:
+    """The columns that every row needs: name in the pipeline -> name in the file."""
+    names = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
+    return {name: dataset.columns.get(name, name) for name in names}
+
+
+def lacking(dataset: Dataset, columns: Collection[str]) -> Problem | None:
+    """The problem of the first used column that is not among ``columns`` (the file's names), None if all are."""
+    for name, column in used(dataset).items():
+        if column not in columns:
+            return missing(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
+    return None
+
+
+def missing(column: str, columns: Collection[str], also: str = "") -> Problem:
+    """The problem of a column that is not there; ``also`` says what else it is called."""
+    near = difflib.get_close_matches(column, columns, n=1)
+    meant = _otherwise_separated(columns) or (f"did you mean {near[0]!r}? " if near else "")
+    listed = ", ".join(columns) or "none"
+    return Problem(
+        "missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}"
+    )
+
+
+def _otherwise_separated(columns: Collection[str]) -> str:
+    """A hint where the only column is a whole header that something else separates."""
+    (name,) = columns if len(columns) == 1 else ("",)
+    for mark, spelled in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if mark in name:
+            return f"its cells are separated by {spelled}: save it with commas, or with tabs as .tsv. "
+    return ""
+
+
+def content_key(record: Mapping[str, Any]) -> str:
+    """32 hex digits (BLAKE2b) over the record as JSON, its columns sorted. Equal records share it."""
+    try:
+        text = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
+        text = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+    return blake2b(text, digest_size=16).hexdigest()

@@ -1,0 +1,200 @@
+"""Find a dataset's files and their formats, and open their bytes, decompressed while they stream."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from verdict_cli.errors import DataError, Problem
+
+ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+"""Ending -> format. Each but Parquet may be followed by an ending of `COMPRESSIONS`."""
+
+SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
+
+COMPRESSIONS = (".gz", ".zst")
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the name tells (a value of `ENDINGS`), None for a name that tells none."""
+    name = path.name.lower()
+    stem = name.removesuffix(compression_of(path))
+    kind = ENDINGS.get(Path(stem).suffix)
+    return None if kind == "parquet" and stem != name else kind
+
+
+def compression_of(path: Path) -> str:
+    """``.gz``, ``.zst`` or an empty string."""
+    suffix = path.suffix.lower()
+    return suffix if suffix in COMPRESSIONS else ""
+
+
+def find_files(data: str) -> tuple[Path, ...]:
+    """The files behind ``data``: a file, a directory (its readable files, not those of subdirectories) or a glob.
+
+    Sorted by name. Raises DataError when nothing is there, or when a named file's ending is not known.
+    """
+    path = Path(data)
+    try:
+        if path.is_dir():
+            return _inside(path)
+        if path.is_file():
+            return (_known(path),)
+        if glob.has_magic(data):
+            found = sorted(Path(match) for match in glob.glob(data, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            files = tuple(_known(match) for match in found if match.is_file())
+            if files:
+                return files
+    except OSError as error:
+        raise DataError(
+            Problem("not-readable", error.strerror or str(error), "check the permissions", data)
+        ) from error
+    raise DataError(_missing(data))
+
+
+def _inside(directory: Path) -> tuple[Path, ...]:
+    files = tuple(
+        sorted(
+            entry
+            for entry in directory.iterdir()
+            if not entry.name.startswith(".") and format_of(entry) and entry.is_file()
+        )
+    )
+    if not files:
+        raise DataError(
+            Problem("file-not-found", "the directory holds no dataset", _endings(), str(directory))
+        )
+    return files
+
+
+def _known(path: Path) -> Path:
+    if format_of(path) is None:
+        message = "this ending is not that of a dataset"
+        if ".parquet" in path.name.lower():
+            message = "a Parquet file is compressed inside; one that is compressed again cannot be read"
+        hint = _endings()
+        if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers"):
+            message, hint = "a spreadsheet is no dataset", SPREADSHEET
+        raise DataError(Problem("unknown-format", message, hint, str(path)))
+    return path
+
+
+def _endings() -> str:
+    return (
+        f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} behind"
+    )
+
+
+def _missing(data: str) -> Problem:
+    path = Path(data)
+    what = "no file matches this pattern" if glob.has_magic(data) else "there is no such file"
+    folder = path.parent
+    if not folder.is_dir():
+        return Problem("file-not-found", what, f"there is no directory {folder} either", data)
+    names = [
+        entry.name
+        for entry in folder.iterdir()
+        if not entry.name.startswith(".") and (entry.is_dir() or format_of(entry))
+    ]
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.4)
+    hint = f"did you mean {folder / near[0]}?" if near else _endings()
+    return Problem("file-not-found", what, hint, data)
+
+
+BOM = b"\xef\xbb\xbf"
+_CHUNK = 1 << 20
+_PACKED = 1 << 16
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
+    try:
+        with io.BufferedReader(path.open("rb", buffering=0), _CHUNK) as raw, _unpacked(path, raw) as stream:
+            if stream.peek(3)[:3] == BOM:
+                stream.read(3)
+            yield stream
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _AGAIN, str(path))
+        ) from error
+    except OSError as error:
+        raise DataError(unreadable(path, error)) from error
+
+
+def unreadable(path: Path, error: OSError) -> Problem:
+    """The problem that the operating system's error is."""
+    if isinstance(error, FileNotFoundError):
+        return Problem("file-not-found", "there is no such file", "", str(path))
+    return Problem(
+        "not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path)
+    )
+
+
+_AGAIN = "copy or download the file again"
+
+
+def _unpacked(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+    match compression_of(path):
+        case ".gz":
+            return io.BufferedReader(gzip.GzipFile(fileobj=raw, mode="rb"), _CHUNK)
+        case ".zst":
+            return io.BufferedReader(_Zst(path, raw), _CHUNK)
+        case _:
+            return raw
+
+
+class _Zst(io.RawIOBase):
+    """Zstandard frames one after another; unlike the library's own reader it tells a cut-off file from a whole one."""
+
+    def __init__(self, path: Path, raw: IO[bytes]) -> None:
+        self._path, self._raw = path, raw
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            packed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(
+                _PACKED
+            )
+            if not packed:
+                if self._frame and not self._frame.eof:
+                    raise DataError(self._broken("it is cut off"))
+                return 0
+            self._ready = memoryview(self._unpack(packed))
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _unpack(self, packed: bytes) -> bytes:
+        import zstandard
+
+        if self._frame is None or self._frame.eof:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            return bytes(self._frame.decompress(packed))
+        except zstandard.ZstdError as error:
+            raise DataError(self._broken(str(error))) from error
+
+    def _broken(self, reason: str) -> Problem:
+        return Problem(
+            "broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _AGAIN, str(self._path)
+        )

@@ -1,0 +1,127 @@
+"""Read JSON Lines and JSON arrays of objects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.datasets.files import open_bytes
+
+JsonRecord = tuple[int, dict[str, Any] | Problem]
+"""A record's place in its file (line, or for a JSON array the 0-based item), and its values or what is wrong with it."""
+
+
+def jsonl_records(path: Path) -> Iterator[JsonRecord]:
+    """The file's objects with their lines, from 1. Integers beyond 64 bits become floats."""
+    with open_bytes(path) as stream:
+        for line, text in enumerate(stream, 1):
+            if not text.isspace():
+                yield line, parse_json_line(text)
+
+
+def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
+    """The object that one line spells, or what is wrong with the line."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return broken(text, error)
+    return value if isinstance(value, dict) else no_object(value)
+
+
+def no_object(value: Any) -> Problem:
+    """The problem of a row that is something else."""
+    name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
+        type(value), "a number"
+    )
+    return Problem(
+        "not-an-object",
+        f"a row must be an object, this is {name}",
+        "a file that is one JSON list of rows has the ending .json"
+        if name == "a list"
+        else 'write it as {"column": value}',
+    )
+
+
+def broken(text: bytes, error: orjson.JSONDecodeError) -> Problem:
+    """Why ``text`` is no JSON; ``column`` is set, ``line`` is not."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as undecoded:
+        return not_utf8(undecoded)
+    near = text.decode()[max(0, error.pos - 2) : error.pos + 9]
+    hint = "JSON has no NaN and no Infinity: write null" if "NaN" in near or "Infinity" in near else ""
+    return Problem("broken-json", f"not valid JSON: {error.msg}", hint, column=error.colno)
+
+
+def not_utf8(error: UnicodeDecodeError) -> Problem:
+    """The problem of bytes that are not UTF-8."""
+    return Problem(
+        "bad-encoding",
+        f"not valid UTF-8: byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the line",
+        "save the file as UTF-8",
+    )
+
+
+def json_array_records(path: Path) -> Iterator[JsonRecord]:
+    """The array's objects with their 0-based places in it (`line_of` finds the line)."""
+    text = _text(path)
+    try:
+        items = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if _is_lines(text):
+            raise DataError(_lines(path)) from error
+        problem = broken(text, error)
+        raise DataError(problem.at(str(path), error.lineno, problem.column, "")) from error
+    if isinstance(items, dict):
+        raise DataError(
+            Problem(
+                "not-an-array",
+                "expected an array of objects, found one object",
+                "put the object in [ ], or name the file .jsonl if it stands on one line",
+                str(path),
+            )
+        )
+    if not isinstance(items, list):
+        raise DataError(Problem("not-an-array", "expected an array of objects", "", str(path)))
+    for place, item in enumerate(items):
+        yield place, item if isinstance(item, dict) else no_object(item)
+
+
+def line_of(path: Path, place: int) -> int:
+    """The line, from 1, on which the item at ``place`` starts. Decodes the file again, for an error's sake."""
+    text = _text(path).decode()
+    space, decoder = re.compile(r"[\s,]*"), json.JSONDecoder()
+    at = text.index("[") + 1
+    for _ in range(place):
+        _, at = decoder.raw_decode(text, _end(space, text, at))
+    return text.count("\n", 0, _end(space, text, at)) + 1
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _text(path: Path) -> bytes:
+    with open_bytes(path) as stream:
+        return stream.read()
+
+
+def _is_lines(text: bytes) -> bool:
+    first = text.lstrip().split(b"\n", 1)
+    return len(first) == 2 and isinstance(parse_json_line(first[0]), dict)
+
+
+def _lines(path: Path) -> Problem:
+    return Problem(
+        "json-lines",
+        "the file holds JSON lines, not one JSON array",
+        "let its name end in .jsonl",
+        str(path),
+    )

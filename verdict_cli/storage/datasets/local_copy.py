@@ -1,0 +1,71 @@
+"""Keep a dataset that comes from a URL or standard input as a local file."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO
+
+from verdict_cli.errors import DataError, OutputError, Problem
+from verdict_cli.storage.datasets.files import ENDINGS, format_of
+from verdict_cli.storage.object_store.folder import RemoteFolder
+
+
+def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
+    """Copies in ``directory`` of the file that the URL names, of those in a folder (not below it), or of those whose name
+    fits its last part, a pattern; what was copied before is not copied again.
+
+    Sorted by name. Raises DataError when nothing is there, OutputError when the store cannot be reached.
+    """
+    above, _, last = url.rstrip("/").rpartition("/")
+    if glob.has_magic(last):
+        place, pattern = RemoteFolder.at(above), last
+        found = place.names()
+    else:
+        place, pattern = RemoteFolder.at(url), "*"
+        found = place.names()
+        if not found or found == [""]:
+            place = RemoteFolder.at(above)
+            found = place.names(last)
+            pattern = last
+    names = [
+        name for name in found if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))
+    ]
+    if not names:
+        endings = f"known endings: {', '.join(ENDINGS)}"
+        raise DataError(Problem("file-not-found", "there is no dataset at this URL", endings, url))
+    copies = []
+    for name in names:
+        copy = directory / "fetched" / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            part = copy.with_name(f"{name}.part")
+            place.fetch(name, part)
+            part.replace(copy)
+        copies.append(copy)
+    return tuple(copies)
+
+
+def copy_stdin(stream: IO[bytes], directory: Path) -> Path:
+    """The path of ``input.jsonl`` in ``directory``, a copy of the JSON lines in ``stream``.
+
+    A dataset is read twice, by `scan` and by the run, which a pipe does not allow.
+    """
+    path = directory / "input.jsonl"
+    part = path.with_name("input.jsonl.part")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OutputError(
+            f"{path}: standard input cannot be kept: {error.strerror or error}",
+            hint="free some space, or choose another --out",
+        ) from error
+    return path

@@ -1,0 +1,193 @@
+"""Scan a dataset once for every problem, then stream its rows; its fingerprint says whether two datasets are equal."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import DataError, Problem, VerdictError
+from verdict_cli.messages import Row
+from verdict_cli.storage.datasets import json_files, parquet, separated
+from verdict_cli.storage.datasets.dataset import (
+    Dataset,
+    DatasetFacts,
+    Selection,
+    content_key,
+    lacking,
+    renamed,
+    used,
+)
+from verdict_cli.storage.datasets.files import compression_of, format_of, unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    records: Callable[[Path], Iterator[json_files.JsonRecord]]
+    header: Callable[[Path], tuple[str, ...]] | None = None
+    line_of: Callable[[Path, int], int] | None = None
+
+
+_FORMATS: Mapping[str | None, _Format] = {
+    "jsonl": _Format(json_files.jsonl_records),
+    "json": _Format(json_files.json_array_records, line_of=json_files.line_of),
+    "csv": _Format(separated.csv_records, separated.csv_header),
+    "tsv": _Format(separated.tsv_records, separated.tsv_header),
+    "parquet": _Format(parquet.parquet_records, parquet.header),
+}
+
+EVERYTHING = Selection()
+_IDS = (str, int)
+
+
+def scan(
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    watch: Callable[[int, Mapping[str, Any]], None] | None = None,
+) -> DatasetFacts:
+    """What the dataset holds. ``limit`` and ``sample`` are at least 1; with both, the sample is of the first ``limit``.
+    ``watch`` is called with the place and the source of each row that could be selected.
+
+    Reads every row that the run could select, so a DataError comes before any model call; with
+    ``skip_bad_rows`` bad rows are counted instead. No row left is a DataError too.
+    """
+    total = skipped = kept = 0
+    columns: tuple[str, ...] = ()
+    for _, source in _each(dataset):
+        total += 1
+        if isinstance(source, Problem):
+            skipped += 1
+        elif source is not None:
+            columns = columns or tuple(source)
+            kept += 1
+            if watch is not None:
+                watch(total - 1, source)
+            if kept == limit:
+                break
+    if not kept:
+        raise DataError(_empty(dataset, total, skipped))
+    rows = kept if sample is None else min(sample, kept)
+    selection = Selection(limit, sample, seed, kept)
+    return DatasetFacts(rows, total, skipped, columns, dataset_fingerprint(dataset, selection), selection)
+
+
+def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
+    """The selected rows in the dataset's order, streamed; ``selection`` is that of a `scan`. Equal rows share a key.
+
+    A sample is drawn without replacement by selection sampling (Knuth, The Art of Computer Programming,
+    volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
+    """
+    taken = 0
+    wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
+    for index, (record, source) in enumerate(_each(dataset)):
+        if source is None or isinstance(source, Problem):
+            continue
+        if wanted is None:
+            yield _row(dataset, index, record, source)
+        else:
+            if draw() * left < wanted:
+                wanted -= 1
+                yield _row(dataset, index, record, source)
+            left -= 1
+        taken += 1
+        if taken == selection.limit or wanted == 0:
+            return
+
+
+def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+    """Each data row's record, and its source: None where ``where`` drops it, or the problem of a bad row to skip."""
+    needed = frozenset(used(dataset).values())
+    for path in dataset.files:
+        source = _FORMATS[format_of(path)]
+        if source.header and (names := source.header(path)):
+            absent = lacking(dataset, names)
+            if absent:
+                raise DataError(absent.at(str(path), 1, 0, ""))
+        for place, record in source.records(path):
+            item = record if isinstance(record, Problem) else _source(dataset, needed, record)
+            if isinstance(item, Problem):
+                line = source.line_of(path, place) if source.line_of else place
+                item = item.at(str(path), line, item.column, item.path)
+                if not dataset.skip_bad_rows:
+                    raise DataError(item)
+            yield record, item
+
+
+def _source(
+    dataset: Dataset, needed: frozenset[str], values: dict[str, Any]
+) -> Mapping[str, Any] | Problem | None:
+    if not values.keys() >= needed:
+        return lacking(dataset, values)
+    source: Mapping[str, Any] = renamed(dataset.columns, values) if dataset.columns else values
+    try:
+        if dataset.cast:
+            source = dataset.cast(source)
+    except ValueError as error:
+        return Problem("schema", f"the row breaks the schema: {error}")
+    try:
+        if dataset.keep and not dataset.keep(source):
+            return None
+    except VerdictError as error:
+        return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
+    if dataset.id is not None:
+        identity = source[dataset.id]
+        if isinstance(identity, bool) or not isinstance(identity, _IDS):
+            return Problem(
+                "bad-id",
+                f"the id column {dataset.id!r} holds {identity!r}",
+                "an id is a string or an integer",
+            )
+    return source
+
+
+def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[str, Any]) -> Row:
+    key = content_key(values)
+    if dataset.id is None:
+        return Row(index, index, source, key, placed=True)
+    return Row(index, source[dataset.id], source, key)
+
+
+def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
+    more = f" and {len(dataset.files) - 1} more" if len(dataset.files) > 1 else ""
+    file = f"{dataset.files[0]}{more}"
+    if not total:
+        return Problem("empty-dataset", "the dataset holds no rows", "", file)
+    if skipped == total:
+        return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
+    bad = f" ({skipped} of them are bad)" if skipped else ""
+    return Problem(
+        "empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file
+    )
+
+
+def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
+    """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
+
+    Names, places and times of the files do not count, nor does the seed where no sample is drawn.
+    """
+    drawn = None if selection.sample is None else [selection.sample, selection.seed]
+    settings = [
+        sorted(dataset.columns.items()),
+        dataset.id,
+        dataset.rules,
+        dataset.skip_bad_rows,
+        selection.limit,
+        drawn,
+    ]
+    digest = hashlib.blake2b(orjson.dumps(settings), digest_size=16)
+    for path in dataset.files:
+        digest.update(f"{format_of(path)}{compression_of(path)}".encode())
+        try:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "blake2b").digest())
+        except OSError as error:
+            raise DataError(unreadable(path, error)) from error
+    return digest.hexdigest()

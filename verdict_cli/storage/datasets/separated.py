@@ -1,0 +1,120 @@
+"""CSV and TSV with a header line. Values stay strings; quoted cells may hold line breaks."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.datasets.files import SPREADSHEET, open_bytes
+from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
+
+_LONGEST_CELL = 1 << 30
+
+
+def csv_header(path: Path) -> tuple[str, ...]:
+    """The column names of a CSV file; none for an empty file."""
+    return _header(path, ",")
+
+
+def csv_records(path: Path) -> Iterator[JsonRecord]:
+    """The rows of a CSV file, each with the line on which it starts."""
+    return _records(path, ",")
+
+
+def tsv_header(path: Path) -> tuple[str, ...]:
+    """The column names of a TSV file; none for an empty file."""
+    return _header(path, "\t")
+
+
+def tsv_records(path: Path) -> Iterator[JsonRecord]:
+    """The rows of a TSV file, each with the line on which it starts."""
+    return _records(path, "\t")
+
+
+class _Lines:
+    """The stream's lines as text, keeping the first problem of their encoding until it is taken."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._trouble: Problem | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._stream:
+            try:
+                yield line.decode()
+            except UnicodeDecodeError as error:
+                self._trouble = self._trouble or not_utf8(error)
+                yield line.decode(errors="replace")
+
+    def taken(self) -> Problem | None:
+        """The problem of the lines since the last call."""
+        trouble, self._trouble = self._trouble, None
+        return trouble
+
+
+_ZIPPED = "PK\x03\x04"
+"""The first letters of a zip archive, which spreadsheets are."""
+
+
+def _header(path: Path, delimiter: str) -> tuple[str, ...]:
+    with open_bytes(path) as stream:
+        for line, cells in _cells(stream, delimiter):
+            if isinstance(cells, Problem):
+                raise DataError(cells.at(str(path), line, 0, ""))
+            problem = _bad_header(cells)
+            if problem:
+                raise DataError(problem.at(str(path), line, 0, ""))
+            return tuple(cells)
+    return ()
+
+
+def _bad_header(names: list[str]) -> Problem | None:
+    if names[0].startswith(_ZIPPED):
+        return Problem("bad-header", "this is a spreadsheet or another zip archive, no text", SPREADSHEET)
+    if "" in names:
+        where = names.index("") + 1
+        return Problem("bad-header", f"column {where} of the header has no name", "give every column a name")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return Problem("bad-header", f"the header names {twice!r} twice", "rename one of the columns")
+    return None
+
+
+def _records(path: Path, delimiter: str) -> Iterator[JsonRecord]:
+    names = _header(path, delimiter)
+    with open_bytes(path) as stream:
+        rows = _cells(stream, delimiter)
+        next(rows, None)
+        for line, cells in rows:
+            if isinstance(cells, Problem):
+                yield line, cells
+            elif len(cells) == len(names):
+                yield line, dict(zip(names, cells, strict=True))
+            else:
+                message = f"the row has {len(cells)} cells, the header has {len(names)}"
+                hint = f"quote cells that hold a {'tab' if delimiter == chr(9) else 'comma'} or a line break"
+                yield line, Problem("cell-count", message, hint)
+
+
+def _cells(stream: IO[bytes], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
+    """Each row that is not blank: its first line, and its cells or why they cannot be told."""
+    csv.field_size_limit(_LONGEST_CELL)
+    lines = _Lines(stream)
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            hint = 'a cell that holds quotes is written "…""…"; every opening quote needs its closing one'
+            yield start, lines.taken() or Problem("broken-csv", f"the row cannot be read: {error}", hint)
+            continue
+        if trouble := lines.taken():
+            yield start, trouble
+        elif cells:
+            yield start, cells

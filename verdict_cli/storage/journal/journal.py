@@ -1,0 +1,266 @@
+"""The file of finished calls that a run writes, and reads again when it is resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from verdict_cli.errors import JournalError, OutputError, VerdictError
+from verdict_cli.storage.journal.digest_index import DigestIndex, digest_bytes
+from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, key_of
+from verdict_cli.storage.journal.segments import Segments, lock_file
+
+SENT = "journal.sent"
+"""Beside a journal that is also in a store: how many of its bytes are there."""
+_SEGMENT = 8 << 20
+"""Bytes that are sent together at most."""
+
+
+class Journal:
+    """Entries appended to a file, one JSON line each, and found again by their key when another run opens it.
+
+    ``nodes`` is node -> fingerprint: an entry is kept under its node's fingerprint, and found under that alone, so that
+    a node that asks otherwise than it did finds none of its former calls, and finds them again when it asks as before.
+    ``append``, ``recall`` and ``settle`` are for one thread, that of the event loop. The file is locked for
+    one writer as long as the journal is open.
+
+    With ``segments`` the journal is in a store, and the file its copy on this machine: what is on disk is also there.
+    """
+
+    def __init__(
+        self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None
+    ) -> None:
+        self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
+        self._reader = path.open("rb")
+        self._index = DigestIndex()
+        self._end = self._on_disk = 0
+        self._thread = ThreadPoolExecutor(1, "journal")
+        self._syncing: asyncio.Task[None] | None = None
+        self._broken: OutputError | None = None
+        self._unsent: VerdictError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        nodes: Mapping[str, str] | None = None,
+        *,
+        fresh: bool = False,
+        segments: Segments | None = None,
+    ) -> Journal:
+        """The journal at ``path``, made if it is not there (readable by its owner only); ``fresh`` empties it.
+
+        Whatever stands behind the last complete entry is cut off: what a crash left unfinished. With ``segments``, what
+        the file has beyond them is sent, and then the file is theirs. Raises JournalError while another run writes
+        to it, OutputError when the disk or the store refuses.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            journal = None
+            try:
+                if not lock_file(descriptor):
+                    raise JournalError(
+                        f"another run is writing to {path.parent}",
+                        hint="wait until it has ended, or choose another --out",
+                    )
+                if new:
+                    _keep_name(path)
+                if fresh:
+                    os.ftruncate(descriptor, 0)
+                journal = cls(path, descriptor, nodes or {}, segments)
+                journal._read()
+                if segments is not None:
+                    journal._bring(segments, fresh=fresh)
+            except BaseException:
+                if journal:
+                    journal._reader.close()
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise _refused(path, error) from error
+        return journal
+
+    def __len__(self) -> int:
+        """The number of calls that earlier runs left."""
+        return len(self._index)
+
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None:
+        """The last entry of that key that earlier runs left, None where there is none. ``row`` is the row's key."""
+        if not self._index:
+            return None
+        key = self._key(row, node, call, attempt)
+        offset = self._index.get(digest_bytes(key))
+        if offset is None:
+            return None
+        self._reader.seek(offset)
+        try:
+            entry = decode_entry(self._reader.readline())
+        except ValueError:
+            return None
+        return entry if entry.key == key else None
+
+    def earlier(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
+        """Whether earlier runs left an entry of that key."""
+        return self._index.get(digest_bytes(self._key(row, node, call, attempt))) is not None
+
+    def append(self, entry: JournalEntry) -> None:
+        """Hands an entry to the operating system, which keeps it whatever becomes of this process.
+
+        `settle` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on; what a
+        store has refused is kept here.
+        """
+        if self._broken:
+            raise self._broken
+        self._write(encode_entry(entry, self._nodes.get(entry.node, "")))
+
+    def include(self, lines: Iterable[bytes]) -> None:
+        """Appends lines of other journals as they stand; what is no whole line of a journal is left out.
+
+        They count as calls that an earlier run left.
+        """
+        for line in lines:
+            try:
+                key = key_of(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n"):
+                start = self._end
+                self._write(line)
+                self._index.put(digest_bytes(key), start)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            written = os.write(self._descriptor, line)
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
+        except OSError as error:
+            self._broken = _refused(self._path, error)
+            raise self._broken from error
+        self._end += len(line)
+
+    async def settle(self) -> None:
+        """Returns once everything appended before is on disk; raises OutputError when the disk or the store refuses.
+
+        All who wait at a moment are served by one fsync, in a thread of the journal's own.
+        """
+        wanted = self._end
+        while (refused := self._broken or self._unsent) or self._on_disk < wanted:
+            if refused:
+                raise refused
+            if self._syncing is None or self._syncing.done():
+                self._syncing = asyncio.create_task(self._sync_in_thread())
+            await asyncio.shield(self._syncing)
+
+    def close(self) -> None:
+        """Brings what is left to the disk and lets go of the file."""
+        self._thread.shutdown(wait=True)
+        try:
+            if not (self._broken or self._unsent):
+                self._sync()
+        finally:
+            self._reader.close()
+            os.close(self._descriptor)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _key(self, row: str, node: str, call: int, attempt: int) -> CallKey:
+        return row, node, self._nodes.get(node, ""), call, attempt
+
+    async def _sync_in_thread(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
+
+    def _sync(self) -> None:
+        if self._on_disk == self._end:
+            return
+        if self._segments is not None:
+            self._segments.wait()
+        written = self._end
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._broken = _refused(self._path, error)
+            raise self._broken from error
+        if self._segments is not None:
+            try:
+                self._send(self._segments, self._on_disk, written)
+            except VerdictError as error:
+                self._unsent = error
+                raise
+        self._on_disk = written
+
+    def _send(self, segments: Segments, start: int, end: int) -> None:
+        """Puts the whole lines between two places of the file into the store."""
+        with self._path.open("rb") as file:
+            file.seek(start)
+            while start < end:
+                lines = file.read(min(_SEGMENT, end - start))
+                lines += b"" if lines.endswith(b"\n") else file.readline()
+                segments.put(lines)
+                start += len(lines)
+                with suppress(OSError):  # then they are sent twice
+                    self._path.with_name(SENT).write_text(str(start), encoding="utf-8")
+
+    def _bring(self, segments: Segments, *, fresh: bool) -> None:
+        """Makes the file what the store has, once the store has what only the file had."""
+        sent = self._path.with_name(SENT)
+        if fresh:
+            segments.clear()
+        else:
+            told = sent.read_text(encoding="utf-8") if sent.exists() else ""
+            self._send(segments, int(told) if told.isdigit() else 0, self._end)
+        sent.unlink(missing_ok=True)
+        os.ftruncate(self._descriptor, 0)
+        with self._path.open("r+b") as file:
+            segments.bring(file)
+        self._reader.seek(0)
+        self._index = DigestIndex()
+        self._read()
+        sent.write_text(str(self._end), encoding="utf-8")
+
+    def _read(self) -> None:
+        """Fills the index, and cuts the file behind its last good line. A bad line before a good one is passed over."""
+        offset = end = 0
+        for line in self._reader:
+            start, offset = offset, offset + len(line)
+            if not line.endswith(b"\n"):
+                break
+            try:
+                key = key_of(line)
+            except ValueError:
+                continue
+            self._index.put(digest_bytes(key), start)
+            end = offset
+        os.ftruncate(self._descriptor, end)
+        os.lseek(self._descriptor, end, os.SEEK_SET)
+        self._end = self._on_disk = end
+
+
+def _keep_name(path: Path) -> None:
+    """Brings the new file's name to the disk, where directories can be synced."""
+    if os.name != "posix":
+        return
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _refused(path: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"{path}: the journal cannot be written: {error.strerror or error}",
+        hint="free some space, check the permissions, or choose another --out; the same command resumes the run",
+    )

@@ -1,0 +1,1 @@
+"""Folders of object stores, and of anything else that has a URL."""

@@ -1,0 +1,163 @@
+"""The types of a table's columns, and how values become Arrow arrays or JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+
+from verdict_cli.errors import OutputError
+
+ColumnKind = Literal["null", "bool", "int", "float", "str", "json"]
+
+_EXACT = 1 << 53
+_INT64 = 1 << 63
+_SCALARS: dict[type, ColumnKind] = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
+
+
+class Json(str):
+    """Text that is already JSON."""
+
+    __slots__ = ()
+
+
+def column_kind_of(values: Sequence[Any]) -> tuple[ColumnKind, bool]:
+    """The narrowest kind that holds every one of the values exactly; and whether each of their integers is exactly a float."""
+    types = set(map(type, values))
+    low = high = 0
+    if int in types:
+        integers = values if len(types) == 1 else [value for value in values if type(value) is int]
+        low, high = min(integers), max(integers)
+    exact = low >= -_EXACT and high <= _EXACT
+    kinds: set[ColumnKind] = {_SCALARS.get(kind, "json") for kind in types} - {"null"}
+    if not kinds:
+        return "null", exact
+    if kinds == {"int", "float"}:
+        return "float" if exact else "json", exact
+    kind = kinds.pop()
+    fits = not kinds
+    if kind == "int":
+        fits = fits and low >= -_INT64 and high < _INT64
+    elif kind == "str":
+        fits = fits and _encodes(values)
+    return kind if fits else "json", exact
+
+
+def wider(old: ColumnKind, new: ColumnKind, *, exact: bool) -> ColumnKind:
+    """The kind that holds both; ``exact``: every integer of the two is exactly a float."""
+    if new in (old, "null"):
+        return old
+    if old == "null":
+        return new
+    return "float" if {old, new} == {"int", "float"} and exact else "json"
+
+
+def field(name: str, kind: ColumnKind) -> Any:
+    """The Arrow field of a column."""
+    import pyarrow as pa
+
+    types = {
+        "null": pa.null(),
+        "bool": pa.bool_(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "str": pa.string(),
+        "json": pa.string(),
+    }
+    return pa.field(name, types[kind], metadata=METADATA if kind == "json" else None)
+
+
+def array(values: Sequence[Any], kind: ColumnKind) -> Any:
+    """The values as an Arrow array of that kind.
+
+    Made from buffers: `pyarrow.array` imports pandas, which takes longer than all else that a small run does.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    count, nulls, known = len(values), values.count(None), None
+    if nulls == count:
+        return pa.nulls(count, field("", kind).type)
+    if nulls:
+        known = _bits([value is not None for value in values])
+        nothing = {"str": "", "json": Json()}.get(kind, 0)
+        values = [nothing if value is None else value for value in values]
+    if kind == "bool":
+        data = [_bits(values)]
+    elif kind in ("int", "float"):
+        data = [pa.py_buffer(np.fromiter(values, np.int64 if kind == "int" else np.float64, count))]
+    else:
+        if kind == "json":
+            values = [value if isinstance(value, Json) else encode_json_text(value) for value in values]
+        text = "".join(values).encode()
+        ends = np.zeros(count + 1, np.int64)
+        sizes = map(len, values if text.isascii() else map(str.encode, values))
+        np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
+        if len(text) >= 1 << 31:
+            raise OutputError(
+                "a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset"
+            )
+        data = [pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(text)]
+    return pa.Array.from_buffers(field("", kind).type, count, [known, *data])
+
+
+def _bits(truths: Sequence[bool]) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.py_buffer(np.packbits(np.frombuffer(bytes(truths), np.uint8), bitorder="little"))
+
+
+def _encodes(values: Sequence[Any]) -> bool:
+    """Whether the texts among the values are all UTF-8: a lone surrogate is not."""
+    try:
+        "".join(filter(None, values)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+METADATA = {b"verdict": b"json"}
+"""Arrow field metadata of a column in which every value that is not null is JSON text."""
+
+
+def is_json(field: Any) -> bool:
+    """Whether the Arrow field's values are JSON text."""
+    return bool(field.metadata) and field.metadata.get(b"verdict") == b"json"
+
+
+def encode_json_text(value: Any) -> str:
+    """The JSON text, keys in their own order.
+
+    A leading space, which JSON allows, marks text that needs the standard library's decoder: integers beyond
+    64 bits, halves of surrogate pairs, NaN and infinities (written as Python writes them).
+    """
+    try:
+        text = orjson.dumps(value, default=_as_dict, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return " " + json.dumps(value, default=_as_dict, separators=(",", ":"))
+    if b"null" in text and _holds_non_finite(value):
+        return " " + json.dumps(value, default=_as_dict, separators=(",", ":"))
+    return text.decode()
+
+
+def decode_json_text(text: str) -> Any:
+    """The value that `encode` was given; tuples have become lists, and keys strings."""
+    return json.loads(text) if text.startswith(" ") else orjson.loads(text)
+
+
+def _as_dict(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a table cannot hold a {type(value).__name__}")
+
+
+def _holds_non_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_holds_non_finite, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_non_finite, value))

@@ -1,0 +1,144 @@
+"""Read tables back, concatenate them, and export them as CSV or JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from verdict_cli.errors import DataError, OutputError, UsageError
+from verdict_cli.storage.datasets import parquet
+from verdict_cli.storage.datasets.dataset import missing
+from verdict_cli.storage.tables.column_types import ColumnKind
+from verdict_cli.storage.tables.writer import ParquetTable
+
+
+def table_columns(path: Path) -> tuple[str, ...]:
+    """The table's column names, in order. Raises DataError for a file that is no Parquet file."""
+    return parquet.header(path)
+
+
+def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
+    """Column -> what it holds; None for what no table of ours holds. Raises DataError for a file that is no Parquet file."""
+    return parquet.kinds(path)
+
+
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, batch: int = 5000
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values, for at most ``batch`` rows at a time; only the asked ``columns`` are read from disk.
+
+    Raises DataError for a file that is no Parquet file, and for a column it has not.
+    """
+    names = table_columns(path)
+    lacking = next((column for column in columns or () if column not in names), None)
+    if lacking is not None:
+        raise DataError(missing(lacking, names).at(str(path), 0, 0, ""))
+    yield from parquet.batches(path, columns, batch)
+
+
+def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
+    """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
+    return parquet.arrow_batches(path, columns, batch)
+
+
+def read_rows(
+    path: Path, places: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values of the rows at these ascending places of the file, the values of at most ``batch`` at a time."""
+    return parquet.picked(path, places, table_columns(path) if columns is None else columns, batch)
+
+
+def concatenate_tables(tables: Iterable[Path], into: Path, columns: Mapping[str, ColumnKind]) -> None:
+    """Writes the rows of all tables, in order, as one table: the same bytes as if it had been given every row itself.
+
+    ``columns`` are those that all tables were given. Streamed: one row group is held at a time.
+    """
+    with ParquetTable(into, columns) as whole:
+        for path in tables:
+            for batch in read_table(path):
+                names = tuple(batch)
+                for values in zip(*batch.values(), strict=True):
+                    whole.add(names, values)
+
+
+def export_table(parquet: Path, to: Path, *, inert: bool = False) -> None:
+    """Writes the table ``parquet`` to ``to``, whose ending (``.csv`` or ``.jsonl``) says how.
+
+    JSON Lines keep nulls (and NaN becomes null); in CSV a null is an empty cell, and booleans, lists and mappings are
+    JSON. With ``inert``, a text in CSV that a spreadsheet would compute has an apostrophe before it. The file is there only once it is whole. Raises OutputError when the disk refuses, UsageError for
+    another ending.
+    """
+    write = _WRITERS.get(to.suffix.lower())
+    if write is None:
+        raise UsageError(f"{to}: a table is exported to {' or '.join(_WRITERS)}", hint="change the ending")
+    part = to.with_name(f"{to.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            write(file, parquet, inert)
+        part.replace(to)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OutputError(
+            f"{to}: cannot be written: {error.strerror or error}",
+            hint="free some space, check the permissions, or choose another --out",
+        ) from error
+
+
+class _Lines:
+    """Ends the lines of a file as Unix does."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        """Writes a line that ends with a carriage return and a line feed."""
+        return self._file.write(f"{line[:-2]}\n")
+
+
+def _csv(file: IO[str], parquet: Path, inert: bool) -> None:
+    writer = csv.writer(_Lines(file), lineterminator="\r\n")  # which also quotes a lone carriage return
+    shown = _inert if inert else _cell
+    writer.writerow([shown(name) for name in table_columns(parquet)])
+    for row in _rows(parquet):
+        writer.writerow([shown(value) for value in row.values()])
+
+
+def _jsonl(file: IO[str], parquet: Path, _: bool) -> None:
+    for row in _rows(parquet):
+        file.write(_json(row) + "\n")
+
+
+def _rows(parquet: Path) -> Iterator[dict[str, Any]]:
+    for batch in read_table(parquet, batch=1000):
+        for values in zip(*batch.values(), strict=True):
+            yield dict(zip(batch, values, strict=True))
+
+
+def _cell(value: Any) -> Any:
+    return _json(value) if isinstance(value, bool | list | dict) else value
+
+
+def _inert(value: Any) -> Any:
+    """The cell, in which no spreadsheet sees a formula."""
+    cell = _cell(value)
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
+        finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+        return json.dumps(finite, separators=(",", ":"))
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+_WRITERS: Mapping[str, Callable[[IO[str], Path, bool], None]] = {".csv": _csv, ".jsonl": _jsonl}

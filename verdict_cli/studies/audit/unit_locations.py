@@ -1,0 +1,172 @@
+"""Where the units of a pipeline file stand, and what can be changed about them by `--set`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.language.scales import NAMED
+from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.units.base import snake
+
+TOKENS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLocation:
+    """A unit of the file: its path, its name, its built-in type, and all its keys, those of its custom type included."""
+
+    path: str
+    name: str
+    type: str
+    keys: Mapping[str, Any]
+
+    @property
+    def by_tokens(self) -> bool:
+        """Whether its reply is read from log-probabilities."""
+        extract = self.keys.get("extract")
+        kind = extract.get("type") if isinstance(extract, dict) else extract
+        return kind in TOKENS
+
+
+def locate_units(data: Mapping[str, Any]) -> list[UnitLocation]:
+    """Every unit of the file's data, in order."""
+    customs = data.get("units") or {}
+    found = []
+    for path, keys in _units(data):
+        own = dict(keys)
+        kind = own["unit"]
+        while kind in customs:
+            own = {**customs[kind], **own}
+            kind = customs[kind]["base"]
+        found.append(UnitLocation(path, str(own.get("name") or snake(keys["unit"])), kind, own))
+    return found
+
+
+def _units(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for section in ("pipeline", "blocks"):
+        yield from _within(data.get(section), section)
+
+
+def _within(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _within(item, f"{path}[{place}]")
+    elif isinstance(value, dict):
+        if isinstance(value.get("unit"), str):
+            yield path, value
+            return
+        for key in value:
+            if isinstance(key, str) and re.fullmatch(r"[\w-]+", key):
+                yield from _within(value[key], f"{path}.{key}")
+
+
+def setting(unit: UnitLocation, key: str, value: Any) -> str:
+    """What `--set` takes to give the unit's key this value."""
+    return f"{unit.path}.{key}={json.dumps(value, ensure_ascii=False)}"
+
+
+def asks_both_orders(units: list[UnitLocation]) -> tuple[str, ...]:
+    """The settings with which every pairwise judge is asked in both orders."""
+    return tuple(
+        setting(unit, "positions", "both")
+        for unit in units
+        if unit.type == "PairwiseJudgeUnit" and unit.keys.get("positions") != "both"
+    )
+
+
+def reversed_scales(units: list[UnitLocation], data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings with which every judge whose scale is a range of numbers is shown it the other way round; its scores are
+    turned back."""
+    made = []
+    for unit in units:
+        ends = _ends(unit, data)
+        if ends is None:
+            continue
+        low, high = ends[0], ends[1]
+        scale = {"type": "discrete", "range": list(ends), "end_is_worst": True}
+        back = {"score": f"{json.dumps(low + high)} - output.score", **_explained(unit)}
+        made += [setting(unit, "scale", scale), setting(unit, "propagate", back)]
+    return tuple(made)
+
+
+def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    if unit.type != "JudgeUnit" or unit.by_tokens or unit.keys.get("propagate"):
+        return None
+    scale = unit.keys.get("scale", "likert")
+    if isinstance(scale, str):
+        scale = (data.get("scales") or {}).get(scale, scale)
+    if isinstance(scale, str):
+        known = NAMED.get(scale)
+        return known.range if isinstance(known, Discrete) else None
+    if not isinstance(scale, dict) or scale.get("scores") or scale.get("end_is_worst"):
+        return None
+    ends = scale.get("range")
+    if not isinstance(ends, list) or any(isinstance(end, str) for end in ends):
+        return None
+    return tuple(ends)
+
+
+def renamed_labels(
+    units: list[UnitLocation], data: Mapping[str, Any], names: Mapping[str, str], folder: Path
+) -> tuple[str, ...]:
+    """The settings with which labels bear other names in scales, categories and prompts; verdicts are turned back."""
+    made = []
+    back = {new: old for old, new in names.items()}
+    for unit in units:
+        if unit.by_tokens or unit.keys.get("propagate"):
+            continue
+        field, key, values = _labels(unit, data)
+        if not values or not names.keys() & {value for value in values if isinstance(value, str)}:
+            continue
+        changed = [names.get(value, value) if isinstance(value, str) else value for value in values]
+        if key == "categories":
+            made.append(setting(unit, key, changed))
+        else:
+            made.append(setting(unit, key, {"type": "discrete", "values": changed}))
+        made.append(
+            setting(
+                unit,
+                "propagate",
+                {field: f"{json.dumps(back)}.get(output.{field}, output.{field})", **_explained(unit)},
+            )
+        )
+        text = _prompt(unit, folder)
+        if text is not None:
+            made.append(setting(unit, "prompt", _replaced(text, names)))
+    return tuple(made)
+
+
+def _labels(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[str, str, list[Any]]:
+    """The field, the key and the values of a unit that chooses among labels."""
+    if unit.type == "CategoricalJudgeUnit":
+        found = unit.keys.get("categories") or []
+        return "choice", "categories", list(found)
+    scale = unit.keys.get("scale")
+    if isinstance(scale, str):
+        scale = (data.get("scales") or {}).get(scale)
+    if unit.type != "JudgeUnit" or not isinstance(scale, dict) or set(scale) - {"type", "values"}:
+        return "", "", []
+    return "score", "scale", list(scale.get("values") or [])
+
+
+def _explained(unit: UnitLocation) -> dict[str, str]:
+    return {"explanation": "output.explanation"} if unit.keys.get("explanation") else {}
+
+
+def _prompt(unit: UnitLocation, folder: Path) -> str | None:
+    prompt = unit.keys.get("prompt")
+    if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
+        text: str = (folder / prompt["file"]).read_text(encoding="utf-8")
+        return text
+    return prompt if isinstance(prompt, str) else None
+
+
+def _replaced(text: str, names: Mapping[str, str]) -> str:
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    pattern = re.compile(rf"\{{[^{{}}\n]*\}}|(?<!\w)({words})(?!\w)")
+    return pattern.sub(lambda match: names[match[1]] if match[1] else match[0], text)

@@ -1,0 +1,1 @@
+"""Sample sizes: how many rows and labels a wanted interval or difference needs."""

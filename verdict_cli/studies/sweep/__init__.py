@@ -1,0 +1,1 @@
+"""Variants of a pipeline compared on the same rows."""
