@@ -59,16 +59,7 @@ def audited(pipeline: str, rows: Iterable[Any], replies: Iterable[Any], *words: 
         (folder / "pipeline.yaml").write_text(pipeline, encoding="utf-8")
         for name, content in (("data.jsonl", rows), ("replay.jsonl", replies)):
             (folder / name).write_text("".join(f"{json.dumps(one)}\n" for one in content), encoding="utf-8")
-        command = [
-            "audit",
-            "pipeline.yaml",
-            "data.jsonl",
-            "--replay",
-            "replay.jsonl",
-            "--out",
-            "a",
-            "--quiet",
-        ]
+        command = ["audit", "pipeline.yaml", "data.jsonl", "--replay", "replay.jsonl", "--out", "a", "--quiet"]
         with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
             app([*command, "--json", *words], standalone_mode=False)
     return {one["cause"]: one for one in json.loads(printed.getvalue())["effects"]}
@@ -86,12 +77,7 @@ def positions() -> Iterator[tuple[str, ...]]:
         if run["strategy"] != "Vanilla":
             continue
         replies = [
-            {
-                "id": one["index"],
-                "unit": "judge",
-                "call": call,
-                "reply": one["stages"][-1][order]["completion"],
-            }
+            {"id": one["index"], "unit": "judge", "call": call, "reply": one["stages"][-1][order]["completion"]}
             for one in lines(folder / f"outputs_{run['evaluator']}.jsonl.gz")
             if (one["subset"], one["strategy"]) == (run["subset"], "Vanilla")
             for call, order in enumerate(("orig", "swap"))
@@ -128,12 +114,6 @@ def table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    headers = (
-        "Judge",
-        "Pairs",
-        "Changed verdict rate",
-        "Published",
-        "Share of first position minus one half",
-    )
+    headers = ("Judge", "Pairs", "Changed verdict rate", "Published", "Share of first position minus one half")
     sys.stdout.write(table(headers, positions()) + "\n")
     sys.stdout.write(table(("Judge", "Rows", "Pairs of repeats that differ"), samples()))

@@ -58,9 +58,7 @@ def alpacaeval() -> tuple[Table, Table]:
                 continue
             key = f"{model}-{row['index']}"
             drawn = row["text"] if row["text"] in ("m", "M") else None
-            rows.append(
-                {"key": key, "model": model, "drawn": drawn, "truth": "M" if row["switched"] else "m"}
-            )
+            rows.append({"key": key, "model": model, "drawn": drawn, "truth": "M" if row["switched"] else "m"})
             top = [[{"token": token, "logprob": value} for token, value in row["top_logprobs"]]]
             replies.append({"id": key, "unit": "judge", "reply": row["text"], "logprobs": top})
     return rows, replies
@@ -131,10 +129,7 @@ Verdicts = tuple[Sequence[float], Any, Any]
 def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     """Each recorded jury with its verdicts on each row."""
     rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
-    for what, judges in (
-        ("eleven judges", JUDGES),
-        ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B")),
-    ):
+    for what, judges in (("eleven judges", JUDGES), ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B"))):
         given = [
             ([row["judges"][name] for name in judges if row["judges"][name] is not None], row["human"], row["index"])
             for row in rows
@@ -163,9 +158,7 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     talks = lines(DATA / "unieval" / "topical_chat.jsonl.gz")
     for name in ("naturalness", "coherence", "groundedness"):
         middle = np.median([row["scores"][name] for row in talks])
-        scores = [
-            ([row["predict_scores"][name]], row["scores"][name] > middle, row["context"]) for row in talks
-        ]
+        scores = [([row["predict_scores"][name]], row["scores"][name] > middle, row["context"]) for row in talks]
         yield f"UniEval, {name}: people's score is above their median", scores
 
 
@@ -195,12 +188,7 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
             p = np.stack([1 - share, share], axis=1)
             after = crossed(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
             found = held_out(
-                ("ece", "brier"),
-                probability.probability_statistics,
-                (share, truth),
-                (after, truth),
-                places,
-                rng,
+                ("ece", "brier"), probability.probability_statistics, (share, truth), (after, truth), places, rng
             )
             cells = []
             for one in found.values():
@@ -217,8 +205,7 @@ def promised(folder: Path, splits: int) -> Iterator[tuple[str, ...]]:
     names = [f"judge[{place}].score" for place in range(len(JUDGES))]
     table = [*read_table(folder / "triviaqa" / "results.parquet", [*names, "vote.score", "source.human"])]
     columns = {
-        name: [value for batch in table for value in batch[name]]
-        for name in (*names, "vote.score", "source.human")
+        name: [value for batch in table for value in batch[name]] for name in (*names, "vote.score", "source.human")
     }
     sure, agrees = [], []
     for *said, vote, human in zip(*columns.values(), strict=True):
@@ -257,18 +244,9 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        table(
-            ("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"), fitted(Path(temporary))
-        )
+        table(("Judge", "Rows", "Method", "Metric", "Before", "Held out", "Difference"), fitted(Path(temporary)))
         splits = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-        head = (
-            "Target agreement",
-            "Labelled rows",
-            "Threshold found",
-            "Guarantee kept",
-            "Answered",
-            "Agreement",
-        )
+        head = ("Target agreement", "Labelled rows", "Threshold found", "Guarantee kept", "Answered", "Agreement")
         table(head, promised(Path(temporary), splits))
         changes = ("`ece`", "Difference of `ece`", "`brier`", "Difference of `brier`")
         table(("Judge", "Rows", "Method", *changes), mapped_votes())

@@ -93,9 +93,7 @@ def floor(url: str, client: str, concurrency: int, calls: int) -> float:
     """Seconds of CPU a call of a bare client that does the same requests and parses the same replies."""
     command = [sys.executable, "floor.py", "--client", client, "--loop", "uvloop", "--base", url]
     command += ["--concurrency", str(concurrency), "--calls", str(calls)]
-    done = subprocess.run(
-        command, cwd=SHARED / "bench", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-    )
+    done = subprocess.run(command, cwd=SHARED / "bench", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     return float(json.loads(done.stdout)["cpu_ms_per_call"]) / 1000
 
 

@@ -34,15 +34,7 @@ from verdict_cli.language.expressions.paths import ExpressionError, unresolved
 from verdict_cli.language.extractors.regex import Regex
 from verdict_cli.language.extractors.structured import Structured
 from verdict_cli.language.extractors.verdict import Verdict
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    RecordType,
-    ScaleType,
-    TextListType,
-)
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
 from verdict_cli.language.prompts.insert import insert
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.prompt import compile_prompt
@@ -115,18 +107,7 @@ CODE = words(
 TAGS = words(
     "{{ }} {% %} {# #} {%- -%} for x in source.l endfor if endif set macro endmacro call endcall block raw endraw"
 )
-TAGS += [
-    b"<system>",
-    b"<user>",
-    b"</user>",
-    b"\n",
-    b"{source.a}",
-    b"{source.a:",
-    b"{previous",
-    b"{unit",
-    b"\\{",
-    b"}",
-]
+TAGS += [b"<system>", b"<user>", b"</user>", b"\n", b"{source.a}", b"{source.a:", b"{previous", b"{unit", b"\\{", b"}"]
 
 
 def pipelines(text: bytes) -> None:
@@ -156,13 +137,7 @@ def templates(text: bytes) -> None:
     insert(VALUES, "")
 
 
-SCALES = (
-    LIKERT,
-    Boolean(),
-    Continuous(min=0, max=1),
-    Discrete(values=("a", "b")),
-    Discrete(range=("A", "E")),
-)
+SCALES = (LIKERT, Boolean(), Continuous(min=0, max=1), Discrete(values=("a", "b")), Discrete(range=("A", "E")))
 
 
 def scales(value: Any) -> None:
@@ -231,9 +206,7 @@ EVENT = CHAT.replace(b'"message"', b'"delta"')
 JSON_WORDS = words(
     'null true NaN -Infinity 1e999 -5 [ ] { } [[[[[[ {"a": , : " \\ud800 \\u0000 [DONE] data: 99999999999999999999'
 )
-ANSWER = (
-    b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
-)
+ANSWER = b'```json\n{"why": "a", "score": 4, "n": 1, "p": 0.5, "ok": true, "items": ["a"]}\n```\nFINAL VERDICT: 4'
 
 PIPELINES = [path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))]
 JOURNALS = seeds_of_journal()
@@ -265,11 +238,7 @@ CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
 def memory_mib() -> float:
     """What the process holds now, in MiB; its peak where the system does not say."""
     try:
-        return (
-            int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-            * resource.getpagesize()
-            / 2**20
-        )
+        return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * resource.getpagesize() / 2**20
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -356,9 +325,7 @@ def guided(name: str, seconds: float) -> bool:
 
 def main() -> None:
     """Runs the parts one after another."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--guided", action="store_true", help="by coverage, with atheris")
@@ -368,8 +335,7 @@ def main() -> None:
     warnings.simplefilter("ignore", HypothesisWarning)
     random.seed(0)
     print(
-        "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|",
-        flush=True,
+        "| part | time | examples | failures | slowest example (CPU) | memory |\n|---|---|---|---|---|---|", flush=True
     )
     run = guided if chosen.guided else fuzz
     held = [run(name, chosen.seconds) for name in chosen.parts or PARTS]

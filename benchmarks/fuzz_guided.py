@@ -40,13 +40,7 @@ def main() -> None:
             with contextlib.suppress(ValueError, RecursionError):
                 watch.give(json.loads(content))
 
-    flags = [
-        f"-dict={folder / 'words'}",
-        "-timeout=60",
-        "-rss_limit_mb=3000",
-        "-max_len=8192",
-        "-verbosity=0",
-    ]
+    flags = [f"-dict={folder / 'words'}", "-timeout=60", "-rss_limit_mb=3000", "-max_len=8192", "-verbosity=0"]
     flags.append(f"-artifact_prefix={folder}/")
     atheris.Setup([sys.argv[0], *flags, str(folder / "corpus")], one)
     atheris.Fuzz()

@@ -149,9 +149,7 @@ def three_judges(z: Floats, *right: float) -> Columns:
     """Two labels and three judges of them, whose errors are correlated."""
     target = (ndtr(z[0]) < 0.4).astype(int)
     mixed = np.linalg.cholesky(np.full((3, 3), 0.5) + 0.5 * np.eye(3)) @ z[1:]
-    return target, *(
-        np.where(ndtr(own) < share, target, 1 - target) for own, share in zip(mixed, right, strict=True)
-    )
+    return target, *(np.where(ndtr(own) < share, target, 1 - target) for own, share in zip(mixed, right, strict=True))
 
 
 def three_judges_table(*right: float) -> Table:
@@ -226,15 +224,9 @@ FAMILIES: Mapping[str, Family] = {
         ((0.7, 0.95),) * 3,
     ),
     "ratings": Family(
-        rated,
-        lambda x: numbers.number_values(x, False),
-        ("mean", "variance"),
-        rated_table,
-        ((2, 4), (0.7, 1.3)),
+        rated, lambda x: numbers.number_values(x, False), ("mean", "variance"), rated_table, ((2, 4), (0.7, 1.3))
     ),
-    "exponential values": Family(
-        skewed, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")
-    ),
+    "exponential values": Family(skewed, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")),
 }
 
 
@@ -268,15 +260,10 @@ def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, floa
     family = FAMILIES[name]
     sides = [columns] if name not in PAIRED else [(columns[0], said) for said in columns[1:]]
     each = [
-        {
-            figure: float(one.at(LARGE * weights[None, :])[0])
-            for figure, one in family.statistics(*side).items()
-        }
+        {figure: float(one.at(LARGE * weights[None, :])[0]) for figure, one in family.statistics(*side).items()}
         for side in sides
     ]
-    return {
-        figure: each[-1][figure] - (each[0][figure] if name in PAIRED else 0.0) for figure in family.figures
-    }
+    return {figure: each[-1][figure] - (each[0][figure] if name in PAIRED else 0.0) for figure in family.figures}
 
 
 def fixed(name: str) -> dict[str, float] | None:

@@ -118,20 +118,8 @@ def stats(url: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-def _started(
-    folder: Path, name: str, data: Path, settings: Sequence[str], out: str
-) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        f"{name}.yaml",
-        str(data),
-        "--out",
-        out,
-        *settings,
-    ]
+def _started(folder: Path, name: str, data: Path, settings: Sequence[str], out: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "verdict_cli", "run", f"{name}.yaml", str(data), "--out", out, *settings]
     cache = {"VERDICT_CACHE_DIR": str(folder / f"cache-{name}"), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=folder, env=os.environ | cache, stdout=subprocess.DEVNULL)
 
@@ -154,9 +142,7 @@ def _servers(count: int) -> Iterator[list[str]]:
     command = [sys.executable, str(script), "--port", "0", *SERVER]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     try:
-        yield [
-            process.stdout.readline().rpartition(" ")[2].strip() for process in processes if process.stdout
-        ]
+        yield [process.stdout.readline().rpartition(" ")[2].strip() for process in processes if process.stdout]
     finally:
         for process in processes:
             process.terminate()
@@ -194,13 +180,7 @@ def main(kills: int) -> int:
     for label, flags, stored in cases:
         with tempfile.TemporaryDirectory() as name, _servers(2) as (whole, broken), stored as store:
             found = killed(
-                Path(name),
-                (whole, broken),
-                kills=kills,
-                rows=50 * kills,
-                concurrency=16,
-                flags=flags,
-                store=store,
+                Path(name), (whole, broken), kills=kills, rows=50 * kills, concurrency=16, flags=flags, store=store
             )
         held &= found.held
         print(

@@ -52,10 +52,7 @@ def main(folder: Path) -> None:
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         app(run, standalone_mode=False)
     with contextlib.chdir(folder):
-        app(
-            ["plan", "pipeline.yaml", "data.jsonl", "--half-width", "0.02", "--pilot", "pilot"],
-            standalone_mode=False,
-        )
+        app(["plan", "pipeline.yaml", "data.jsonl", "--half-width", "0.02", "--pilot", "pilot"], standalone_mode=False)
     sys.stdout.flush()
 
 

@@ -19,10 +19,7 @@ from pathlib import Path
 from calls import ONE, against
 from rows import PIPELINE, make, measure
 
-CASES = (
-    ("baseline/lexical", PIPELINE, None, 20_000, 64),
-    ("server that answers immediately", ONE, 0.0, 8_000, 512),
-)
+CASES = (("baseline/lexical", PIPELINE, None, 20_000, 64), ("server that answers immediately", ONE, 0.0, 8_000, 512))
 
 
 def at_once(folder: Path, config: Path, data: list[Path], concurrency: int) -> tuple[float, float]:

@@ -51,9 +51,7 @@ async def permits(bundles: int) -> float:
     start = process_time()
     for bundle in range(bundles):
         tickets = range(64 * bundle, 64 * (bundle + 1))
-        await desk.post(
-            "worker", [PermitRequest(ticket, "judge", model, 100) for ticket in tickets], [], None
-        )
+        await desk.post("worker", [PermitRequest(ticket, "judge", model, 100) for ticket in tickets], [], None)
         given = (await desk.permits("worker")).tickets
         await desk.post("worker", [], [(ticket, CallOutcome.of(Reply("3"))) for ticket in given], None)
     return 64 * bundles / (process_time() - start)
@@ -136,9 +134,7 @@ def main(rows: int) -> int:
         first, second = reading(folder / "data.jsonl", rows)
         print(f"reading: {first:,.0f}, with keys {second:,.0f} rows a CPU second")
         opened, handed, together, size = journalling(folder, 10 * rows)
-        print(
-            f"journal: opening {opened:,.0f}, dealing {handed:,.0f}, gathering {together:,.0f} lines a CPU second"
-        )
+        print(f"journal: opening {opened:,.0f}, dealing {handed:,.0f}, gathering {together:,.0f} lines a CPU second")
         print(
             f"bytes: {size:.0f} a line of the journal, {sizes['results']:.0f} a row of results, "
             f"{sizes['calls']:.0f} a call of calls.parquet"

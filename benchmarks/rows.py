@@ -102,9 +102,7 @@ def watched(arguments: list[str]) -> None:
 
     def noted(*given: Any, **more: Any) -> Any:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB
-        Path(os.environ["NOTE"]).write_text(
-            f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8"
-        )
+        Path(os.environ["NOTE"]).write_text(f"{perf_counter() - start} {process_time()} {peak}", encoding="utf-8")
         return reported(*given, **more)
 
     write_report.write_report = noted
@@ -129,9 +127,7 @@ def main(sizes: Sequence[int]) -> None:
                 measure(folder, config, data, program=(__file__, "watched"))
                 for _ in range(3 if count <= 100_000 else 1)
             ]
-        seconds, peak, cpu, _, judged, judging = (
-            statistics.median(values) for values in zip(*runs, strict=True)
-        )
+        seconds, peak, cpu, _, judged, judging = (statistics.median(values) for values in zip(*runs, strict=True))
         first = first or judging
         print(
             f"| {count:,} | {seconds:.1f} | {judged:.1f} | {cpu - judged:.1f} | {count / judged:,.0f} | {judging:.0f} | "

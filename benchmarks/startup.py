@@ -36,9 +36,7 @@ def seconds(arguments: list[str]) -> tuple[float, float]:
     """How long one start takes by the clock, and of the processor's time."""
     start, used = perf_counter(), processor()
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True, env=environment
-    )
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True, env=environment)
     return perf_counter() - start, processor() - used
 
 
@@ -49,8 +47,7 @@ def main(repetitions: int) -> None:
         for name, arguments in COMMANDS.items():
             times[name].append(seconds(arguments))
     medians = {
-        name: [statistics.median(each) for each in zip(*found[1:], strict=True)]
-        for name, found in times.items()
+        name: [statistics.median(each) for each in zip(*found[1:], strict=True)] for name, found in times.items()
     }
     bare = next(iter(medians.values()))
     print("| command | seconds | times the bare imports | processor s | times the bare imports |")

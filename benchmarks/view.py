@@ -55,17 +55,7 @@ def written(folder: Path, rows: int) -> Path:
         "evaluate:\n  e: {prediction: output.score, target: source.label, metrics: [accuracy]}\n"
     )
     run = folder / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        str(spec),
-        str(small),
-        "--out",
-        str(run),
-        "--quiet",
-    ]
+    command = [sys.executable, "-m", "verdict_cli", "run", str(spec), str(small), "--out", str(run), "--quiet"]
     subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
     facts = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**facts, "rows": rows, "done": rows}))

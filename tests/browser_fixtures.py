@@ -72,24 +72,18 @@ def verdict() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def recorded_run(
-    shared: Path, verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def recorded_run(shared: Path, verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of real recorded replies: GPT-4's labels of XSTest's completions."""
     folder = tmp_path_factory.mktemp("recorded")
     data = shared / "data" / "xstest" / "completions_llama2orig.csv"
     if not data.exists():
         pytest.skip("the shared folder has no data: set VERDICT_SHARED to one that has")
     with data.open(encoding="utf-8", newline="") as file:
-        replies = [
-            {"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in csv.DictReader(file)
-        ]
+        replies = [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in csv.DictReader(file)]
     (folder / "replies.jsonl").write_text("".join(f"{json.dumps(reply)}\n" for reply in replies))
     (folder / "pipeline.yaml").write_text(PIPELINE)
     run = folder / "run"
-    verdict(
-        "run", folder / "pipeline.yaml", data, "--replay", folder / "replies.jsonl", "--out", run, "--quiet"
-    )
+    verdict("run", folder / "pipeline.yaml", data, "--replay", folder / "replies.jsonl", "--out", run, "--quiet")
     return run
 
 
@@ -97,9 +91,7 @@ def recorded_run(
 def hostile_run(verdict: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose every text tries to be something else."""
     folder = tmp_path_factory.mktemp("hostile")
-    rows = [
-        {"id": text[:200], "text": text, "label": text[:200], "kind": name} for name, text in HOSTILE.items()
-    ]
+    rows = [{"id": text[:200], "text": text, "label": text[:200], "kind": name} for name, text in HOSTILE.items()]
     (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (folder / "pipeline.yaml").write_text(
         "verdict: 1\nname: hostile\nmodel: baseline/lexical\ndataset: {id: id}\n"
@@ -139,15 +131,10 @@ class Seen:
 def chromium() -> Iterator[Any]:
     """A headless browser. While it is open Playwright's event loop runs in this thread, so that no other can."""
     playwright = pytest.importorskip(
-        "playwright.sync_api",
-        reason="Playwright is not installed: in a checkout of verdict: pip install '.[dev]'",
+        "playwright.sync_api", reason="Playwright is not installed: in a checkout of verdict: pip install '.[dev]'"
     )
     program = next(
-        (
-            path
-            for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-            if path is not None
-        ),
+        (path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path is not None),
         None,
     )
     if program is None:
@@ -172,17 +159,13 @@ def look(chromium: Any) -> Iterator[Callable[..., Seen]]:
         seen = Seen(page)
         page.on(
             "console",
-            lambda message: (
-                seen.troubles.append(message.text) if message.type in ("error", "warning") else None
-            ),
+            lambda message: seen.troubles.append(message.text) if message.type in ("error", "warning") else None,
         )
         page.on("pageerror", lambda error: seen.troubles.append(str(error)))
         page.on("dialog", lambda dialog: (seen.troubles.append(dialog.message), dialog.dismiss()))
         page.on(
             "request",
-            lambda request: (
-                None if request.url.startswith((own, "data:")) else seen.requests.append(request.url)
-            ),
+            lambda request: None if request.url.startswith((own, "data:")) else seen.requests.append(request.url),
         )
         page.goto(address)
         if options.get("java_script_enabled", True):

@@ -79,9 +79,7 @@ class Loopback:
 def loopback() -> Iterator[Loopback]:
     script = SHARED / "bench" / "mock_openai.py"
     if not script.exists():
-        pytest.skip(
-            "the loopback model server is not there: set VERDICT_SHARED to the folder that has bench/"
-        )
+        pytest.skip("the loopback model server is not there: set VERDICT_SHARED to the folder that has bench/")
     servers = Loopback(script)
     try:
         servers.url = servers.start()

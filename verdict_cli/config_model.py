@@ -17,13 +17,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 class ConfigModel(BaseModel):
     """A mapping of the pipeline language: strict, frozen, no unknown keys."""
 
-    model_config = ConfigDict(
-        strict=True,
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        defer_build=True,
-    )
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -49,9 +43,7 @@ def described(kind: type[ConfigModel]) -> dict[str, str]:
     import textwrap
 
     texts: dict[str, str] = {}
-    for owner in reversed(
-        [each for each in kind.__mro__ if issubclass(each, ConfigModel) and each is not ConfigModel]
-    ):
+    for owner in reversed([each for each in kind.__mro__ if issubclass(each, ConfigModel) and each is not ConfigModel]):
         try:
             source = inspect.getsource(owner)
         except OSError:  # an installed package without sources, or the class that gives one its `type`

@@ -144,9 +144,7 @@ class ProviderError(VerdictError):
     provider said about its limits, None where it said nothing.
     """
 
-    def __init__(
-        self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None
-    ) -> None:
+    def __init__(self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None) -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.status = status
@@ -171,13 +169,7 @@ class Retryable(ProviderError):
     kind = "unavailable"
 
     def __init__(
-        self,
-        message: str,
-        *,
-        hint: str = "",
-        kind: str = "",
-        status: int = 0,
-        retry_after_s: float | None = None,
+        self, message: str, *, hint: str = "", kind: str = "", status: int = 0, retry_after_s: float | None = None
     ) -> None:
         super().__init__(message, hint=hint, kind=kind, status=status)
         self.retry_after_s = retry_after_s

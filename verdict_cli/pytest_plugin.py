@@ -22,9 +22,7 @@ _MOST = 600
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--verdict-model`, which CI sets where a developer's machine has another model."""
     group = parser.getgroup("verdict")
-    group.addoption(
-        "--verdict-model", metavar="NAME", help="The model of every judge, whatever its marker says."
-    )
+    group.addoption("--verdict-model", metavar="NAME", help="The model of every judge, whatever its marker says.")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,10 +28,7 @@ RAISED = {
         "Transient failures",
         "retried automatically; if it persists, rerun the same command with `--retry-failed`",
     ),
-    "Rejected": (
-        "Rejected calls",
-        "fix the row or the prompt; then rerun the same command with `--retry-failed`",
-    ),
+    "Rejected": ("Rejected calls", "fix the row or the prompt; then rerun the same command with `--retry-failed`"),
     "BudgetError": ("Budgets", "raise `--budget` and rerun the same command to resume"),
     "PinnedError": ("Pinned units", "fix the pinned unit and rerun the same command to resume"),
     "WorkerError": ("Workers", "see Ray's logs; rerun the same command to resume"),
@@ -45,24 +42,13 @@ RAISED = {
 """Error classes: the section of their messages, and the fix for messages without a hint of their own."""
 
 SECTIONS = (
-    (
-        "Pipeline files",
-        "fix the reported line; `verdict explain KEY` describes the values of a key",
-    ),
-    (
-        "Datasets",
-        "fix the reported line, or skip bad rows with `--skip-bad-rows`",
-    ),
+    ("Pipeline files", "fix the reported line; `verdict explain KEY` describes the values of a key"),
+    ("Datasets", "fix the reported line, or skip bad rows with `--skip-bad-rows`"),
 )
 OF_DATA = ("data", "engines", "evaluate", "rank", "benchmarks", "providers", "serve", "api")
 """Folders whose problems are about datasets and other tables, not about pipeline files."""
 
-OF_PARTS = {
-    "units": "bad-unit",
-    "scales": "bad-scale",
-    "extractors": "bad-extractor",
-    "spec": "bad-evaluation",
-}
+OF_PARTS = {"units": "bad-unit", "scales": "bad-scale", "extractors": "bad-extractor", "spec": "bad-evaluation"}
 """Folders, and modules of `spec`, whose checks give (key, message, fix), and the code that they are told under."""
 
 TELLERS = {"Problem", "problem", "_problem", "_CannotStopError"}
@@ -132,11 +118,7 @@ def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
     coded = isinstance(first, ast.Constant) and "-" in str(first.value)
     if len(made.elts) == 4 and coded:
         yield from _message(section, str(first.value), said, texts.of(hint), fix)  # type: ignore[attr-defined]
-    elif (
-        len(made.elts) == 3
-        and (texts.of(hint) or "") != ""
-        and isinstance(hint, ast.Constant | ast.JoinedStr)
-    ):
+    elif len(made.elts) == 3 and (texts.of(hint) or "") != "" and isinstance(hint, ast.Constant | ast.JoinedStr):
         code = OF_PARTS[texts.module if folder == "spec" and texts.module in OF_PARTS else folder]
         yield from _message(section, code, said, texts.of(hint), fix)
 
@@ -183,9 +165,7 @@ class _Texts:
             return None
         match node:
             case ast.Constant(value=str(text)):
-                return " ".join(
-                    re.sub(r"(?<!\{)\{\w+\}", "…", text).replace("{{", "{").replace("}}", "}").split()
-                )
+                return " ".join(re.sub(r"(?<!\{)\{\w+\}", "…", text).replace("{{", "{").replace("}}", "}").split())
             case ast.JoinedStr(values=parts):
                 return self._joined(parts)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
@@ -225,9 +205,7 @@ def page() -> str:
 
 def _cell(text: str) -> str:
     """A table's cell; what Markdown or a template would read otherwise is escaped."""
-    return (
-        re.sub(r"([|<>*_\[\]])(?![^`]*`(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text) if "](" not in text else text
-    )
+    return re.sub(r"([|<>*_\[\]])(?![^`]*`(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text) if "](" not in text else text
 
 
 if __name__ == "__main__":

@@ -144,9 +144,7 @@ def page(lines: dict[str, str]) -> str:
         "# Licences\n\n<!-- Written by `make licences` from the packages' own metadata; not by hand. -->\n\n"
         "verdict is under the Apache License 2.0. An installation brings these packages with it (on Linux, Python 3.11, in the\n"
         "versions of constraints.txt); `needed by` says whether the program itself needs one, or which extras do.\n\n"
-        "| package | version | licence | needed by |\n| --- | --- | --- | --- |\n"
-        + "\n".join(lines.values())
-        + "\n"
+        "| package | version | licence | needed by |\n| --- | --- | --- | --- |\n" + "\n".join(lines.values()) + "\n"
     )
 
 

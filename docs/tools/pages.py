@@ -31,9 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, site, abs_src_path=str(ROOT / stands)))
     for place in sorted({*linked_files(), *(f"configs/{path.name}" for path in ROOT.glob("configs/*.yaml"))}):
         files.append(File.generated(config, place, abs_src_path=str(ROOT / place)))
-    listed = "\n".join(
-        f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml"))
-    )
+    listed = "\n".join(f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml")))
     text = f"# Included pipelines\n\n{listed}\n"
     files.append(File.generated(config, "configs.md", content=text))
     return files

@@ -42,9 +42,7 @@ CHECKED = (
 CODE = "\0"
 """Replaces code, so that a phrase is found in adjacent strings but not across code."""
 
-JS_TEXT = re.compile(
-    r"//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", re.DOTALL
-)
+JS_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`", re.DOTALL)
 MARKUP = re.compile(r"<script\b.*?</script>|<style\b.*?</style>|<[^>]*>", re.DOTALL)
 CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 JSON_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"")
@@ -52,9 +50,7 @@ YAML_NAME = re.compile(r"^[ ]*(?:- )?[\w-]+:(?:[ ]+[^\s\"'#]+[ ]*$)?", re.MULTIL
 """A key, with its value where that is a single word."""
 
 STRINGS = {tokenize.STRING} | {
-    getattr(tokenize, name)
-    for name in ("FSTRING_MIDDLE", "FSTRING_START", "FSTRING_END")
-    if hasattr(tokenize, name)
+    getattr(tokenize, name) for name in ("FSTRING_MIDDLE", "FSTRING_START", "FSTRING_END") if hasattr(tokenize, name)
 }
 QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 
@@ -77,10 +73,7 @@ def retired(page: str) -> dict[str, str]:
 def pattern(phrases: dict[str, str]) -> re.Pattern[str]:
     """One expression for all phrases, the longest first; a phrase may continue on the next line."""
     space = r"(?:\s|(?<=\n)[ \t]*#)+"
-    each = (
-        space.join(re.escape(word) for word in phrase.split())
-        for phrase in sorted(phrases, key=len, reverse=True)
-    )
+    each = (space.join(re.escape(word) for word in phrase.split()) for phrase in sorted(phrases, key=len, reverse=True))
     return re.compile(rf"(?<![\w./'-])(?:{'|'.join(each)})(?![\w=(-]|\s+\d)", re.IGNORECASE)
 
 
@@ -104,9 +97,7 @@ def of_python(text: str) -> str:
         starts.append(starts[-1] + len(line))
     kept = list(blank(text))
     layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    tokens = [
-        each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in layout
-    ]
+    tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in layout]
     for index, token in enumerate(tokens):
         start = starts[token.start[0] - 1] + token.start[1]
         end = starts[token.end[0] - 1] + token.end[1]

@@ -22,9 +22,7 @@ class Site:
 
     def answer(self, handler: Handler) -> None:
         """Answers the next request."""
-        self.asked.append(
-            {"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}}
-        )
+        self.asked.append({"path": handler.path, **{name.lower(): text for name, text in handler.headers.items()}})
         place = min(len(self.asked), len(self.answers)) - 1
         self.answers[place](handler)
 

@@ -93,9 +93,7 @@ def test_a_fetched_file_is_judged_without_being_named(tmp_path: Path) -> None:
     place = tmp_path / "home" / "judgebench" / "pairs_gpt-4o.jsonl"
     place.parent.mkdir(parents=True)
     place.write_bytes(real("judgebench/pairs_gpt-4o.jsonl").read_bytes())
-    document = json.loads(
-        bench("judgebench", *LEXICAL, "--limit", "2", "--out", tmp_path / "out", "--json").stdout
-    )
+    document = json.loads(bench("judgebench", *LEXICAL, "--limit", "2", "--out", tmp_path / "out", "--json").stdout)
     assert document["sample"] is False
 
 
@@ -124,8 +122,7 @@ def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -
 def test_the_page_gives_the_command_of_every_figure(sets: Path) -> None:
     page = bench("pandalm", "--replay", sets, "--markdown").stdout
     assert (
-        "| pandalm/right | accuracy | 0.6667 | 0.6667 | 0 | `verdict bench pandalm/right --replay RECORDINGS` |"
-        in page
+        "| pandalm/right | accuracy | 0.6667 | 0.6667 | 0 | `verdict bench pandalm/right --replay RECORDINGS` |" in page
     )
     assert "| pandalm/wrong | a wrong one | 0.6667 | 0.9000 | -0.2333 |" in page
     assert "computed them: pandalm/wrong." in page and "3 figures" in page

@@ -26,9 +26,7 @@ REAL = [
     for file in card.files
     if file.derived is not None or file.bytes is not None
 ]
-BODY = b"id,prompt,label\n" + b"".join(
-    b"%d,p,%s\n" % (n, b"safe" if n % 2 else b"unsafe") for n in range(1000)
-)
+BODY = b"id,prompt,label\n" + b"".join(b"%d,p,%s\n" % (n, b"safe" if n % 2 else b"unsafe") for n in range(1000))
 
 
 def verdict(*words: str | Path) -> Result:
@@ -59,9 +57,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         columns=("id", "prompt", "label"),
         labels={"label": {"safe": 500, "unsafe": 500}},
     )
-    unknown = known.model_copy(
-        update={"name": "b.csv", "url": f"{site.url}/b.csv", "sha256": "unknown", "bytes": None}
-    )
+    unknown = known.model_copy(update={"name": "b.csv", "url": f"{site.url}/b.csv", "sha256": "unknown", "bytes": None})
     made = Card(
         name="mine",
         title="Mine",
@@ -111,10 +107,7 @@ def test_a_real_file_is_what_its_card_says(name: str, path: Path) -> None:
     [
         (lambda rows: rows[:-1], "rows: 449; the card says 450"),
         (lambda rows: [{**row, "label": "safe"} for row in rows], "labels of label: 450 safe; the card says"),
-        (
-            lambda rows: [{k: v for k, v in row.items() if k != "note"} for row in rows],
-            "columns: note missing",
-        ),
+        (lambda rows: [{k: v for k, v in row.items() if k != "note"} for row in rows], "columns: note missing"),
     ],
 )
 def test_a_real_file_that_was_spoilt_is_found_out(tmp_path: Path, spoil, said: str) -> None:
@@ -156,9 +149,7 @@ def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> 
         drawn.append([int(json.loads(line)["id"]) for line in out.read_text(encoding="utf-8").splitlines()])
     assert len(set(drawn[0])) == 20 and drawn[0] == sorted(drawn[0])
     assert drawn[0] == drawn[1] != drawn[2]
-    assert "is the dataset itself" in failed(
-        "sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl"
-    )
+    assert "is the dataset itself" in failed("sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl")
 
 
 def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tmp_path: Path) -> None:
@@ -188,9 +179,7 @@ def test_a_broken_download_leaves_no_file(mine: Card, site: Site, tmp_path: Path
     assert not (tmp_path / "out" / "a.csv").exists()
 
 
-def test_without_a_known_checksum_the_content_is_held_against_the_card(
-    mine: Card, site: Site, tmp_path: Path
-) -> None:
+def test_without_a_known_checksum_the_content_is_held_against_the_card(mine: Card, site: Site, tmp_path: Path) -> None:
     site.answers = [whole(BODY)]
     shown = verdict("fetch", "mine", "--file", "b.csv")
     assert "nothing proves that this is the file" in shown.stderr
@@ -253,29 +242,12 @@ def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_the
     monkeypatch.setattr(card_module, "cards", lambda: {"xstest": moved})
     monkeypatch.setitem(fetch.fetch_file.__kwdefaults__, "pause", no_pause)
     body = real.read_bytes()
-    site.answers = [
-        cut_off(body, 1_000, ETag='"1"'),
-        refused(503),
-        cut_off(body, 20_000, ETag='"1"'),
-        ranged(body),
-    ]
+    site.answers = [cut_off(body, 1_000, ETag='"1"'), refused(503), cut_off(body, 20_000, ETag='"1"'), ranged(body)]
     shown = verdict("fetch", "xstest")
     assert shown.exit_code == 0, (shown.output, shown.exception)
     assert "SHA-256 as expected: 11783fb294ed0174" in shown.stderr
-    assert (
-        verdict("sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl").exit_code
-        == 0
-    )
-    words = [
-        "bench",
-        "xstest",
-        "--model",
-        "baseline/lexical",
-        "--quiet",
-        "--json",
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    assert verdict("sample", shown.stdout.strip(), "--rows", "5", "--out", tmp_path / "five.jsonl").exit_code == 0
+    words = ["bench", "xstest", "--model", "baseline/lexical", "--quiet", "--json", "--out", str(tmp_path / "run")]
     judged = json.loads(CliRunner().invoke(app, words).stdout)
     assert (judged["sample"], judged["rows"], judged["failed"]) == (False, 450, 0)
     assert judged["evaluations"]["safety"]["accuracy"]["n"] == 450

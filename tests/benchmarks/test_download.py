@@ -96,10 +96,7 @@ def test_without_a_version_and_a_checksum_nothing_is_resumed(site: Site, tmp_pat
 
 
 def test_a_part_that_is_whole_already_is_only_checked(site: Site, tmp_path: Path) -> None:
-    site.answers = [
-        lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'),
-        ranged(BODY),
-    ]
+    site.answers = [lambda handler: send(handler, 200, BODY + b"more", len(BODY), ETag='"1"'), ranged(BODY)]
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert site.asked[1]["range"] == f"bytes={len(BODY)}-"
 
@@ -124,12 +121,9 @@ def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
-    [(404, "does not have it"), (403, "refuses it"), (401, "asks for a login"), (410, "no longer")],
+    ("status", "said"), [(404, "does not have it"), (403, "refuses it"), (401, "asks for a login"), (410, "no longer")]
 )
-def test_what_the_server_will_not_give_is_told_at_once(
-    site: Site, tmp_path: Path, status: int, said: str
-) -> None:
+def test_what_the_server_will_not_give_is_told_at_once(site: Site, tmp_path: Path, status: int, said: str) -> None:
     site.answers = [refused(status)]
     assert said in failure(site, tmp_path)
     assert len(site.asked) == 1

@@ -68,9 +68,7 @@ def test_every_file_of_a_split_comes_with_the_token_and_its_checksum(hub: Site, 
     assert [row.source["value"] for row in stream_rows(Dataset(find_files(str(fetched.path))))] == [1, 2, 3]
     assert "/api/datasets/them/things/tree/refs%2Fconvert%2Fparquet" in hub.asked[0]["path"]
     resolved = "/datasets/them/things/resolve/refs%2Fconvert%2Fparquet/default/test"
-    assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [
-        f"{resolved}/0001.parquet"
-    ]
+    assert [each["path"] for each in hub.asked[1:]] == [f"{resolved}/0000.parquet"] * 2 + [f"{resolved}/0001.parquet"]
     assert {each["authorization"] for each in hub.asked} == {"Bearer hf_made_up"}
 
 

@@ -35,14 +35,7 @@ REAL = {
 
 TURNS = [{"role": "user", "content": "u1"}, {"role": "assistant", "content": "a1"}]
 MORE = [*TURNS, {"role": "user", "content": "u2"}, {"role": "assistant", "content": "a2"}]
-VOTE = {
-    "question_id": 81,
-    "model_a": "m",
-    "model_b": "n",
-    "judge": "p",
-    "conversation_a": MORE,
-    "conversation_b": MORE,
-}
+VOTE = {"question_id": 81, "model_a": "m", "model_b": "n", "judge": "p", "conversation_a": MORE, "conversation_b": MORE}
 MADE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mtbench": (
         {**VOTE, "winner": "model_b", "turn": 1},

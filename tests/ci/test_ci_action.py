@@ -69,9 +69,7 @@ def test_every_script_is_bash(name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")]
-)
+@pytest.mark.parametrize("text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")])
 def test_the_options_are_those_of_the_commands(text: str) -> None:
     lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
     commands = re.findall(r"(?:verdict |words=\()([a-z]+) ", text)
@@ -158,10 +156,7 @@ def test_it_judges_writes_the_summary_once_and_says_whether_all_passed(job: Job)
     gates = job.folder / "gates.yaml"
     gates.write_text(GATES.replace("LIMIT", "0.9"))
     (job.folder / "summary").unlink()
-    assert job.judge(gates=str(gates), arguments="--limit=5\n--seed=3") == {
-        "exit-code": "1",
-        "passed": "false",
-    }
+    assert job.judge(gates=str(gates), arguments="--limit=5\n--seed=3") == {"exit-code": "1", "passed": "false"}
     summary = (job.folder / "summary").read_text()
     assert ("safety.accuracy" in summary, summary.count("# xstest")) == (True, 1)
 
@@ -175,12 +170,7 @@ def test_a_mistake_in_what_was_given_is_the_exit_code(job: Job) -> None:
 
 def comment(job: Job) -> subprocess.CompletedProcess[str]:
     return job.run(
-        "Comment on the pull request",
-        REPOSITORY="o/r",
-        NUMBER="7",
-        MARK="<!-- verdict a -->",
-        OUT="out",
-        GH_TOKEN="t",
+        "Comment on the pull request", REPOSITORY="o/r", NUMBER="7", MARK="<!-- verdict a -->", OUT="out", GH_TOKEN="t"
     )
 
 

@@ -51,9 +51,7 @@ class Shell:
         return self.write(name, f"verdict: 1\nname: t\n{head}\npipeline:\n{steps}\n")
 
     def rows(self, count: int, name: str = "data.jsonl") -> Path:
-        return self.write(
-            name, "".join(f'{{"key": "r{place}", "text": "text {place}"}}\n' for place in range(count))
-        )
+        return self.write(name, "".join(f'{{"key": "r{place}", "text": "text {place}"}}\n' for place in range(count)))
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """The command as a process of its own."""
@@ -70,9 +68,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Shell]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
     from verdict_cli.cli.app import main
 
     monkeypatch.chdir(tmp_path)

@@ -16,7 +16,9 @@ from verdict_cli.messages import Reply, Request
 
 Judge = Callable[[Request, str], str]
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
-PAIR = "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
+PAIR = (
+    "- {unit: PairwiseJudgeUnit, name: judge, options: [source.one, source.two], prompt: 'A: {input.A} B: {input.B}'}"
+)
 LABEL = "- {unit: JudgeUnit, name: judge, scale: {type: discrete, values: [bad, good]}, prompt: 'Is it good or bad? {source.answer}'}"
 HEAD = "model: {name: m, retries: 0}"
 RIGHT = "\nevaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}"
@@ -48,13 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], list[Request]]:
 
 def rows(shell: Any, count: int = 10, **more: Any) -> Path:
     made = [
-        {
-            "answer": f"**answer** {at}",
-            "one": f"first {at}",
-            "two": f"second {at}",
-            "label": at % 5 + 1,
-            **more,
-        }
+        {"answer": f"**answer** {at}", "one": f"first {at}", "two": f"second {at}", "label": at % 5 + 1, **more}
         for at in range(count)
     ]
     return shell.write("d.jsonl", "".join(f"{json.dumps(row)}\n" for row in made))
@@ -164,9 +160,7 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: 
     data = shell.write(
         "f.jsonl",
         "".join(
-            json.dumps(
-                {"answer": f"{'ours' if at % 2 else 'theirs'} {at}", "by": "xy"[at % 2], "label": 2 + at % 2}
-            )
+            json.dumps({"answer": f"{'ours' if at % 2 else 'theirs'} {at}", "by": "xy"[at % 2], "label": 2 + at % 2})
             + "\n"
             for at in range(12)
         ),
@@ -179,9 +173,7 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: 
 
 def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:
     asked(lambda *_: '{"score": 4} though 2 would do')
-    made = audit(
-        shell, SCORE.replace("JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},")
-    )
+    made = audit(shell, SCORE.replace("JudgeUnit,", "JudgeUnit, extract: {type: regex, fields: {score: LAST_INT}},"))
     assert made["judge by regex"]["changed"]["value"] == 1
 
 
@@ -224,8 +216,7 @@ def test_by_replay_only_what_was_recorded_is_measured(shell: Any) -> None:
     shell.write(
         "r.jsonl",
         "".join(
-            json.dumps({"row": at, "unit": f"judge[{copy}]", "reply": json.dumps({"score": 1 + (copy == 1)})})
-            + "\n"
+            json.dumps({"row": at, "unit": f"judge[{copy}]", "reply": json.dumps({"score": 1 + (copy == 1)})}) + "\n"
             for at in range(10)
             for copy in range(2)
         ),
@@ -249,9 +240,7 @@ evaluate: {right: {prediction: "{'A': 1, 'B': 2}[output.choice]", target: source
 """
 
 
-@pytest.mark.parametrize(
-    ("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")]
-)
+@pytest.mark.parametrize(("evaluator", "subset"), [("GPT-4", "Natural"), ("ChatGPT", "GPTOut"), ("PaLM2", "Manual")])
 def test_position_is_what_the_recorded_orders_and_the_published_agreement_say(
     shell: Any, shared: Path, evaluator: str, subset: str
 ) -> None:
@@ -311,35 +300,18 @@ def test_the_noise_floor_is_what_five_recorded_samples_say(shell: Any, shared: P
   prompt: "{source.key}"
 dataset: {id: key}
 """
-    words = (
-        "audit",
-        shell.config(steps, HEAD),
-        data,
-        "--out",
-        "a",
-        "--json",
-        "--replay",
-        "r.jsonl",
-        "--repeats",
-        "4",
-    )
+    words = ("audit", shell.config(steps, HEAD), data, "--out", "a", "--json", "--replay", "r.jsonl", "--repeats", "4")
     done = shell(*words)
     (found,) = [one for one in done.json()["effects"] if one["cause"] == "repeated"]
     rates = []
     for row in raw:
         said = [one for one in row["predictions_list"] if one is not None]
         if len(said) > 1:
-            rates.append(
-                sum(one != other for one, other in combinations(said, 2)) / (len(said) * (len(said) - 1) / 2)
-            )
+            rates.append(sum(one != other for one, other in combinations(said, 2)) / (len(said) * (len(said) - 1) / 2))
     assert found["n"] == len(rates)
     assert found["changed"]["value"] == pytest.approx(sum(rates) / len(rates))
 
 
 def _lines(path: Path) -> list[Any]:
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]

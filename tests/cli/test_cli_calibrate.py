@@ -98,16 +98,7 @@ def test_labels_of_people_are_a_target_like_a_column(folder: Path) -> None:
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_each_method_makes_a_file_that_is_read(folder: Path, method: str) -> None:
     run(folder, JUDGE % "token_probability")
-    verdict(
-        "calibrate",
-        folder / "run",
-        "--target",
-        "source.label",
-        "--method",
-        method,
-        "--out",
-        folder / "m.yaml",
-    )
+    verdict("calibrate", folder / "run", "--target", "source.label", "--method", method, "--out", folder / "m.yaml")
     run(folder, JUDGE % "{type: token_probability, calibration: {file: m.yaml}}", "again")
 
 
@@ -239,24 +230,13 @@ def votes(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("method", ["logistic", "log_odds", "dawid_skene"])
 def test_pool_weights_hear_the_judge_that_knows(votes: Path, method: str) -> None:
     run(votes, VOTE % "")
-    words = [
-        "--target",
-        "source.label",
-        "--fit",
-        "pool_weights",
-        "--method",
-        method,
-        "--out",
-        votes / "w.yaml",
-    ]
+    words = ["--target", "source.label", "--fit", "pool_weights", "--method", method, "--out", votes / "w.yaml"]
     made = json.loads(verdict("calibrate", votes / "run", *words, "--json"))
     if method != "dawid_skene":
         assert made["figures"][method]["accuracy"]["change"]["low"] > 0
     run(votes, VOTE % ", weights: {file: w.yaml}", "again")
     (batch,) = read_table(votes / "again" / "results.parquet", ["vote.score", "source.label"])
-    right = sum(
-        score == label for score, label in zip(batch["vote.score"], batch["source.label"], strict=True)
-    )
+    right = sum(score == label for score, label in zip(batch["vote.score"], batch["source.label"], strict=True))
     assert right / 300 > (0.9 if method != "dawid_skene" else 0.5)
 
 
@@ -273,10 +253,7 @@ def test_dawid_and_skene_need_no_label_and_the_others_do(votes: Path) -> None:
     [
         (["--target", "source.label"], "reads token probabilities"),
         (["--target", "source.label", "--fit", "threshold"], "go together"),
-        (
-            ["--target", "source.label", "--method", "platt", "--fit", "pool_weights"],
-            "does not fit pool_weights",
-        ),
+        (["--target", "source.label", "--method", "platt", "--fit", "pool_weights"], "does not fit pool_weights"),
         (["--target", "source.lable", "--fit", "pool_weights"], "lable"),
         (["--target", "source.label", "--fit", "pool_weights", "--where", "source.key < 10"], "are needed"),
     ],
@@ -307,22 +284,11 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
     for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     run(tmp_path, JURY)
-    words = [
-        "--unit",
-        "vote",
-        "--target",
-        "source.label",
-        "--agreement",
-        "0.85",
-        "--out",
-        tmp_path / "t.yaml",
-    ]
+    words = ["--unit", "vote", "--target", "source.label", "--agreement", "0.85", "--out", tmp_path / "t.yaml"]
     verdict("calibrate", tmp_path / "run", *words, "--confidence", "output.agreement")
     bounded = JURY.rstrip().removesuffix("}") + ", escalate: {when: {file: t.yaml}, to: abstain}}\n"
     document = run(tmp_path, bounded, "again")
-    (batch,) = read_table(
-        tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"]
-    )
+    (batch,) = read_table(tmp_path / "again" / "results.parquet", ["vote.score", "vote.agreement", "source.label"])
     kept = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
     assert 0 < document["abstained"] == 400 - len(kept)
     assert sum(score == label for score, _, label in kept) / len(kept) >= 0.85

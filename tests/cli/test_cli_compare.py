@@ -25,16 +25,12 @@ def judged(shell: Any, out: str, right: list[bool], config: str = CONFIG, last: 
     rows, replies = [], []
     for place, hit in enumerate(right):
         label = labels[place % 2]
-        rows.append(
-            {"key": f"r{place}", "text": f"text {place}{last}", "label": label, "type": "xy"[place % 2]}
-        )
+        rows.append({"key": f"r{place}", "text": f"text {place}{last}", "label": label, "type": "xy"[place % 2]})
         said = label if hit else labels[1 - place % 2]
         replies.append({"row": place, "unit": "judge", "reply": json.dumps({"score": said})})
     data = shell.write(f"{out}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     tape = shell.write(f"{out}-tape.jsonl", "".join(json.dumps(reply) + "\n" for reply in replies))
-    return shell(
-        "run", shell.write(f"{out}.yaml", config), data, "--replay", tape, "--out", out, "-q", "--json"
-    )
+    return shell("run", shell.write(f"{out}.yaml", config), data, "--replay", tape, "--out", out, "-q", "--json")
 
 
 @pytest.fixture

@@ -18,12 +18,10 @@ from cli.conftest import ROOT, Shell
 from verdict_cli.llm.providers.detect_models import KEYS, SERVERS, at_hand
 
 REPLIES = [
-    json.loads(line)
-    for line in (ROOT / "datasets" / "demo_replies.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (ROOT / "datasets" / "demo_replies.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 ROWS = [
-    json.loads(line)
-    for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line) for line in (ROOT / "datasets" / "xstest_sample.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
@@ -155,10 +153,7 @@ def test_names_of_what_comes_with_verdict_stand_for_its_files(shell: Shell) -> N
 
 
 def test_a_file_of_the_users_own_comes_before_a_name(shell: Shell) -> None:
-    shell.write(
-        "xstest",
-        "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n",
-    )
+    shell.write("xstest", "verdict: 1\nname: mine\nmodel: baseline/lexical\npipeline: [{unit: JudgeUnit, prompt: a}]\n")
     assert "a discrete scale" not in shell("graph", "xstest").out
     assert "1 units" in shell("graph", "xstest").out or "1 unit" in shell("graph", "xstest").out
 

@@ -79,9 +79,7 @@ def test_every_command_that_reads_addresses_takes_allow_host(shell: Any, command
 
 
 def test_every_error_is_listed_with_all_its_parts(shell: Any) -> None:
-    done = shell(
-        "validate", shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"), "--json"
-    )
+    done = shell("validate", shell.config("- {unit: JudgeUnit, promt: Rate}\n- {unit: JudgeUnit, prompt: 3}"), "--json")
     document = done.json()
     assert (done.code, document["ok"]) == (2, False)
     assert len(document["errors"]) >= 2
@@ -150,9 +148,7 @@ def test_help_and_version(shell: Any) -> None:
         assert shell(command, "--help").code == 0
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["validate", "configs/xstest.yaml"]], ids=["help", "validate"])
 def test_starting_imports_nothing_heavy(arguments: list[str], root: Path) -> None:
     code = (
         "import sys\nfrom verdict_cli.cli.app import main\n"
@@ -180,9 +176,7 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(r
     )
     loaded = set(done.stderr.split())
     assert {"verdict_cli.language.units.judge", "verdict_cli.language.extractors.structured"} <= loaded
-    assert loaded.isdisjoint(
-        {"verdict_cli.language.units.ranker", "verdict_cli.language.units.conversational"}
-    )
+    assert loaded.isdisjoint({"verdict_cli.language.units.ranker", "verdict_cli.language.units.conversational"})
     assert loaded.isdisjoint(
         {"verdict_cli.language.extractors.regex", "verdict_cli.language.extractors.token_probability"}
     )

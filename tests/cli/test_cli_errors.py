@@ -185,9 +185,7 @@ def test_an_unknown_unit_type_and_an_unknown_benchmark(shell: Any) -> None:
     assert "xstest" in done.err
 
 
-def test_a_mistake_of_the_program_is_logged_and_not_shown(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_the_program_is_logged_and_not_shown(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oops")
 

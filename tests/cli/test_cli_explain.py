@@ -23,9 +23,7 @@ def test_every_unit_scale_and_extractor_is_explained_with_its_keys_and_an_exampl
     for part in entries().values():
         found = shell("explain", part.name, "--json").json()
         assert (found["name"], found["text"]) == (part.name, part.text)
-        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {
-            key.name for key in part.own()
-        }
+        assert {key["name"] for key in (*found["keys"], *found["shared_keys"])} >= {key.name for key in part.own()}
         if part.group != "mapping":
             assert part.example is not None, part.name
             assert part.example.text.splitlines()[-1] in shell("explain", part.name).out
@@ -90,11 +88,7 @@ LEAVES = dict(leaves(typer.main.get_command(app)))
 def examples(command: Any) -> list[str]:
     """The command lines in a command's help, put together where they are long."""
     lines = [line.strip() for line in (command.help or "").replace("\\\n", " ").splitlines()]
-    return [
-        line.removeprefix("Example: ")
-        for line in lines
-        if line.removeprefix("Example: ").startswith("verdict ")
-    ]
+    return [line.removeprefix("Example: ") for line in lines if line.removeprefix("Example: ").startswith("verdict ")]
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)

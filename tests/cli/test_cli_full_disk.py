@@ -55,15 +55,13 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     assert shell(*words).code == 0
     facts = json.loads((shell.folder / "out" / "run.json").read_text())
     assert (facts["done"], facts["recalled"], facts["seed"]) == (ROWS, whole, 5)
-    assert [
-        row for batch in read_table(shell.folder / "out" / "results.parquet", ["row"]) for row in batch["row"]
-    ] == [*range(ROWS)]
+    assert [row for batch in read_table(shell.folder / "out" / "results.parquet", ["row"]) for row in batch["row"]] == [
+        *range(ROWS)
+    ]
     with urlopen(f"{url.removesuffix('/v1')}/stats") as answer:
         asked = json.load(answer)
     assert asked["distinct_bodies"] == ROWS
-    assert asked["requests"] <= ROWS + 2 + 1, (
-        "more was asked twice than was in flight, and the one that found no room"
-    )
+    assert asked["requests"] <= ROWS + 2 + 1, "more was asked twice than was in flight, and the one that found no room"
 
 
 def test_a_disk_that_is_full_at_the_report_keeps_the_results_and_the_same_command_writes_it(

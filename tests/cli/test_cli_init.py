@@ -18,8 +18,7 @@ QUESTION = ("--question", "Is the answer right?")
 @pytest.fixture
 def answers(shell: Any) -> Path:
     return shell.write(
-        "answers.csv",
-        'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n',
+        "answers.csv", 'id,question,model answer,label\n1,"What, is 2+2?",4,5\n2,Capital of France?,Paris,4\n3,x,y,1\n'
     )
 
 
@@ -61,9 +60,7 @@ def test_without_a_terminal_the_missing_flags_and_the_columns_are_named(shell: A
     assert "--from xstest" in shell("init").err
 
 
-def test_on_a_terminal_each_open_point_is_asked(
-    shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_each_open_point_is_asked(shell: Any, answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     monkeypatch.setattr(prompts, "is_interactive", lambda: True)

@@ -43,9 +43,7 @@ def with_calls(run: Any, **changed: Any) -> None:
     for name, value in changed.items():
         place = table.column_names.index(name)
         cells = [value, *table.column(name).to_pylist()[1:]]
-        table = table.set_column(
-            place, table.schema.field(name), pa.array(cells, table.schema.field(name).type)
-        )
+        table = table.set_column(place, table.schema.field(name), pa.array(cells, table.schema.field(name).type))
     pq.write_table(table, path)
 
 
@@ -76,9 +74,7 @@ def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run: Any, i
 @pytest.mark.parametrize(
     "changed", [{"logprobs": "[[{}, 1]]"}, {"logprobs": "{"}, {"messages": "5"}, {"messages": "[5]"}]
 )
-def test_a_call_that_cannot_be_shown_is_missing_from_its_rows_story_only(
-    run: Any, changed: dict[str, str]
-) -> None:
+def test_a_call_that_cannot_be_shown_is_missing_from_its_rows_story_only(run: Any, changed: dict[str, str]) -> None:
     with_calls(run, **changed)
     assert run("report", "out").code == 0
     first, *others = told(run)

@@ -57,16 +57,10 @@ def test_explain_shows_each_call(shell: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [
-        ('{"text": "a"}', 1),
-        ('{\n  "text":\n  "a"}', 1),
-        ('{"text": "a"}\n\n{"text": "b"}\n', 2),
-    ],
+    [('{"text": "a"}', 1), ('{\n  "text":\n  "a"}', 1), ('{"text": "a"}\n\n{"text": "b"}\n', 2)],
     ids=["object", "several lines", "jsonl"],
 )
-def test_rows_come_from_standard_input(
-    shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int
-) -> None:
+def test_rows_come_from_standard_input(shell: Any, monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
     fed(monkeypatch, text)
     made = shell("judge", shell.config(STEPS), "--json").json()
     assert len(made) == count if isinstance(made, list) else made["status"] == "ok"

@@ -52,12 +52,7 @@ def test_no_api_key(shell: Any, data: Path) -> None:
 
 def test_an_unknown_model(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
-    told(
-        shell("run", config, data, "-q", "--model", "gpt4o-mini"),
-        4,
-        "did you mean gpt-4o-mini?",
-        "PROVIDER/NAME",
-    )
+    told(shell("run", config, data, "-q", "--model", "gpt4o-mini"), 4, "did you mean gpt-4o-mini?", "PROVIDER/NAME")
     told(shell("run", config, data, "-q", "--model", "baseline/lexcal"), 4, "did you mean baseline/lexical?")
 
 
@@ -74,9 +69,7 @@ def test_data_and_pipeline_the_wrong_way_round(shell: Any, data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')],
-    ids=["bare", "inner", "none"],
+    "words", [("{question:", "q}"), ("{'question': 'q'}",), ('{"question":', '"q"}')], ids=["bare", "inner", "none"]
 )
 def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> None:
     done = shell("judge", shell.config(JUDGE), "--row", *words)
@@ -138,10 +131,7 @@ def test_quotes_of_a_word_processor(shell: Any, data: Path) -> None:
 def test_no_command(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE)
     done = subprocess.run(
-        [sys.executable, "-m", "verdict_cli", config, data],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
+        [sys.executable, "-m", "verdict_cli", config, data], capture_output=True, encoding="utf-8", check=False
     )
     assert done.returncode == 2
     assert f"the command comes first: verdict run {config}" in done.stderr

@@ -26,8 +26,7 @@ LOCAL = "model: baseline/random"
 
 def rows(shell: Any, count: int = 40) -> Path:
     return shell.write(
-        "d.jsonl",
-        "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)),
+        "d.jsonl", "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count))
     )
 
 
@@ -55,9 +54,9 @@ def test_a_pilot_says_what_to_expect_and_what_repeats_are_worth(shell: Any) -> N
     config, data = shell.config(STEPS, LOCAL), rows(shell)
     assert shell("run", config, data, "--out", "p", "--quiet").code == 0
     made = shell("plan", config, data, "--half-width", "0.05", "--pilot", "p", "--json").json()
-    accuracy = json.loads((shell.folder / "p" / "report.json").read_text())["evaluations"]["right"][
-        "figures"
-    ]["accuracy"]
+    accuracy = json.loads((shell.folder / "p" / "report.json").read_text())["evaluations"]["right"]["figures"][
+        "accuracy"
+    ]
     (need,) = made["needs"]
     assert need["rows"] == rows_for_share(accuracy["value"], 0.05, 0.95)
     assert need["rows_at_worst"] >= need["rows"]
@@ -78,9 +77,7 @@ def test_the_parts_of_a_pilot_are_those_of_its_rows(shell: Any) -> None:
     right = [[float(batch[name][at] == batch["source.good"][at]) for name in names[1:]] for at in range(40)]
     means = [sum(row) / 3 for row in right]
     middle = sum(means) / 40
-    within = (
-        sum(sum((one - mean) ** 2 for one in row) / 2 for row, mean in zip(right, means, strict=True)) / 40
-    )
+    within = sum(sum((one - mean) ** 2 for one in row) / 2 for row, mean in zip(right, means, strict=True)) / 40
     between = max(sum((mean - middle) ** 2 for mean in means) / 39 - within / 3, 0.0)
     expected = [rows_with_repeats(Parts(between, within, 3), count, 0.05, 0.95) for count in (1, 9)]
     assert [made["repeats"][place]["rows"] for place in (0, 8)] == pytest.approx(expected, abs=1)

@@ -116,10 +116,7 @@ class TestLabels:
         done = shell("validate", config, rows)
         assert done.code == 2
         assert "pipeline.yaml:6:19: evaluate.right: no prediction can ever equal a target" in done.err
-        assert (
-            "predictions are 'poor', 'fair', 'high', targets are text such as 'bad' (1), 'good' (1)"
-            in done.err
-        )
+        assert "predictions are 'poor', 'fair', 'high', targets are text such as 'bad' (1), 'good' (1)" in done.err
         assert "`scale: {values: [bad, good, ok]}`" in done.err
 
     def test_some_labels_off_the_scale_are_a_warning_with_their_counts(self, shell: Any) -> None:
@@ -135,13 +132,7 @@ class TestLabels:
         ]
         assert "label" not in shell("run", config, rows, "-q", "--out", "o").err
 
-    @pytest.mark.parametrize(
-        ("label", "said"),
-        [
-            ({"helpful": "yes"}, "is a mapping, not a label"),
-            (["a"], ""),
-        ],
-    )
+    @pytest.mark.parametrize(("label", "said"), [({"helpful": "yes"}, "is a mapping, not a label"), (["a"], "")])
     def test_a_label_that_is_a_mapping_is_an_error(self, shell: Any, label: Any, said: str) -> None:
         config, rows = labelled(shell, "boolean", [label])
         done = shell("validate", config, rows)
@@ -196,9 +187,7 @@ class TestLabels:
             ),
         ],
     )
-    def test_labels_that_fit_are_not_mentioned(
-        self, shell: Any, scale: str, labels: list[Any], evaluate: str
-    ) -> None:
+    def test_labels_that_fit_are_not_mentioned(self, shell: Any, scale: str, labels: list[Any], evaluate: str) -> None:
         config, rows = labelled(shell, scale, labels, evaluate)
         done = shell("validate", config, rows)
         assert (done.code, done.err) == (0, "")
@@ -209,9 +198,7 @@ class TestIds:
 
     @pytest.mark.parametrize("command", COMMANDS)
     def test_ids_in_several_rows_are_a_warning_with_the_first(self, shell: Any, command: str) -> None:
-        rows = data(
-            shell, *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])]
-        )
+        rows = data(shell, *[{"key": key, "text": f"{at}"} for at, key in enumerate(["a", "b", "a", 1, "1", "b"])])
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         done = shell(command, config, rows)
         assert done.code == 0
@@ -220,9 +207,7 @@ class TestIds:
     def test_ids_that_differ_are_not_mentioned(self, shell: Any) -> None:
         config = shell.config(JUDGE, head="model: baseline/lexical\ndataset: {id: key}")
         assert shell("validate", config, shell.rows(5_000)).err == ""
-        repeated = data(
-            shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"}
-        )
+        repeated = data(shell, {"key": "a", "text": "b"}, {"key": "c", "text": "d"}, {"key": "a", "text": "b"})
         assert "in several rows" not in shell("estimate", config, repeated, "--limit", "2").err
 
 
@@ -239,17 +224,11 @@ class TestShownLabels:
             ("Rate {source.text}", "source.label", False),
         ],
     )
-    def test_a_label_in_the_prompt_is_a_warning(
-        self, shell: Any, prompt: str, target: str, shown: bool
-    ) -> None:
+    def test_a_label_in_the_prompt_is_a_warning(self, shell: Any, prompt: str, target: str, shown: bool) -> None:
         more = f"\nevaluate: {{right: {{prediction: output.score, target: {json.dumps(target)}}}}}"
         done = shell("validate", judge(shell, prompt, more))
         assert done.code == 0
-        said = (
-            "pipeline[0].prompt: the prompt shows `"
-            + target.removesuffix(" | int")
-            + "`, which is the target"
-        )
+        said = "pipeline[0].prompt: the prompt shows `" + target.removesuffix(" | int") + "`, which is the target"
         assert (said in done.err) is shown
 
     def test_the_run_tells_it_too(self, shell: Any) -> None:

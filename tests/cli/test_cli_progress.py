@@ -42,9 +42,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "moves"), [(io.StringIO, False), (Terminal, True)])
-def test_only_a_terminal_is_drawn_upon(
-    stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_terminal_is_drawn_upon(stream: type[io.StringIO], moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", written := stream())
     monkeypatch.setenv("TERM", "xterm")
     with display.show_progress(quiet=False) as show:

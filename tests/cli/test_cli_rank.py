@@ -100,10 +100,7 @@ def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, mo
         "pairs": 10, "ties": 0, "pairs_in_both_orders": 10, "flips": 0, "triples": 10, "intransitive": 0,
         "first_place_wins": 10, "decided": 20,
     }  # fmt: skip
-    assert (
-        "everybody against everybody, 10 pairs in both orders: at most 20 judgements, 20 model calls"
-        in done.err
-    )
+    assert "everybody against everybody, 10 pairs in both orders: at most 20 judgements, 20 model calls" in done.err
 
 
 def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, model: Any) -> None:
@@ -130,22 +127,14 @@ def test_many_candidates_meet_in_swiss_rounds_of_a_stated_number(shell: Any, mod
     assert "a Swiss tournament of 7 rounds, 70 pairs in both orders: at most 140 judgements" in done.err
     assert made["best"]["candidate"] == 19 and len(asked) == made["judgements"] <= 140
     again = shell(
-        "rank",
-        shell.config(PAIR, HEAD),
-        values(shell, list(range(20))),
-        "--row",
-        ASKED,
-        "--json",
-        "--no-cache",
+        "rank", shell.config(PAIR, HEAD), values(shell, list(range(20))), "--row", ASKED, "--json", "--no-cache"
     )
     assert again.json()["ranking"] == made["ranking"]
 
 
 def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
     asked = model(best)
-    done = shell(
-        "rank", shell.config(GROUP, HEAD), values(shell, [4, 1, 8, 2, 6, 3, 5]), "--json", "--rounds", "5"
-    )
+    done = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1, 8, 2, 6, 3, 5]), "--json", "--rounds", "5")
     made = done.json()
     assert (made["kind"], made["best"]["candidate"], len(asked)) == ("groups", 2, 15)
     assert sum(made["consistency"]["wins_by_place"]) == made["consistency"]["groups"] == 15
@@ -169,13 +158,7 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
     model(lambda numbers: "mud" if numbers[0] == 2 else json.dumps({"score": numbers[0]}))
     done = shell("rank", shell.config(SCORE, HEAD), values(shell, [2, 5]), "--row", ASKED, "--json")
     last = done.json()["ranking"][-1]
-    assert (done.code, last["candidate"], last["rank"], last["value"], last["failed"]) == (
-        3,
-        0,
-        None,
-        None,
-        1,
-    )
+    assert (done.code, last["candidate"], last["rank"], last["value"], last["failed"]) == (3, 0, None, None, 1)
 
 
 @pytest.mark.parametrize(

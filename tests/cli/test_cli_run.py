@@ -14,12 +14,7 @@ from verdict_cli.storage.tables.reader import read_table, table_columns
 
 JUDGE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
 FIGURE = "\nevaluate: {level: {value: output.score, metrics: [mean]}}"
-CASES = (
-    "alpacaeval-claude-2",
-    "judgebench-o1-mini-2024-09-12",
-    "llmbar-GPT-4-Natural-Vanilla",
-    "xstest-llama2orig",
-)
+CASES = ("alpacaeval-claude-2", "judgebench-o1-mini-2024-09-12", "llmbar-GPT-4-Natural-Vanilla", "xstest-llama2orig")
 
 
 def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
@@ -28,16 +23,7 @@ def test_the_json_document_is_that_of_the_language(shell: Any) -> None:
     done = shell("run", config, shell.rows(6), "--out", "out", "--json")
     assert done.code == 0
     document = done.json()
-    assert list(document) == [
-        "run",
-        "status",
-        "rows",
-        "failed",
-        "calls",
-        "cost_usd",
-        "evaluations",
-        "gates",
-    ]
+    assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
     assert {key: document[key] for key in ("run", "status", "rows", "failed", "calls", "cost_usd")} == {
         "run": "out",
         "status": "finished",
@@ -162,12 +148,8 @@ def test_limit_and_sample_choose_rows(shell: Any) -> None:
 
 
 def test_set_and_model_change_the_pipeline(shell: Any) -> None:
-    config = shell.config(
-        "- layer: [{unit: JudgeUnit, prompt: Rate}]\n- {unit: MeanPoolUnit}", "model: gpt-4o"
-    )
-    done = shell(
-        "run", config, shell.rows(2), "--model", "baseline/random", "--set", "pipeline[0].repeat=3", "--json"
-    )
+    config = shell.config("- layer: [{unit: JudgeUnit, prompt: Rate}]\n- {unit: MeanPoolUnit}", "model: gpt-4o")
+    done = shell("run", config, shell.rows(2), "--model", "baseline/random", "--set", "pipeline[0].repeat=3", "--json")
     assert done.json()["calls"] == 6
 
 
@@ -182,9 +164,7 @@ def test_report_measures_a_run_again_without_a_call(shell: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_recorded_case_gives_its_figures(name: str, shell: Any, shared: Path) -> None:
     case = shared / "spec" / "replay-cases" / name
-    done = shell(
-        "run", case / "pipeline.yaml", case / "data.jsonl", "--replay", case / "replay.jsonl", "--json"
-    )
+    done = shell("run", case / "pipeline.yaml", case / "data.jsonl", "--replay", case / "replay.jsonl", "--json")
     document = done.json()
     for figure, (value, tolerance) in json.loads((case / "expected.json").read_text()).items():
         evaluation, metric = figure.rsplit(".", 1)
@@ -209,9 +189,7 @@ def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
 def test_the_real_prompts_are_imported_and_judged(shell: Any, root: Path, shared: Path) -> None:
     source = shared / "data" / "xstest" / "xstest_prompts.csv"
     assert shell("datasets", "import", "xstest", source, "--out", "xstest.jsonl").code == 0
-    done = shell(
-        "run", root / "configs" / "xstest.yaml", "xstest.jsonl", "--model", "baseline/lexical", "--json"
-    )
+    done = shell("run", root / "configs" / "xstest.yaml", "xstest.jsonl", "--model", "baseline/lexical", "--json")
     document = done.json()
     assert (done.code, document["rows"], document["failed"]) == (0, 450, 0)
 
@@ -220,12 +198,7 @@ def test_recorded_labels_give_the_published_accuracy_and_kappa(shell: Any, root:
     source = shared / "data" / "xstest" / "completions_llama2orig.csv"
     shell("datasets", "import", "xstest", source, "--out", "refusal.jsonl")
     done = shell(
-        "run",
-        root / "configs" / "xstest_refusal.yaml",
-        "refusal.jsonl",
-        "--replay",
-        "refusal.replay.jsonl",
-        "--json",
+        "run", root / "configs" / "xstest_refusal.yaml", "refusal.jsonl", "--replay", "refusal.replay.jsonl", "--json"
     )
     refusal = done.json()["evaluations"]["refusal"]
     assert refusal["accuracy"]["value"] == pytest.approx(347 / 450, abs=1e-12)

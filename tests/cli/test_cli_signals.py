@@ -91,9 +91,7 @@ def test_calls_that_hang_do_not_hold_a_stopped_run(shell: Any, loopback: Any) ->
     assert "Traceback" not in err
 
 
-def test_ctrl_c_after_the_last_call_ends_the_program_quietly(
-    shell: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_after_the_last_call_ends_the_program_quietly(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 

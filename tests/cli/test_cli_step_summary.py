@@ -28,9 +28,7 @@ def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.Ca
     assert "no room" in capsys.readouterr().err
 
 
-def test_a_summary_that_cannot_be_written_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_summary_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     append_step_summary("text", {"GITHUB_STEP_SUMMARY": str(tmp_path)})
     assert "cannot be written" in capsys.readouterr().err
     append_step_summary("text", {})

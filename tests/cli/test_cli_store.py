@@ -176,10 +176,7 @@ def test_a_file_url_is_a_path_and_memory_a_store(shell: Any) -> None:
     assert set(RemoteFolder.at("memory://here/run").names()) >= FILES - {"journal.jsonl"}
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")],
-)
+@pytest.mark.parametrize(("url", "told"), [("nowhere://a/b", "nowhere"), ("s3://a/*", "stand for several names")])
 def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None:
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", url)

@@ -56,8 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
 
 def rows(shell: Any, count: int = 20) -> Path:
     return shell.write(
-        "d.jsonl",
-        "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count)),
+        "d.jsonl", "".join(json.dumps({"text": f"text {at}", "good": at % 2 == 0}) + "\n" for at in range(count))
     )
 
 
@@ -76,9 +75,7 @@ def test_variants_share_replies_and_are_priced_by_themselves(shell: Any, asked: 
     assert made["frontier"] == ["repeat=1", "repeat=3"]
 
 
-def test_differences_are_those_of_compare_with_holm_over_all_variants(
-    shell: Any, asked: list[Request]
-) -> None:
+def test_differences_are_those_of_compare_with_holm_over_all_variants(shell: Any, asked: list[Request]) -> None:
     done = shell("sweep", shell.config(STEPS, PRICED), rows(shell), "--vary", REPEAT, "--out", "s", "--json")
     first, *others = done.json()["variants"]
     assert first["difference"] is None
@@ -92,9 +89,7 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(
     assert min(one["p_holm"] for one in others) == pytest.approx(min(1.0, 2 * ps[0]))
 
 
-def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
-    shell: Any, asked: list[Request]
-) -> None:
+def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(shell: Any, asked: list[Request]) -> None:
     config, data = shell.config(STEPS, PRICED), rows(shell)
     words = ("sweep", config, data, "--out", "s", "--json", "--no-cache")
     stopped = shell(*words, "--vary", REPEAT, "--budget", "30", "--concurrency", "1")
@@ -108,9 +103,7 @@ def test_the_same_command_goes_on_and_a_larger_grid_keeps_what_is_there(
     assert len(asked) == 100
 
 
-def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
-    shell: Any, asked: list[Request]
-) -> None:
+def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(shell: Any, asked: list[Request]) -> None:
     words = ("sweep", shell.config(STEPS, PRICED), rows(shell), "--out", "s", "--vary", REPEAT)
     shell(*words, "--budget", "30", "--concurrency", "1")
     again = shell(*words, "--budget", "30", "--concurrency", "1")
@@ -120,9 +113,7 @@ def test_the_budget_is_of_the_whole_sweep_over_finished_variants_too(
 
 def test_a_step_is_left_out(shell: Any) -> None:
     steps = "- {unit: CoTUnit, prompt: 'Think of {source.text}'}" + STEPS.replace("pool:", "pool:")
-    done = shell(
-        "sweep", shell.config(steps), rows(shell, 4), "--out", "s", "--vary", "pipeline[0]=off,on", "--json"
-    )
+    done = shell("sweep", shell.config(steps), rows(shell, 4), "--out", "s", "--vary", "pipeline[0]=off,on", "--json")
     assert [one["calls"] for one in done.json()["variants"]] == [4, 8]
     assert done.json()["frontier_against"] == "calls"
 
@@ -181,9 +172,7 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
 def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> None:
     shell.write(
         "r.jsonl",
-        "".join(
-            json.dumps({"row": at, "unit": "judge", "reply": '{"score": true}'}) + "\n" for at in range(4)
-        ),
+        "".join(json.dumps({"row": at, "unit": "judge", "reply": '{"score": true}'}) + "\n" for at in range(4)),
     )
     steps = STEPS.replace("scale: boolean", "scale: boolean, on_failure: skip")
     done = shell(

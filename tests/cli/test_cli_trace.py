@@ -31,9 +31,7 @@ def test_spans_go_where_the_environment_says_and_the_document_stays_whole(shell:
 
 
 def test_prompts_are_told_with_trace_content(shell: Any) -> None:
-    done = shell(
-        "run", shell.config(JUDGE), shell.rows(2), "--out", "out", "-q", "--trace", "--trace-content"
-    )
+    done = shell("run", shell.config(JUDGE), shell.rows(2), "--out", "out", "-q", "--trace", "--trace-content")
     assert "Rate text 1" in done.err
 
 
@@ -43,8 +41,7 @@ def test_content_without_a_trace_is_an_error(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
+    ("name", "value"), [("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]
 )
 def test_what_the_extra_does_not_send_is_an_error(
     shell: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str

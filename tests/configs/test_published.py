@@ -59,8 +59,6 @@ def test_every_figure_of_the_papers_tables_is_there_in_its_order(name: str) -> N
     if not papers:
         pytest.skip("the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/")
     printed = [
-        [float(cell) for cell in column]
-        for path in papers
-        for column in figures(path.read_text(encoding="utf-8"))
+        [float(cell) for cell in column] for path in papers for column in figures(path.read_text(encoding="utf-8"))
     ]
     assert [row.value for row in table(ROOT / "configs" / "published" / f"{name}.yaml").rows] in printed

@@ -113,10 +113,7 @@ def check_yaml(block: Block, folder: Path, where: str) -> None:
         return
     whole = isinstance(data, dict) and "verdict" in data
     path = folder / (block.title or (f"{data['name']}.yaml" if whole else "block.yaml"))
-    path.write_text(
-        embedded(block.text) if whole else yaml.safe_dump(around(data), sort_keys=False),
-        encoding="utf-8",
-    )
+    path.write_text(embedded(block.text) if whole else yaml.safe_dump(around(data), sort_keys=False), encoding="utf-8")
     done = CliRunner().invoke(app, ["validate", str(path), "--json"])
     result = json.loads(done.stdout)
     warnings = [each for each in result["warnings"] if "baseline/" not in str(each)]
@@ -181,9 +178,7 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
             names.append(words.pop(0))
             command = command.get_command(typer.Context(command), names[-1])
             assert command is not None, f"{page.name}: `{code}`"
-        options = {flag for part in command.params for flag in (*part.opts, *part.secondary_opts)} | {
-            "--help"
-        }
+        options = {flag for part in command.params for flag in (*part.opts, *part.secondary_opts)} | {"--help"}
         for flag in re.findall(r"(?<!\S)--[a-z-]+", " ".join(words)):
             assert flag in options, f"{page.name}: `{code}` has no {flag}"
 
@@ -191,6 +186,4 @@ def test_every_option_that_a_page_gives_a_command_exists(page: Path) -> None:
 def test_a_block_that_says_what_it_needs_is_known_by_its_words() -> None:
     skipped = Block("yaml", None, "# needs a server\nverdict: 1\n", 1)
     assert skipped.skipped()
-    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == [
-        "verdict units"
-    ]
+    assert commands(Block("sh", None, "verdict run a b # needs a key\nverdict units\n", 1)) == ["verdict units"]

@@ -38,9 +38,7 @@ def test_every_message_has_a_fix(made: ModuleType) -> None:
 
 def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
     raised = {
-        name
-        for name, kind in vars(errors).items()
-        if isinstance(kind, type) and issubclass(kind, errors.VerdictError)
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.VerdictError)
     }
     whole = {"VerdictError", "ProviderError", "SpecError", "DataError"}
     assert raised - whole <= set(made.RAISED)
@@ -50,22 +48,14 @@ def test_every_code_in_the_source_stands_on_the_page(made: ModuleType) -> None:
     codes = set()
     for path in (ROOT / "verdict_cli").rglob("*.py"):
         codes |= set(
-            re.findall(
-                r'(?:\bProblem|\.problem|_problem)\(\s*"([a-z0-9-]+)",', path.read_text(encoding="utf-8")
-            )
+            re.findall(r'(?:\bProblem|\.problem|_problem)\(\s*"([a-z0-9-]+)",', path.read_text(encoding="utf-8"))
         )
     assert len(codes) > 60
     assert codes <= {one.code for one in made.messages()}
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        "unknown key",
-        "there is no column",
-        "needs a key: the environment variable",
-        "the dataset holds no rows",
-    ],
+    "said", ["unknown key", "there is no column", "needs a key: the environment variable", "the dataset holds no rows"]
 )
 def test_what_newcomers_meet_is_there(said: str) -> None:
     assert said in (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")

@@ -98,9 +98,7 @@ PEERS = {
 def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     def rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [
-            [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")
-        ]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
 
     read = {row[0]: row for row in rows(shared / "spec" / "peers.md")}
     words = {"Y": "yes", "P": "partly", "N": "no", "?": "?"}

@@ -27,9 +27,7 @@ def wording() -> ModuleType:
 def test_the_list_is_read_from_the_style_page(wording: ModuleType) -> None:
     phrases = wording.retired((ROOT / "docs" / "style.md").read_text(encoding="utf-8"))
     assert phrases["mend"] == "fix"
-    assert {"goes on", "told apart", "made anew", "no resample differs", "is no number", "cures"} <= set(
-        phrases
-    )
+    assert {"goes on", "told apart", "made anew", "no resample differs", "is no number", "cures"} <= set(phrases)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,7 @@ def read(name: str) -> Any:
 
 def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
-    copied = [
-        word for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for word in shlex.split(line)[:-1]
-    ]
+    copied = [word for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for word in shlex.split(line)[:-1]]
     assert all((ROOT / name).exists() for name in copied)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]

@@ -36,9 +36,7 @@ class Installed:
             if python
             else [self.command, *arguments]
         )
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))
-        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VERDICT_"))}
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -76,9 +74,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     venv.create(place / "env", with_pip=False, symlinks=os.name != "nt")
     bin_ = place / "env" / ("Scripts" if os.name == "nt" else "bin")
     python = bin_ / ("python.exe" if os.name == "nt" else "python")
-    subprocess.run(
-        [*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel], check=True
-    )
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel], check=True)
     asked = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True,
@@ -111,9 +107,7 @@ def test_the_wheel_holds_every_file_that_the_program_reads(installed: Installed)
 
 def test_a_first_session_needs_nothing_but_the_wheel(installed: Installed) -> None:
     (installed.folder / "answers.csv").write_text("id,answer,label\n1,a,yes\n2,b,no\n", encoding="utf-8")
-    made = installed(
-        *("init", "answers.csv", "--question", "Is it right?", "--columns", "answer", "--target", "label")
-    )
+    made = installed(*("init", "answers.csv", "--question", "Is it right?", "--columns", "answer", "--target", "label"))
     assert "rows 2 · failed 0" in made
     assert installed("validate", "judge.yaml", "answers.csv") == "judge.yaml: valid\ncalls api.openai.com\n"
     ran = installed("run", "judge.yaml", "answers.csv", "--model", "baseline/lexical", "--out", "run")

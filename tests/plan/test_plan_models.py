@@ -107,16 +107,12 @@ def test_a_variable_is_replaced_in_the_connection(plan, monkeypatch):
     assert "host/v1" not in str(found.resolved)
 
 
-@pytest.mark.parametrize(
-    "where", ["models: {a: %s}\n", "blocks: {b: [{unit: CoTUnit, prompt: x, model: %s}]}\n"]
-)
+@pytest.mark.parametrize("where", ["models: {a: %s}\n", "blocks: {b: [{unit: CoTUnit, prompt: x, model: %s}]}\n"])
 def test_a_variable_that_is_not_set_is_refused(refused, monkeypatch, where):
     monkeypatch.delenv("VERDICT_TEST_UNSET", raising=False)
     model = "{name: m, api_base: 'http://${VERDICT_TEST_UNSET}'}"
     (found,) = refused(
-        where % model + "pipeline: [{use: b}]"
-        if "blocks" in where
-        else where % model + f"pipeline: [{{{TEXT}}}]"
+        where % model + "pipeline: [{use: b}]" if "blocks" in where else where % model + f"pipeline: [{{{TEXT}}}]"
     )
     assert found.code == "unset-variable" and "VERDICT_TEST_UNSET" in found.message
     assert found.path.endswith("api_base") and found.line == 4

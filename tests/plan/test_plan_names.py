@@ -43,9 +43,7 @@ def test_a_declared_type_is_its_base_with_its_keys(plan):
 )  # fmt: skip
 def test_a_bad_type_is_named_where_it_is_declared(refused, units, step, code, path, hint):
     found = refused(f"units: {units}\npipeline: [{{unit: {step}, prompt: x}}]")
-    assert any(each.code == code and each.path.startswith(path) and hint in each.hint for each in found), (
-        found
-    )
+    assert any(each.code == code and each.path.startswith(path) and hint in each.hint for each in found), found
 
 
 def test_a_bad_key_of_a_step_of_a_declared_type_is_named_at_the_step(refusal):
@@ -69,14 +67,7 @@ def test_a_named_block_stands_wherever_it_is_used(plan):
         pipeline: [{layer: [{use: b}], repeat: 2}, {use: b}]
         """
     ).plan
-    assert [node.id for node in found.nodes] == [
-        "cot[0]",
-        "judge[0]",
-        "cot[1]",
-        "judge[1]",
-        "cot[2]",
-        "judge[2]",
-    ]
+    assert [node.id for node in found.nodes] == ["cot[0]", "judge[0]", "cot[1]", "judge[1]", "cot[2]", "judge[2]"]
     assert ("judge[0]", "cot[2]") in found.edges and ("judge[1]", "cot[2]") in found.edges
 
 
@@ -106,8 +97,7 @@ def test_a_block_of_another_file_has_that_files_names(plan, reached):
 
 def test_a_problem_of_another_file_stands_in_that_file(refused):
     found = refused(
-        "pipeline: [{use: 'o.yaml#b'}]",
-        {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")},
+        "pipeline: [{use: 'o.yaml#b'}]", {"o.yaml": OTHER.replace("scale: grade, prompt: c", "scale: gade, prompt: c")}
     )
     assert {(each.file[-6:], each.code) for each in found} == {
         ("o.yaml", "file-not-found"),
@@ -145,10 +135,7 @@ def test_a_block_that_uses_itself_is_refused(refusal, text):
 
 def test_two_files_that_use_each_other_in_a_circle_are_refused(refusal):
     other = "verdict: 1\nname: o\nblocks: {b: [{use: 'p.yaml#a'}]}\npipeline: [{use: b}]\n"
-    assert (
-        refusal("blocks: {a: [{use: 'o.yaml#b'}]}\npipeline: [{use: a}]", {"o.yaml": other}).code
-        == "block-cycle"
-    )
+    assert refusal("blocks: {a: [{use: 'o.yaml#b'}]}\npipeline: [{use: a}]", {"o.yaml": other}).code == "block-cycle"
 
 
 def test_blocks_that_double_end_at_the_limit_of_units(refused):
@@ -161,9 +148,7 @@ def test_blocks_that_double_end_at_the_limit_of_units(refused):
 
 
 def test_a_prompt_file_is_read_beside_the_pipeline_file(plan):
-    found = plan(
-        "pipeline: [{unit: CoTUnit, prompt: {file: p/a.md}}]", {"p/a.md": "\ufeffFrom {source.q}"}
-    ).plan
+    found = plan("pipeline: [{unit: CoTUnit, prompt: {file: p/a.md}}]", {"p/a.md": "\ufeffFrom {source.q}"}).plan
     assert [used.column for used in found.columns] == ["q"]
     assert found.resolved["pipeline"][0]["prompt"] == "From {source.q}"
 

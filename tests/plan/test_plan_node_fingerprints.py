@@ -54,7 +54,5 @@ def test_a_change_reaches_its_node_and_what_depends_on_it(plan: Any, change: str
 
 
 def test_copies_of_a_unit_have_fingerprints_of_their_own(plan: Any) -> None:
-    nodes = plan(
-        "pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]"
-    ).plan.nodes
+    nodes = plan("pipeline: [{layer: [{unit: JudgeUnit, prompt: x}], repeat: 3}, {unit: MeanPoolUnit}]").plan.nodes
     assert len({node.fingerprint for node in nodes}) == len(nodes) == 4

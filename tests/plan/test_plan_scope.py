@@ -232,16 +232,12 @@ def test_an_input_field_is_cast_by_name_or_by_its_only_type(plan, wanted, first,
 )  # fmt: skip
 def test_an_input_field_that_none_or_several_fill_is_refused(refusal, wanted, first, words):
     found = refusal(casting(wanted, first))
-    assert (
-        found.code == "bad-input" and words in found.message and found.path.startswith("pipeline[1].input.")
-    )
+    assert found.code == "bad-input" and words in found.message and found.path.startswith("pipeline[1].input.")
 
 
 def test_an_input_field_at_the_root_is_the_rows_column(plan):
     found = plan("pipeline: [{unit: CoTUnit, input: {q: str}, prompt: '{input.q}'}]").plan
-    assert found.nodes[0].casts[0].path == ("source", "q") and [used.column for used in found.columns] == [
-        "q"
-    ]
+    assert found.nodes[0].casts[0].path == ("source", "q") and [used.column for used in found.columns] == ["q"]
 
 
 def test_an_input_field_at_the_root_fits_the_columns_type(refusal):
@@ -259,19 +255,14 @@ def test_a_conversation_is_empty_at_the_start_and_then_handed_on(plan):
             inner: chain
         """
     ).plan
-    assert [node.casts[0].path for node in found.nodes] == [
-        None,
-        ("previous", "conversational", "conversation"),
-    ]
+    assert [node.casts[0].path for node in found.nodes] == [None, ("previous", "conversational", "conversation")]
 
 
 # Pins
 
 
 def test_a_pinned_unit_is_marked(plan):
-    found = plan(
-        "pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]"
-    ).plan
+    found = plan("pipeline: [{unit: RubricUnit, pin: true, prompt: x}, {unit: CoTUnit, prompt: '{source.q}'}]").plan
     assert [node.pinned for node in found.nodes] == [True, False]
 
 
@@ -295,9 +286,7 @@ def test_a_pinned_unit_that_uses_one_that_is_not_is_refused(refusal):
 
 
 def test_a_pinned_block_pins_its_units(plan):
-    found = plan(
-        "pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]"
-    ).plan
+    found = plan("pipeline: [{block: [{unit: CoTUnit, prompt: x}, {unit: JudgeUnit, prompt: x}], pin: true}]").plan
     assert all(node.pinned for node in found.nodes)
 
 

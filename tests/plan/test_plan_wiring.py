@@ -120,9 +120,7 @@ def linked(whole: dict, way: tuple, to: tuple) -> bool:
 def given_on(step: dict, way: tuple) -> bool:
     if "block" in step:
         return way[0] == len(step["block"]) - 1 and given_on(step["block"][-1], way[1:])
-    return "layer" not in step or (
-        way[0] in chosen(step, "leaves") and given_on(step["layer"][way[0]], way[1:])
-    )
+    return "layer" not in step or (way[0] in chosen(step, "leaves") and given_on(step["layer"][way[0]], way[1:]))
 
 
 def numbered(names: list[str]) -> list[str]:
@@ -142,10 +140,7 @@ def layers(draw, parts) -> dict:
     layer: dict = {"layer": draw(st.lists(parts, min_size=1, max_size=3))}
     layer["repeat"] = draw(st.integers(1, 3))
     count = len(layer["layer"]) * layer["repeat"]
-    for key, values in (
-        ("inner", ["none", "chain"]),
-        ("outer", ["dense", "broadcast", "cumulative", "last"]),
-    ):
+    for key, values in (("inner", ["none", "chain"]), ("outer", ["dense", "broadcast", "cumulative", "last"])):
         value = draw(st.none() | st.sampled_from(values))
         layer |= {key: value} if value else {}
     for key in ("roots", "leaves"):
@@ -208,26 +203,11 @@ ANY = st.recursive(
     | st.booleans()
     | st.integers(-2, 4)
     | st.sampled_from(["chain", "none", "last", "JudgeUnit", "{previous.x}"]),
-    lambda part: (
-        st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["unit", "layer", "prompt"]), part)
-    ),
+    lambda part: st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["unit", "layer", "prompt"]), part),
     max_leaves=4,
 )
 PLACES = st.sampled_from(
-    [
-        "repeat",
-        "inner",
-        "outer",
-        "roots",
-        "leaves",
-        "models",
-        "layer",
-        "unit",
-        "prompt",
-        "scale",
-        "pin",
-        "extract",
-    ]
+    ["repeat", "inner", "outer", "roots", "leaves", "models", "layer", "unit", "prompt", "scale", "pin", "extract"]
 )
 
 

@@ -105,9 +105,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
         assert one.settings.get("scale") == other.settings.get("scale")
         assert one.work.models == other.work.models and one.work.follow_up == other.work.follow_up
         assert one.work.suffix == other.work.suffix and one.work.reading.output == other.work.reading.output
-        assert [part for _, part in one.work.prompt.sections] == [
-            part for _, part in other.work.prompt.sections
-        ]
+        assert [part for _, part in one.work.prompt.sections] == [part for _, part in other.work.prompt.sections]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +119,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
     ],
 )
 def test_a_fingerprint_covers_what_is_asked_and_nothing_else(plan, change, same):
-    text = "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]" % (
-        "9" * 30
-    )
+    text = "pipeline: [{unit: JudgeUnit, prompt: x, model: {name: m, seed: 9%s}, scale: {range: [1, 2]}}]" % ("9" * 30)
     if "model" in change[0]:
         text = "pipeline: [{unit: JudgeUnit, prompt: x, scale: {range: [1, 2]}}]"
     found = plan(text, settings=change).plan.fingerprint == plan(text).plan.fingerprint

@@ -33,10 +33,7 @@ J: Any = JudgeUnit
 BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: J(explenation=True), "JudgeUnit takes no `explenation`\n    did you mean `explanation`"),
     (lambda: J(unit="CoTUnit"), "JudgeUnit takes no `unit`"),
-    (
-        lambda: J().via("m", temprature=1),
-        "JudgeUnit.via takes no `temprature`\n    did you mean `temperature`",
-    ),
+    (lambda: J().via("m", temprature=1), "JudgeUnit.via takes no `temprature`\n    did you mean `temperature`"),
     (lambda: J().via("m", temperature="hot"), "JudgeUnit.via: temperature"),
     (lambda: J().via("m", api_key="s"), "keys never stand in a pipeline"),
     (lambda: J().via(["a", "b"], temperature=1), "settings stand beside a model's name"),
@@ -79,10 +76,7 @@ def test_bad_use_is_refused_where_it_stands(bad: Callable[[], Any], words: str) 
         (JudgeUnit("safety").prompt("J"), "unknown scale 'safety'"),
         (ConversationalUnit("").prompt("J"), "role_name.*must not be empty"),
         (CategoricalJudgeUnit().prompt("J"), "the unit needs `categories`"),
-        (
-            JudgeUnit(ContinuousScale()).prompt("J").extract(ArgmaxScoreExtractor()),
-            "discrete or boolean scale",
-        ),
+        (JudgeUnit(ContinuousScale()).prompt("J").extract(ArgmaxScoreExtractor()), "discrete or boolean scale"),
         (Layer(JudgeUnit().prompt("J"), repeat=0), r"pipeline\[0\]\.repeat: 0: must be >= 1"),
         (Layer(JudgeUnit().prompt("J"), inner="chian"), "did you mean 'chain'"),  # type: ignore[arg-type]
         (CoTUnit().prompt("T") >> MeanPoolUnit(), "can be pooled"),

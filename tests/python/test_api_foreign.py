@@ -89,9 +89,7 @@ def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: py
     info = package / "politeness-1.0.dist-info"
     info.mkdir(parents=True)
     (package / "politeness.py").write_text(CODE, encoding="utf-8")
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: politeness\nVersion: 1.0\n", encoding="utf-8"
-    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: politeness\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(
         "[verdict_cli.units]\nPoliteness = politeness:Politeness\n", encoding="utf-8"
     )

@@ -27,11 +27,7 @@ from verdict_cli import (
 
 
 def judge(name: str = "judge") -> JudgeUnit:
-    return (
-        JudgeUnit(DiscreteScale((1, 5)), name=name, explanation=True)
-        .prompt("Judge {source.x}")
-        .via("m", retries=2)
-    )
+    return JudgeUnit(DiscreteScale((1, 5)), name=name, explanation=True).prompt("Judge {source.x}").via("m", retries=2)
 
 
 def said(score: int, why: str = "because") -> str:
@@ -121,9 +117,7 @@ def test_a_map_is_given_the_outputs_in_order_of_definition(recorded: Any) -> Non
 
 def test_a_map_over_skipped_units_is_given_none_in_their_place(recorded: Any) -> None:
     layer = Layer([JudgeUnit(name="a", on_failure="skip").prompt("A").via("m", retries=0), judge("b")])
-    pipeline = (
-        Pipeline("p") >> layer >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
-    )
+    pipeline = Pipeline("p") >> layer >> MapUnit(lambda outputs: {"there": [one is not None for one in outputs]})
     judged = pipeline.run({"x": "q"}, replay=recorded(a="nonsense", b=said(2)))
     assert judged.there == [False, True]
 
@@ -139,15 +133,9 @@ def test_previous_reaches_numbered_units_and_says_when_a_word_is_ambiguous(recor
 
 
 def test_a_map_reads_a_conversation(recorded: Any) -> None:
-    turns = Layer(
-        [ConversationalUnit(role).prompt("Speak.") for role in ("A", "B")], inner="chain", outer="last"
-    )
-    text = MapUnit(
-        lambda outputs: {"text": " / ".join(f"{t.role}: {t.content}" for t in outputs[0].conversation)}
-    )
-    pipeline = (
-        Pipeline("p", model="m") >> turns >> text >> JudgeUnit(BooleanScale()).prompt("{previous.text}")
-    )
+    turns = Layer([ConversationalUnit(role).prompt("Speak.") for role in ("A", "B")], inner="chain", outer="last")
+    text = MapUnit(lambda outputs: {"text": " / ".join(f"{t.role}: {t.content}" for t in outputs[0].conversation)})
+    pipeline = Pipeline("p", model="m") >> turns >> text >> JudgeUnit(BooleanScale()).prompt("{previous.text}")
     replay = recorded({"conversational[0]": "yes", "conversational[1]": "no"}, judge='{"score": true}')
     assert pipeline.run({}, replay=replay).nodes["map"].text == "A: yes / B: no"
 
@@ -184,11 +172,7 @@ class Checked(Unit):
 
 def test_a_response_that_validate_refuses_is_asked_again(recorded: Any) -> None:
     pipeline = Pipeline("p", model={"name": "m", "retries": 2}) >> Checked()
-    replies = [
-        '{"score": 5, "tone": "harsh"}',
-        '{"score": 1, "tone": "kind"}',
-        '{"score": 4, "tone": "kind"}',
-    ]
+    replies = ['{"score": 5, "tone": "harsh"}', '{"score": 1, "tone": "kind"}', '{"score": 4, "tone": "kind"}']
     judged = pipeline.run({"text": "this"}, replay=recorded(checked=replies))
     assert dict(judged) == {"doubled": 8, "of": "this"}
     failures = [(call.failure, call.error) for call in judged.calls]
@@ -259,11 +243,7 @@ def test_an_error_of_the_package_raised_in_a_function_fails_the_row(recorded: An
 
 def test_fields_come_before_the_methods_of_a_mapping(recorded: Any) -> None:
     spelled = judge().propagate(items="output.score", values="1", of="2")
-    pipeline = (
-        Pipeline("p")
-        >> spelled
-        >> MapUnit(lambda outputs: Schema.of(keys=outputs[0].items + outputs[0].values))
-    )
+    pipeline = Pipeline("p") >> spelled >> MapUnit(lambda outputs: Schema.of(keys=outputs[0].items + outputs[0].values))
     judged = pipeline.run({"x": "a"}, replay=recorded(judge=said(4)))
     assert judged.keys == 5 and repr(judged) == "Judged(keys=5)" and judged["keys"] == 5
     assert judged.nodes["judge"].of == 2
@@ -285,9 +265,7 @@ def test_a_judge_is_subclassed_too(recorded: Any) -> None:
 
 
 def test_a_pinned_function_that_reads_the_row_is_refused() -> None:
-    pipeline = (
-        Pipeline("p", model="m") >> CoTUnit().prompt("Think").propagate(lambda source: {"a": source.x}).pin()
-    )
+    pipeline = Pipeline("p", model="m") >> CoTUnit().prompt("Think").propagate(lambda source: {"a": source.x}).pin()
     with pytest.raises(SpecError, match="a pinned unit runs once"):
         pipeline.validate()
 
@@ -304,17 +282,13 @@ def test_a_unit_with_a_function_has_no_yaml_form() -> None:
 
 def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerprint() -> None:
     def made(bound: int) -> str:
-        return (
-            Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))
-        ).fingerprint
+        return (Pipeline("p") >> judge().propagate(lambda output: Schema.of(high=output.score > bound))).fingerprint
 
     assert made(3) == made(3) != made(4)
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_functions_without_source_are_never_taken_for_one_another(
-    kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_functions_without_source_are_never_taken_for_one_another(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if kept:  # as `python -c` does from Python 3.13 on
         monkeypatch.setitem(linecache.cache, "<string>", (1, None, ["import this\n"], "<string>"))
 

@@ -63,13 +63,7 @@ def test_one_block_in_two_pipelines_changes_neither() -> None:
 def test_one_block_twice_in_a_pipeline_is_two_copies() -> None:
     block = CoTUnit().prompt("Think of {source.x}") >> JudgeUnit().prompt("{previous.thinking}")
     graph = (Pipeline("p", model="m") >> Layer([block, block]) >> MeanPoolUnit("score")).graph("json")
-    assert [node["id"] for node in graph["nodes"]] == [
-        "cot[0]",
-        "judge[0]",
-        "cot[1]",
-        "judge[1]",
-        "mean_pool",
-    ]
+    assert [node["id"] for node in graph["nodes"]] == ["cot[0]", "judge[0]", "cot[1]", "judge[1]", "mean_pool"]
 
 
 def test_chaining_makes_one_block_whatever_the_brackets() -> None:

@@ -17,10 +17,7 @@ HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn", "numpy", "aiohttp")
 def loaded(code: str) -> set[str]:
     """The modules that a fresh interpreter has after the code."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
     )
     return set(done.stdout.split())
 

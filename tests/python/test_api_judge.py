@@ -88,9 +88,7 @@ def test_rewards_come_in_the_order_of_the_rows() -> None:
         (Pipeline("p") >> JudgeUnit(DiscreteScale(["bad", "good"], scores={"bad": -1, "good": 1})), None),
         (
             Pipeline("p")
-            >> JudgeUnit(DiscreteScale((1, 5)))
-            .prompt("{source.a} {source.b}")
-            .extract(TokenProbabilityExtractor()),
+            >> JudgeUnit(DiscreteScale((1, 5))).prompt("{source.a} {source.b}").extract(TokenProbabilityExtractor()),
             None,
         ),
         (Pipeline("p") >> Layer(JudgeUnit().prompt("{source.a}"), 3) >> MeanVariancePoolUnit("score"), None),
@@ -118,9 +116,7 @@ def test_the_reward_is_the_number_that_the_last_step_means(pipeline: Pipeline, t
 
 def test_a_pipeline_without_a_number_names_the_way_out() -> None:
     with (
-        Judge(
-            Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)
-        ) as judge,
+        Judge(Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)) as judge,
         pytest.raises(UsageError, match=r"(?s)gives on 2 units.*\n.*nodes\['judge\[0\]'\]\.score"),
     ):
         judge.reward([{"a": "x"}])
@@ -161,9 +157,7 @@ def test_a_closed_judge_says_so_and_leaves_no_thread() -> None:
 def test_closing_ends_calls_that_are_going_on(loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     url = loopback.start("--latency-ms", "20000")
-    judge = Judge(
-        Pipeline("p", model={"name": "openai/m", "api_base": url}) >> JudgeUnit().prompt("J {source.a}")
-    )
+    judge = Judge(Pipeline("p", model={"name": "openai/m", "api_base": url}) >> JudgeUnit().prompt("J {source.a}"))
     with ThreadPoolExecutor(1) as threads:
         going = threads.submit(judge, {"a": "x"})
         while not judge._kept()._warm:

@@ -46,9 +46,7 @@ def test_one_row_gives_the_last_output() -> None:
 
 
 def test_several_last_units_are_found_by_id() -> None:
-    judged = (Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)).run(
-        {"a": "x"}
-    )
+    judged = (Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)).run({"a": "x"})
     assert list(judged) == ["judge[0]", "judge[1]"] and judged["judge[1]"].score in range(1, 6)
 
 
@@ -84,9 +82,7 @@ def test_the_model_of_a_run_stands_in_for_the_pipelines() -> None:
 def test_a_row_that_fails_raises_its_failure(recorded: Any, reply: Any, error: Any, failure: str) -> None:
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J").via("m", retries=0)
     with pytest.raises(error, match=r"^judge: ") as caught:
-        pipeline.run(
-            {}, replay=recorded(judge=reply, other="x") if reply else recorded(rows=[{}, {"judge": "1"}])
-        )
+        pipeline.run({}, replay=recorded(judge=reply, other="x") if reply else recorded(rows=[{}, {"judge": "1"}]))
     assert caught.value.failure == failure
 
 
@@ -117,14 +113,10 @@ def test_a_model_that_cannot_answer_is_refused_before_any_call(monkeypatch: pyte
 def test_a_table_is_the_same_from_a_frame_a_list_and_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    tables = [
-        jury().run_dataset(data) for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))
-    ]
+    tables = [jury().run_dataset(data) for data in (pandas.DataFrame(ROWS), ROWS, path, str(path), iter(ROWS))]
     first = tables[0]
     assert list(first.columns)[:3] == ["row", "id", "status"]
-    assert {"source.a", "judge[0].score", "judge[1].score", "mean_pool.score", "output.score"} <= set(
-        first.columns
-    )
+    assert {"source.a", "judge[0].score", "judge[1].score", "mean_pool.score", "output.score"} <= set(first.columns)
     assert first["source.a"].tolist() == [row["a"] for row in ROWS]
     for table in tables[1:]:
         pandas.testing.assert_frame_equal(table, first)
@@ -147,9 +139,7 @@ def test_only_the_first_rows_are_taken() -> None:
 
 def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
     pipeline = Pipeline("p") >> JudgeUnit().prompt("J {source.a}").via("m", retries=0)
-    table = pipeline.run_dataset(
-        ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}])
-    )
+    table = pipeline.run_dataset(ROWS, replay=recorded(rows=[{"judge": '{"score": 4}'}, {"judge": "nonsense"}]))
     assert table["status"].tolist() == ["ok", "failed"]
     assert table["output.score"][0] == 4 and table["failure.kind"][1] == "unreadable"
 
@@ -157,9 +147,7 @@ def test_a_failed_row_stays_in_the_table(recorded: Any) -> None:
 def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     out = tmp_path / "run"
     table = jury().run_dataset(ROWS, out=out)
-    assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {
-        path.name for path in out.iterdir()
-    }
+    assert {"results.parquet", "calls.parquet", "run.json", "spec.yaml"} <= {path.name for path in out.iterdir()}
     assert Pipeline.from_yaml(out / "spec.yaml").fingerprint == jury().fingerprint
     pandas.testing.assert_frame_equal(jury().run_dataset(ROWS, out=out), table)
     with pytest.raises(JournalError, match="another pipeline"):

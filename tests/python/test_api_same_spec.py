@@ -60,11 +60,7 @@ def test_xstest_written_in_python_is_the_file() -> None:
     cot, layer = file.pipeline[0].prompt, file.pipeline[1].layer[0].prompt  # type: ignore[union-attr]
     safety = DiscreteScale(["unsafe", "safe"], scores={"unsafe": 0, "safe": 1})
     pipeline = (
-        Pipeline(
-            "XSTest",
-            model="gpt-4o-mini",
-            dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}},
-        )
+        Pipeline("XSTest", model="gpt-4o-mini", dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}})
         >> CoTUnit().prompt(cot)
         >> Layer(JudgeUnit(safety).prompt(layer), repeat=2)
         >> MeanPoolUnit("score")
@@ -128,9 +124,7 @@ pipeline:
   - {unit: MeanPoolUnit, field: score}
 """)
     judge = JudgeUnit(LikertScale()).via("gpt-4o-mini").prompt("Judge {source.x}")
-    assert (
-        Pipeline("jury") >> Layer([judge, judge]) >> MeanPoolUnit("score")
-    ).fingerprint == named.fingerprint
+    assert (Pipeline("jury") >> Layer([judge, judge]) >> MeanPoolUnit("score")).fingerprint == named.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -156,9 +150,7 @@ pipeline:
 )
 def test_whatever_is_asked_otherwise_has_another_fingerprint(unit: JudgeUnit) -> None:
     plain = Pipeline("p", model="gpt-4o-mini") >> JudgeUnit().prompt("Judge {source.x}")
-    assert (
-        Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")
-    ).fingerprint != plain.fingerprint
+    assert (Pipeline("p", model="gpt-4o-mini") >> unit.prompt("Judge {source.x}")).fingerprint != plain.fingerprint
 
 
 def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
@@ -183,8 +175,7 @@ def test_every_unit_written_as_yaml_loads_as_the_same_pipeline() -> None:
         Pipeline("g", model="m") >> RubricUnit(["short", "true"]).prompt("{source.x}"),
         Pipeline("h", model="m") >> RubricUnit(n=3).prompt("{source.x}"),
         Pipeline("i", model="m") >> ArgumentUnit("for", "answer A").prompt("{source.x}"),
-        Pipeline("j", model="m")
-        >> DebateUnit("Pro", "A is right", number=True).prompt("{source.x}").stream(),
+        Pipeline("j", model="m") >> DebateUnit("Pro", "A is right", number=True).prompt("{source.x}").stream(),
         Pipeline("k", model="m")
         >> Layer(JudgeUnit().prompt("J"), models=["a", {"name": "b", "temperature": 0}])
         >> MaxPoolUnit("score", quorum=2),

@@ -39,10 +39,7 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
     turns = {f"conversational[{place}]": f"turn {place}" for place in range(6)}
     judged = pipeline.run({}, model="gpt-4o", replay=recorded(turns, judge='{"score": true}'))
     assert judged.score is True
-    assert [turn["role"] for turn in judged.nodes["conversational[5]"].conversation] == [
-        "Proponent",
-        "Opponent",
-    ] * 3
+    assert [turn["role"] for turn in judged.nodes["conversational[5]"].conversation] == ["Proponent", "Opponent"] * 3
     (asked,) = (call.request for call in judged.calls if call.request.node == "judge")
     assert "<Opponent>\nturn 5\n</Opponent>" in asked.messages[0].content
 
@@ -52,18 +49,14 @@ def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     pipeline, _ = run_block(
         geval, TASK="Rate the summary.", criteria_name="Coherence", criteria_description="it hangs together"
     )
-    alternatives = [
-        {"token": "4", "logprob": -0.6931471805599453},
-        {"token": "5", "logprob": -0.6931471805599453},
-    ]
+    alternatives = [{"token": "4", "logprob": -0.6931471805599453}, {"token": "5", "logprob": -0.6931471805599453}]
     judges = {f"judge[{place}]": {"reply": "4", "logprobs": [alternatives]} for place in range(5)}
     thoughts = {f"cot[{place}]": {"row": -1, "id": "pinned", "reply": f"steps {place}"} for place in range(5)}
     replay = recorded(judges)
     replay.write_text(
         replay.read_text()
         + "".join(
-            json.dumps({"id": "pinned", "unit": unit, "reply": said["reply"]}) + "\n"
-            for unit, said in thoughts.items()
+            json.dumps({"id": "pinned", "unit": unit, "reply": said["reply"]}) + "\n" for unit, said in thoughts.items()
         )
     )
     judged = pipeline.run({"source": "A long text.", "summary": "A text."}, replay=replay)
@@ -73,11 +66,7 @@ def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:
     assert "steps 3" in prompts["judge[3]"] and "A long text." in prompts["judge[3]"]
     models = {call.request.node.partition("[")[0]: call.request.model for call in judged.calls}
     assert (models["cot"].name, models["cot"].temperature) == ("gpt-4o", 0.6)
-    assert (models["judge"].name, models["judge"].temperature, models["judge"].retries) == (
-        "gpt-4o-mini",
-        0.0,
-        3,
-    )
+    assert (models["judge"].name, models["judge"].temperature, models["judge"].retries) == ("gpt-4o-mini", 0.0, 3)
 
 
 def test_the_first_block_of_the_unit_page_runs(shared: Path, recorded: Any) -> None:

@@ -50,9 +50,7 @@ def upstream(values: list[Any]) -> tuple[Layer, list[dict[str, Any]]]:
     """A layer of units that give these values as `score`, and what each of them replies."""
     outputs = [value if isinstance(value, dict) else {"score": value} for value in values]
     kinds = {name: type(value) for name, value in outputs[0].items()}
-    return Layer(
-        [Unit(name="up", response=kinds).prompt("Rate.").via("m", retries=0) for _ in outputs]
-    ), outputs
+    return Layer([Unit(name="up", response=kinds).prompt("Rate.").via("m", retries=0) for _ in outputs]), outputs
 
 
 def run(layer: Layer, outputs: list[Any], last: CommonUnit, recorded: Any) -> Any:
@@ -109,21 +107,13 @@ def test_scales(value_cases: dict[str, Any]) -> None:
 
 
 def test_token_probabilities(value_cases: dict[str, Any], recorded: Any) -> None:
-    extractors: dict[str, Any] = {
-        "argmax": ArgmaxScoreExtractor,
-        "weighted_sum": WeightedSummedScoreExtractor,
-    }
+    extractors: dict[str, Any] = {"argmax": ArgmaxScoreExtractor, "weighted_sum": WeightedSummedScoreExtractor}
     for case in value_cases["token_probability"]:
         given = case["given"]
         unit = (
-            JudgeUnit(scale_of(given["scale"]))
-            .prompt("J")
-            .via("m", retries=0)
-            .extract(extractors[given["method"]]())
+            JudgeUnit(scale_of(given["scale"])).prompt("J").via("m", retries=0).extract(extractors[given["method"]]())
         )
-        position = [
-            {"token": token, "logprob": logprob} for token, logprob in given["first_position_top_logprobs"]
-        ]
+        position = [{"token": token, "logprob": logprob} for token, logprob in given["first_position_top_logprobs"]]
         replay = recorded(judge={"reply": position[0]["token"], "logprobs": [position]})
         if case["expect"].get("error"):
             with pytest.raises(VerdictError):
@@ -179,22 +169,14 @@ def test_propagated_values(value_cases: dict[str, Any], recorded: Any) -> None:
     spelled = second.propagate(orig="previous.score", ver="output.score", why="input.explanation")
     for unit in (passed, spelled):
         replay = recorded(a='{"explanation": "E4", "score": 4}', b='{"score": 2}')
-        assert (
-            dict((Pipeline("p") >> first >> unit).run({}, replay=replay))
-            == cases["original_and_verifier_score"]
-        )
-    scaled = (
-        JudgeUnit(name="b").prompt("B").via("m").propagate(lambda output: Schema.of(score=output.score / 5))
-    )
+        assert dict((Pipeline("p") >> first >> unit).run({}, replay=replay)) == cases["original_and_verifier_score"]
+    scaled = JudgeUnit(name="b").prompt("B").via("m").propagate(lambda output: Schema.of(score=output.score / 5))
     assert same((Pipeline("p") >> scaled).run({}, replay=recorded(b='{"score": 3}')), cases["rescale"])
 
 
 def test_pinned_units_are_called_once_each(value_cases: dict[str, Any]) -> None:
     cases = {case["name"].partition("/")[2]: case for case in value_cases["pin"]}
-    cot, judge = (
-        CoTUnit().prompt("Think."),
-        JudgeUnit(BooleanScale()).prompt("{previous.thinking} {source.x}"),
-    )
+    cot, judge = (CoTUnit().prompt("Think."), JudgeUnit(BooleanScale()).prompt("{previous.thinking} {source.x}"))
     pinned = Pipeline("p", model="baseline/lexical") >> Layer(cot.pin() >> judge, 3) >> MeanPoolUnit("score")
     inside = JudgeUnit(BooleanScale(), name="inner").prompt("{previous.thinking}")
     block = (

@@ -53,9 +53,7 @@ def behind(folder, rows, characters=40):
         for row in range(rows):
             failed, right = row % 100 == 99, row % 10 != 0
             text = base64.b64encode(draw.randbytes(characters)).decode()[:characters]
-            given_ = (
-                {"judge.score": right, "output.score": right} if not failed else {"failure.kind": "timeout"}
-            )
+            given_ = {"judge.score": right, "output.score": right} if not failed else {"failure.kind": "timeout"}
             results.write(
                 {"row": row, "id": row, "status": "failed" if failed else "ok", "calls": 1, "cost_usd": 0.0,
                  "source.text": text, "source.label": True, **given_}
@@ -110,11 +108,7 @@ def test_a_small_run_is_there_whole(tmp_path):
     keys = [column.key for column in table.columns]
     for row in rows:
         story = told[row[-1]]
-        assert (
-            story["source"]["text"]
-            == row[keys.index("source.text")]
-            == story["calls"][0]["messages"][0]["content"]
-        )
+        assert story["source"]["text"] == row[keys.index("source.text")] == story["calls"][0]["messages"][0]["content"]
 
 
 @given(

@@ -46,9 +46,7 @@ MEASURES = Measures(
     figures={
         "accuracy": MetricValue(0.7711, 0.7301, 0.8081, 447),
         "mcc": MetricValue(None, None, None, 447, "one side gives one label only"),
-        "confusion": MetricValue(
-            {"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447
-        ),
+        "confusion": MetricValue({"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447),
     },
     groups={"source.type": {"homonyms": {"accuracy": MetricValue(0.9, 0.8, 0.95, 50)}}},
     coverage=447 / 450,
@@ -119,10 +117,7 @@ def test_our_row_says_what_it_cost_and_how_long_it_took():
 def test_a_table_says_where_it_stands(page, place):
     table = TABLE.model_copy(update={"table": 1, "page": page})
     assert (
-        build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table})
-        .comparisons["safety"]
-        .place
-        == place
+        build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].place == place
     )
 
 
@@ -137,28 +132,18 @@ def test_our_row_stands_by_rank_among_the_published_ones():
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
     measures = replace(MEASURES, figures={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
-    rows = (
-        build_report("r", FACTS, {"safety": measures}, published={"safety": table})
-        .comparisons["safety"]
-        .standings
-    )
+    rows = build_report("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
 def test_an_undefined_figure_stands_last():
     measures = replace(MEASURES, figures={"accuracy": MetricValue(None, None, None, 0, "no rows")})
-    rows = (
-        build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE})
-        .comparisons["safety"]
-        .standings
-    )
+    rows = build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
     assert rows[-1].ours
 
 
 def test_the_page_says_once_why_several_figures_are_unsure():
-    figures = {
-        name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")
-    }
+    figures = {name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
     page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
     assert page.count("one side is constant") == 1
     assert "mcc, cohen_kappa: one side is constant" in page
@@ -213,12 +198,7 @@ def test_the_summary_has_exactly_the_documented_keys():
     assert list(document) == ["run", "status", "rows", "failed", "calls", "cost_usd", "evaluations", "gates"]
     assert document["run"] == "runs/xstest"
     assert document["cost_usd"] is None
-    assert document["evaluations"]["safety"]["accuracy"] == {
-        "value": 0.7711,
-        "low": 0.7301,
-        "high": 0.8081,
-        "n": 447,
-    }
+    assert document["evaluations"]["safety"]["accuracy"] == {"value": 0.7711, "low": 0.7301, "high": 0.8081, "n": 447}
     assert document["gates"][1] == {
         "metric": "run.coverage",
         "passed": False,
@@ -338,14 +318,7 @@ def test_junit_counts_what_its_suites_hold():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0.5, "0.500"),
-        (0.0, "0.000"),
-        (1234, "1,234"),
-        (None, "–"),
-        (0.00012, "0.00012"),
-        (123456.0, "1.235e+05"),
-    ],
+    [(0.5, "0.500"), (0.0, "0.000"), (1234, "1,234"), (None, "–"), (0.00012, "0.00012"), (123456.0, "1.235e+05")],
 )
 def test_numbers_read_well(value, text):
     assert formatting.format_number(value) == text

@@ -47,9 +47,7 @@ LIST = "'abcdefghij' * 100"
 TEMPLATES = {
     "doubled by ~": "{% set a = 'xxxxxxxx' %}" + "{% set a = a ~ a %}" * 40 + "{{ a }}",
     "doubled by +": "{% set a = 'xxxxxxxx' %}" + "{% set a = a + a %}" * 40 + "{{ a }}",
-    "doubled by a block": "{% set a = 'xxxxxxxx' %}"
-    + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40
-    + "{{ a }}",
+    "doubled by a block": "{% set a = 'xxxxxxxx' %}" + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40 + "{{ a }}",
     "doubled in a macro": "{% macro m(a) %}{{ a }}{{ a }}{% endmacro %}{% set a = 'xxxxxxxx' %}"
     + "{% set a = m(a) %}" * 40
     + "{{ a }}",
@@ -100,9 +98,7 @@ def test_each_rendering_has_an_account_of_its_own() -> None:
 
 def test_a_long_document_passes() -> None:
     text = "word " * 400_000
-    made = compile_jinja(
-        "{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None
-    )
+    made = compile_jinja("{% for one in x %}- {{ one | trim }}\n{% endfor %}", ("x",), unresolved, lambda *_: None)
     assert made is not None
     assert made.render({"x": [text, text]}).messages[0].content.count("word") == 800_000
 

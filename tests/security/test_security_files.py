@@ -26,8 +26,7 @@ NAMING = {
     "use": "pipeline: [{use: '%s#b'}]",
     "weights": "pipeline: [{unit: JudgeUnit, scale: boolean, prompt: '{source.q}', "
     "extract: {type: token_probability, calibration: {file: %s}}}]",
-    "published": "pipeline: [{unit: JudgeUnit, prompt: '{source.q}'}]\n"
-    "evaluate: {e: {metrics: [mean], published: %s}}",
+    "published": "pipeline: [{unit: JudgeUnit, prompt: '{source.q}'}]\nevaluate: {e: {metrics: [mean], published: %s}}",
 }
 
 
@@ -64,9 +63,7 @@ def test_a_file_outside_is_refused(folder: Path, kind: str, way: str) -> None:
 @pytest.mark.parametrize(
     "way", ["~/secret.md", "file://%s", "$HOME/secret.md", "${HOME}/secret.md", "%%2e%%2e/secret.md"]
 )
-def test_no_other_spelling_leads_out(
-    folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_other_spelling_leads_out(folder: Path, kind: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
     file = way % (folder.parent / "secret.md") if "%s" in way else way.replace("%%", "%")
     assert codes(folder, NAMING[kind] % f'"{file}"'.replace('"', "" if kind == "use" else '"'))
@@ -112,12 +109,8 @@ def test_from_yaml_refuses_unless_it_is_allowed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize(
-    ("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)]
-)
-def test_a_row_names_pictures_of_its_own_folder_only(
-    folder: Path, file: str, nested: bool, fine: bool
-) -> None:
+@pytest.mark.parametrize(("file", "fine"), [("inside.png", True), ("../secret.png", False), ("link.png", False)])
+def test_a_row_names_pictures_of_its_own_folder_only(folder: Path, file: str, nested: bool, fine: bool) -> None:
     types, row = ("{photo: image}", {"photo": file})
     if nested:
         types, row = "{of: {photo: image}}", {"of": row}  # type: ignore[assignment,dict-item]

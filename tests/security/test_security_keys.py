@@ -98,11 +98,7 @@ def test_an_address_that_parsers_read_differently_is_refused(base: str, planned:
         ({"name": "m", "api_base": "http://127.0.0.1:8000/v1"}, {}, "sk-own"),
         ({"name": "m", "api_base": "http://[::1]:8000/v1"}, {}, "sk-own"),
         ({"name": "m", "api_base": "https://api.openai.com/v1"}, {}, "sk-own"),
-        (
-            {"name": "m", "api_base": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"},
-            {},
-            "gsk",
-        ),
+        ({"name": "m", "api_base": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"}, {}, "gsk"),
         ({"name": "m", "api_base": EVIL}, {"VERDICT_ALLOW_HOSTS": "other.example, Evil.example"}, "sk-own"),
         ({"name": "m", "api_base": EVIL}, {"JUDGE_BASE_URL": "https://evil.example:8443"}, "sk-own"),
         ({"name": "m", "api_base": EVIL}, {"JUDGE_API_BASE": "evil.example"}, "sk-own"),

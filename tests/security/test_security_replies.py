@@ -57,11 +57,7 @@ def body(content: bytes, status: int = 200, **headers: str) -> Handler:
 
 def chat(**changes: Any) -> dict[str, Any]:
     choice = {"message": {"content": "ok"}, "finish_reason": "stop"}
-    return {
-        "choices": [choice],
-        "model": "m",
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
-    } | changes
+    return {"choices": [choice], "model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}} | changes
 
 
 BROKEN: dict[str, bytes] = {
@@ -190,9 +186,7 @@ EVENTS = {
     "a choice that is a number": {"choices": [3]},
     "logprobs that are a list": {"choices": [{"logprobs": [1]}]},
     "a tool call far away": {
-        "choices": [
-            {"delta": {"tool_calls": [{"index": 10**9, "function": CALLED}]}, "finish_reason": "stop"}
-        ]
+        "choices": [{"delta": {"tool_calls": [{"index": 10**9, "function": CALLED}]}, "finish_reason": "stop"}]
     },
     "a tool call before the first": {
         "choices": [{"delta": {"tool_calls": [{"index": -7, "function": CALLED}]}, "finish_reason": "stop"}]
@@ -286,9 +280,7 @@ TOLD: dict[str, dict[str, Any]] = {
             {
                 "message": {"content": "ok"},
                 "logprobs": {
-                    "content": [
-                        {"token": KEY, "logprob": -0.1, "top_logprobs": [{"token": KEY, "logprob": -1}]}
-                    ]
+                    "content": [{"token": KEY, "logprob": -0.1, "top_logprobs": [{"token": KEY, "logprob": -1}]}]
                 },
             }
         ]

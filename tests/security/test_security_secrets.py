@@ -127,11 +127,7 @@ def test_no_file_and_no_stream_holds_the_key(
         "csv,jsonl",
         *([] if not traced else ["--trace", "--trace-content"] if status == 200 else ["--trace"]),
     ]
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if "API_" not in name and "_proxy" not in name.lower()
-    }
+    environ = {name: value for name, value in os.environ.items() if "API_" not in name and "_proxy" not in name.lower()}
     environ |= {"VERDICT_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
     environ |= {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
     if variable:

@@ -67,9 +67,7 @@ def test_run_json_of_any_values_is_read_or_refused(run: Path) -> None:
 @pytest.mark.parametrize("name", ["rows", "models", "cost_usd", "floors", "stages", "started"])
 def test_run_json_of_a_wrong_type_is_told(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads((run / "run.json").read_bytes())
-    (run / "run.json").write_text(
-        json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8"
-    )
+    (run / "run.json").write_text(json.dumps({**facts, name: "\x1b[31m" if name != "started" else 5}), "utf-8")
     assert ran("report", str(run)) == 2
     said = capsys.readouterr().err
     assert f"run.json is not that of a run: {name}" in said and "\x1b" not in said
@@ -77,19 +75,13 @@ def test_run_json_of_a_wrong_type_is_told(run: Path, name: str, capsys: pytest.C
 
 @pytest.mark.parametrize("table", ["results", "calls"])
 @pytest.mark.parametrize("kind", ["missing", "texts", "lists", "nothing"])
-def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(
-    run: Path, table: str, kind: str
-) -> None:
+def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(run: Path, table: str, kind: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = run / f"{table}.parquet"
     whole = pq.read_table(path)
-    values: dict[str, Any] = {
-        "texts": pa.array(["x\x1b"] * 5),
-        "lists": pa.array([[1]] * 5),
-        "nothing": pa.nulls(5),
-    }
+    values: dict[str, Any] = {"texts": pa.array(["x\x1b"] * 5), "lists": pa.array([[1]] * 5), "nothing": pa.nulls(5)}
     for place, name in enumerate(whole.schema.names):
         changed = whole.remove_column(place)
         if kind != "missing":
@@ -99,17 +91,11 @@ def test_tables_of_other_columns_are_told_and_never_a_mistake_of_the_program(
         if table == "calls":
             codes.append(ran("extract", str(run), "--with", "raw"))
         assert 70 not in codes
-        if (
-            kind in ("missing", "lists")
-            and not name.startswith("source.")
-            and (table, name) != ("calls", "id")
-        ):
+        if kind in ("missing", "lists") and not name.startswith("source.") and (table, name) != ("calls", "id"):
             assert codes[0] == 2, name
 
 
-@pytest.mark.parametrize(
-    "name", ["journal.jsonl", "run.json.part", "results.parquet.part", "report.html.part"]
-)
+@pytest.mark.parametrize("name", ["journal.jsonl", "run.json.part", "results.parquet.part", "report.html.part"])
 @pytest.mark.parametrize("command", ["run", "report"])
 def test_nothing_is_written_through_a_link(
     made: Path, run: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]
@@ -159,21 +145,8 @@ def test_two_processes_do_not_write_to_one_directory(made: Path, tmp_path: Path,
     url = loopback.start("--latency-ms", "1500")
     slow = PIPELINE.replace("baseline/lexical", f"{{name: openai/m, api_base: '{url}'}}")
     (tmp_path / "p.yaml").write_text(slow, encoding="utf-8")
-    words = [
-        sys.executable,
-        "-m",
-        "verdict_cli",
-        "run",
-        "p.yaml",
-        str(made / "d.jsonl"),
-        "--out",
-        "out",
-        "-q",
-    ]
-    both = [
-        subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8")
-        for _ in "ab"
-    ]
+    words = [sys.executable, "-m", "verdict_cli", "run", "p.yaml", str(made / "d.jsonl"), "--out", "out", "-q"]
+    both = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8") for _ in "ab"]
     said = [one.communicate(timeout=100)[1] for one in both]
     codes = sorted(one.returncode for one in both)
     assert codes[1] == 2 and codes[0] in (0, 1, 3), said

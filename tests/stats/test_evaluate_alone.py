@@ -30,15 +30,7 @@ def plan() -> Plan:
 
 
 def written(path: Path, *calls: dict[str, Any]) -> Path:
-    usual = {
-        "row": 0,
-        "call": 0,
-        "attempt": 0,
-        "model": "m",
-        "reply": "r",
-        "prompt_tokens": 2,
-        "completion_tokens": 9,
-    }
+    usual = {"row": 0, "call": 0, "attempt": 0, "model": "m", "reply": "r", "prompt_tokens": 2, "completion_tokens": 9}
     with ParquetTable(path, CALL_COLUMNS) as table:
         for one in calls:
             table.write({**usual, "messages": one["unit"], "cost_usd": 2.0, "cached": False, **one})
@@ -68,9 +60,7 @@ def test_a_cached_reply_counts_at_its_price_and_as_long_as_it_took(plan: Plan, t
     standalone_costs(plan, first, clock, recorded=False)
     found = standalone_costs(plan, again, clock, recorded=False)
     assert (found.cost_usd, found.row_s) == (4.0, 4.0)
-    assert (
-        standalone_costs(plan, again, Clock(), recorded=False).row_s is None
-    )  # nobody knows how long it took
+    assert standalone_costs(plan, again, Clock(), recorded=False).row_s is None  # nobody knows how long it took
 
 
 def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_path: Path) -> None:
@@ -84,7 +74,4 @@ def test_a_recording_has_no_time_and_a_cost_only_with_tokens(plan: Plan, tmp_pat
 
 def test_a_failed_call_costs_nothing_that_is_not_known(plan: Plan, tmp_path: Path) -> None:
     failed = {"unit": "a", "latency_s": 1.0, "reply": None, "cost_usd": None}
-    assert (
-        standalone_costs(plan, written(tmp_path / "c.parquet", failed), Clock(), recorded=False).cost_usd
-        == 0.0
-    )
+    assert standalone_costs(plan, written(tmp_path / "c.parquet", failed), Clock(), recorded=False).cost_usd == 0.0

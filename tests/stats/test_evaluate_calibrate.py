@@ -56,10 +56,7 @@ def test_the_staircase_is_scikit_learns() -> None:
     assert [stairs(knots, x) for x in asked] == pytest.approx(theirs.predict(asked).tolist(), abs=1e-9)
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda p: sum(p) > 0),
-    st.floats(0.05, 20),
-)
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda p: sum(p) > 0), st.floats(0.05, 20))
 def test_a_temperature_keeps_the_order_and_adds_up_to_one(p: list[float], degree: float) -> None:
     found = {place: value / sum(p) for place, value in enumerate(p)}
     made = apply_map(found, ProbabilityMap.model_construct(method="temperature", temperature=degree))

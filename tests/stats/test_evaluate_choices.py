@@ -9,11 +9,7 @@ from verdict_cli.stats.intervals.proportions import wilson
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
-CHOICES = {
-    "prediction": "output.choice",
-    "consistent": "output.consistent",
-    "options": ["source.a", "source.b"],
-}
+CHOICES = {"prediction": "output.choice", "consistent": "output.consistent", "options": ["source.a", "source.b"]}
 
 
 @pytest.fixture(scope="session")

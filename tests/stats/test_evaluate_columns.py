@@ -36,11 +36,7 @@ def test_booleans_are_spelled_as_the_target_spells_them():
 
 
 @settings(deadline=None)
-@given(
-    st.lists(
-        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)), max_size=20
-    )
-)
+@given(st.lists(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)), max_size=20))
 def test_codes_are_equal_exactly_where_values_are(values):
     column = columns(values)[0]
     codes = LabelSet.of(column, column).codes(column)

@@ -162,9 +162,7 @@ def test_evaluations_are_corrected_together(run):
 
 def test_each_run_is_read_by_its_own_evaluation(run):
     rows = questions([True, False, True])
-    turned = Evaluation(
-        prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"]
-    )
+    turned = Evaluation(prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"])
     found = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations["e"]
     assert found.whole.figures["accuracy"].first == pytest.approx(1 / 3)
     assert found.whole.figures["accuracy"].second == pytest.approx(2 / 3)
@@ -231,9 +229,7 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
     whole_numbers = [(key, {"label": source["label"] > 0}, int(said)) for key, source, said in rows]
     texts = [(key, source, str(said)) for key, source, said in truths]
     assert "kinds" not in whole(run("c", truths), run("d", whole_numbers), evaluation).evaluations["e"].reason
-    with pytest.raises(
-        DataError, match=r"predictions are text such as '.*' and targets are booleans such as"
-    ):
+    with pytest.raises(DataError, match=r"predictions are text such as '.*' and targets are booleans such as"):
         whole(run("f", truths), run("g", texts), evaluation)
 
 
@@ -242,9 +238,7 @@ def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
     right = [True] * 15 + [False] * 5
     found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
     change = found.whole.figures["accuracy"].change
-    assert (change.low, change.value, change.high) == pytest.approx(
-        (-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6
-    )
+    assert (change.low, change.value, change.high) == pytest.approx((-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6)
     assert "score every row alike" in change.reason
 
 

@@ -12,12 +12,8 @@ from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
-EVALUATIONS = {
-    "e": Evaluation(prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"])
-}
-FACTS = RunFacts(
-    "run", "finished", "", "", "", "", "", "", rows=100, done=100, calls=100, cost_usd=0.5, wall_s=3.0
-)
+EVALUATIONS = {"e": Evaluation(prediction="output.label", target="source.label", metrics=["accuracy", "cohen_kappa"])}
+FACTS = RunFacts("run", "finished", "", "", "", "", "", "", rows=100, done=100, calls=100, cost_usd=0.5, wall_s=3.0)
 
 
 def write(path, right, ids=None, kinds=None, docs=None):
@@ -76,10 +72,7 @@ def test_where_restricts_a_gate_to_some_rows(tmp_path):
     held = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
     assert held.passed
     assert held.n == 2
-    assert (
-        outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict
-        == "failed"
-    )
+    assert outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict == "failed"
 
 
 def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
@@ -119,8 +112,7 @@ def test_the_same_answers_again_pass_any_baseline(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ids", "reason"),
-    [([7, 7, 8], "ids repeat"), ([10, 11, 12], "no row in common"), (None, "targets differ")],
+    ("ids", "reason"), [([7, 7, 8], "ids repeat"), ([10, 11, 12], "no row in common"), (None, "targets differ")]
 )
 def test_a_baseline_that_cannot_be_paired_fails_with_the_reason(tmp_path, ids, reason):
     write(tmp_path / "main", [True] * 3, ids=ids or [1, 0, 2])

@@ -5,12 +5,7 @@ import pytest
 import scipy.stats
 
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.intervals import (
-    FEW_RESAMPLES,
-    MOST_RESAMPLED_UNITS,
-    Draw,
-    metrics_with_intervals,
-)
+from verdict_cli.stats.intervals.intervals import FEW_RESAMPLES, MOST_RESAMPLED_UNITS, Draw, metrics_with_intervals
 from verdict_cli.stats.intervals.proportions import wilson
 from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
 
@@ -21,9 +16,7 @@ def draw(seed=0, level=0.95):
 
 def of_pairs(x, y, names, cluster=None, seed=0):
     sample = Sample.of((x, y), cluster)
-    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(
-        x[sample.first], y[sample.first]
-    )
+    found = numbers.number_pairs(x[sample.first], y[sample.first]) | ranks.rank_pairs(x[sample.first], y[sample.first])
     return metrics_with_intervals({name: found[name] for name in names}, sample, draw(seed))
 
 
@@ -53,17 +46,11 @@ def test_resampling_cells_is_resampling_rows():
     target = rng.integers(0, 3, 200)
     prediction = np.where(rng.random(200) < 0.7, target, rng.integers(0, 3, 200))
     sample = Sample.of((target, prediction))
-    kappa = confusion.label_statistics(target[sample.first], prediction[sample.first], 3, None, False)[
-        "cohen_kappa"
-    ]
+    kappa = confusion.label_statistics(target[sample.first], prediction[sample.first], 3, None, False)["cohen_kappa"]
     cells = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
     rows = Sample.of((target, prediction, np.arange(200)))
-    kappa = confusion.label_statistics(target[rows.first], prediction[rows.first], 3, None, False)[
-        "cohen_kappa"
-    ]
-    assert cells.low == pytest.approx(
-        metrics_with_intervals({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02
-    )
+    kappa = confusion.label_statistics(target[rows.first], prediction[rows.first], 3, None, False)["cohen_kappa"]
+    assert cells.low == pytest.approx(metrics_with_intervals({"kappa": kappa}, rows, draw())["kappa"].low, abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman", "kendall", "rmse", "krippendorff_alpha"])
@@ -118,9 +105,7 @@ def test_a_cluster_of_its_own_for_every_row_changes_little():
 def test_every_statistic_survives_resamples_that_leave_it_undefined():
     p, y = np.array([0.2, 0.4, 0.6, 0.7]), np.array([0.0, 0.0, 0.0, 1.0])
     sample = Sample.of((p, y))
-    found = metrics_with_intervals(
-        probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw()
-    )
+    found = metrics_with_intervals(probability.probability_statistics(p[sample.first], y[sample.first]), sample, draw())
     assert found["auroc"].value == 1
     assert found["auroc"].high == 1
 
@@ -155,9 +140,9 @@ def test_few_resamples_still_give_a_standard_error():
     rng = np.random.default_rng(8)
     x = rng.normal(size=MOST_RESAMPLED_UNITS * 2)
     sample = Sample.of((x,))
-    figure = metrics_with_intervals(
-        {"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw()
-    )["mean"]
+    figure = metrics_with_intervals({"mean": numbers.number_values(x[sample.first], False)["mean"]}, sample, draw())[
+        "mean"
+    ]
     error = x.std(ddof=1) / np.sqrt(len(x))
     assert (figure.high - figure.low) / 2 == pytest.approx(1.96 * error, rel=4 / np.sqrt(2 * FEW_RESAMPLES))
 
@@ -165,9 +150,7 @@ def test_few_resamples_still_give_a_standard_error():
 def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_exception():
     target = np.array([0, 1] * 10)
     sample = Sample.of((target, target))
-    kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)[
-        "cohen_kappa"
-    ]
+    kappa = confusion.label_statistics(target[sample.first], target[sample.first], 2, None, False)["cohen_kappa"]
     found = metrics_with_intervals({"kappa": kappa}, sample, draw())["kappa"]
     # 1 - 2u of a share u = z^2 / (n + z^2) of disagreement between two even labels
     assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (20 + 1.959964**2), abs=1e-6)
@@ -180,9 +163,9 @@ def test_perfect_agreement_has_the_interval_that_wilson_gives_a_share_without_ex
 
 def test_the_medians_interval_ends_at_the_order_statistics_of_the_binomial():
     x = np.arange(1.0, 21.0)
-    found = metrics_with_intervals(
-        {"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw()
-    )["median"]
+    found = metrics_with_intervals({"median": numbers.number_values(x, False)["median"]}, Sample.of((x,)), draw())[
+        "median"
+    ]
     assert (found.low, found.value, found.high) == (6, 10.5, 15)
 
 
@@ -190,9 +173,7 @@ def test_the_median_of_clusters_that_repeat_each_other_is_less_sure():
     x = np.repeat(np.random.default_rng(9).normal(size=20), 10)
     statistic = {"median": numbers.number_values(np.unique(x), False)["median"]}
     alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["median"]
-    together = metrics_with_intervals(statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw())[
-        "median"
-    ]
+    together = metrics_with_intervals(statistic, Sample.of((x,), np.repeat(np.arange(20), 10)), draw())["median"]
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
@@ -200,9 +181,9 @@ def test_a_row_alone_in_a_cluster_makes_the_jackknife_that_of_rows():
     x = np.random.default_rng(10).exponential(size=40)
     statistic = {"mean": numbers.number_values(np.sort(x), False)["mean"]}
     alone = metrics_with_intervals(statistic, Sample.of((x,)), draw())["mean"]
-    assert metrics_with_intervals(statistic, Sample.of((x,), np.arange(40)), draw())[
-        "mean"
-    ].low == pytest.approx(alone.low)
+    assert metrics_with_intervals(statistic, Sample.of((x,), np.arange(40)), draw())["mean"].low == pytest.approx(
+        alone.low
+    )
 
 
 def test_the_calibration_errors_interval_of_calibrated_probabilities_reaches_none():
@@ -266,9 +247,9 @@ def test_the_variance_of_fewer_than_twenty_rows_or_clusters_has_no_interval_and_
     assert "fewer than 20 rows" in found.reason
     x = np.random.default_rng(3).exponential(size=60)
     sample = Sample.of((x,), np.arange(60) // 4)
-    found = metrics_with_intervals(
-        {"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw()
-    )["it"]
+    found = metrics_with_intervals({"it": numbers.number_values(x[sample.first], False)["variance"]}, sample, draw())[
+        "it"
+    ]
     assert (found.low, found.high) == (None, None)
     assert "fewer than 20 clusters" in found.reason
 

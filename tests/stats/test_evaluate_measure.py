@@ -28,13 +28,7 @@ def table(tmp_path_factory):
         with ParquetTable(path, {"row": "int", "status": "str"}) as out:
             for index, (target, prediction, *extra) in enumerate(rows):
                 failed = prediction is FAILED
-                row = {
-                    "row": index,
-                    "id": index,
-                    "status": "failed" if failed else "ok",
-                    "calls": 1,
-                    "cost_usd": 0.0,
-                }
+                row = {"row": index, "id": index, "status": "failed" if failed else "ok", "calls": 1, "cost_usd": 0.0}
                 row["source.label"] = target
                 row |= extra[0] if extra else {}
                 if failed:
@@ -183,9 +177,7 @@ def test_where_selects_rows_and_must_be_true_or_false(table):
 
 
 def test_where_on_an_output_leaves_failed_rows_out_and_says_so(table):
-    found = measure(
-        {"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)])
-    )
+    found = measure({"e": Evaluation(**LABELS, where="output.label == 'a'")}, table([("a", "a"), ("b", FAILED)]))
     assert found["e"].rows == 1
     assert "1 rows without an output" in found["e"].warnings[0]
 
@@ -240,17 +232,15 @@ def test_a_value_alone_has_a_mean_and_a_boolean_one_wilsons_interval(table):
 
 
 def test_words_as_a_value_say_what_to_write(table):
-    figure = measure({"e": Evaluation(value="output.label", metrics=["mean"])}, table([(None, "A")]))[
-        "e"
-    ].figures["mean"]
+    figure = measure({"e": Evaluation(value="output.label", metrics=["mean"])}, table([(None, "A")]))["e"].figures[
+        "mean"
+    ]
     assert figure.value is None
     assert "write an expression" in figure.reason
 
 
 def test_a_positive_label_that_never_occurs_is_warned_of(table):
-    found = measure(
-        {"e": Evaluation(**LABELS, positive="unsfae")}, table([("unsafe", "safe"), ("safe", "safe")])
-    )["e"]
+    found = measure({"e": Evaluation(**LABELS, positive="unsfae")}, table([("unsafe", "safe"), ("safe", "safe")]))["e"]
     assert found.figures["recall"].value is None
     assert "`positive: unsfae` is never a target" in found.warnings[0]
 
@@ -259,9 +249,7 @@ def test_probabilities_are_measured_against_the_positive_label(table):
     rng = np.random.default_rng(3)
     truth = rng.random(60) < 0.4
     p = np.clip(truth * 0.3 + rng.random(60) * 0.7, 0, 1)
-    rows = [
-        ("unsafe" if t else "safe", "safe", {"output.p": float(q)}) for t, q in zip(truth, p, strict=True)
-    ]
+    rows = [("unsafe" if t else "safe", "safe", {"output.p": float(q)}) for t, q in zip(truth, p, strict=True)]
     evaluation = Evaluation(probability="output.p", target="source.label", positive="unsafe")
     figures = measure({"e": evaluation}, table(rows))["e"].figures
     assert list(figures) == ["auroc", "average_precision", "brier", "log_loss", "ece"]
@@ -290,9 +278,7 @@ def test_clusters_widen_the_interval_of_rows_that_repeat_each_other(table):
     rows = [("a", "a" if index // 10 % 2 else "b", {"source.doc": index // 10}) for index in range(300)]
     path = table(rows)
     alone = measure({"e": Evaluation(**LABELS, metrics=["accuracy"])}, path)["e"].figures["accuracy"]
-    together = measure({"e": Evaluation(**LABELS, metrics=["accuracy"], cluster="source.doc")}, path)[
-        "e"
-    ].figures
+    together = measure({"e": Evaluation(**LABELS, metrics=["accuracy"], cluster="source.doc")}, path)["e"].figures
     assert together["accuracy"].value == alone.value
     width = together["accuracy"].high - together["accuracy"].low
     assert width > 2 * (alone.high - alone.low)
@@ -304,15 +290,12 @@ def test_an_infinite_prediction_is_no_prediction(table):
     assert "no number to count with" in found.warnings[0]
 
 
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b", ""]), st.just(0.5)
-)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b", ""]), st.just(0.5))
 
 
 @settings(deadline=None, max_examples=40)
 @given(
-    rows=st.lists(st.tuples(scalars, st.one_of(scalars, st.just(FAILED))), min_size=1, max_size=12),
-    wrong=st.booleans(),
+    rows=st.lists(st.tuples(scalars, st.one_of(scalars, st.just(FAILED))), min_size=1, max_size=12), wrong=st.booleans()
 )
 def test_any_mix_of_values_gives_figures_or_one_clear_error(table, rows, wrong):
     evaluation = Evaluation(**LABELS, missing="wrong" if wrong else "exclude")
@@ -350,15 +333,7 @@ def test_more_labels_than_classes_can_have_leave_an_accuracy_only(table):
 
 
 def test_bounds_are_the_extremes_over_all_that_the_missing_rows_could_have_said(table):
-    rows = [
-        (True, True),
-        (True, False),
-        (False, True),
-        (False, False),
-        (True, True),
-        (True, FAILED),
-        (False, FAILED),
-    ]
+    rows = [(True, True), (True, False), (False, True), (False, False), (True, True), (True, FAILED), (False, FAILED)]
     metrics = ["accuracy", "balanced_accuracy", "precision", "recall", "f1"]
     evaluation = Evaluation(**LABELS, positive=True, metrics=metrics)
     found = measure({"e": evaluation}, table(rows))["e"].bounds

@@ -87,10 +87,7 @@ def alpha(rows, level):
         return None
     codes = {label: place for place, label in enumerate(sorted(set(paired)))} if level == "nominal" else {}
     data = [
-        [
-            np.nan if vote is None else float(codes.get(vote, vote if level != "nominal" else -1))
-            for vote in row
-        ]
+        [np.nan if vote is None else float(codes.get(vote, vote if level != "nominal" else -1)) for vote in row]
         for row in rows
         if sum(vote is not None for vote in row) > 1
     ]
@@ -130,9 +127,7 @@ def values(rows, nominal):
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_figures_of_a_panel_are_krippendorffs_scikit_learns_and_numpys(nominal, data):
-    rows = data.draw(
-        panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2])
-    )
+    rows = data.draw(panels(NOMINAL if nominal else NUMBERS, ["safe", "unsafe", "odd"] if nominal else [1, 2]))
     rows = [row for row in rows if sum(vote is not None for vote in row[:3]) > 1]
     if not rows:
         return

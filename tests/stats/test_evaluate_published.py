@@ -71,9 +71,7 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
     assert found.missing == 25
     assert found.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
     people = {
-        f"{one}{other}": Evaluation(
-            prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"]
-        )
+        f"{one}{other}": Evaluation(prediction=f"source.a{one}", target=f"source.a{other}", metrics=["cohen_kappa"])
         for one, other in ((1, 2), (1, 3), (2, 3))
     }
     agreement = measure(people, results(tmp_path, [(source, {"choice": 0}) for source, _ in rows]))

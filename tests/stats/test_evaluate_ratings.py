@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from verdict_cli.stats.bradley_terry import Choice, cycles, ratings
 
 PAIRS = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]),
-    min_size=1,
-    max_size=40,
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=40
 )
 
 
@@ -77,9 +75,7 @@ def test_circles_are_counted(count: int, draw: object) -> None:
         found = draw.randrange(3)  # type: ignore[attr-defined]
         wins[one, other], wins[other, one] = found == 1, found == 2
     met = wins | wins.T
-    triples = [
-        each for each in combinations(range(count), 3) if all(met[a, b] for a, b in combinations(each, 2))
-    ]
+    triples = [each for each in combinations(range(count), 3) if all(met[a, b] for a, b in combinations(each, 2))]
     circles = [
         (a, b, c)
         for a, b, c in triples

@@ -90,9 +90,7 @@ def test_a_unit_of_text_alone_is_compared_by_its_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "score"),
-    [({"values": ["bad", "ok", "good"]}, '"ok"'), ({"range": [1, 5]}, "3")],
-    ids=["words", "range"],
+    ("scale", "score"), [({"values": ["bad", "ok", "good"]}, '"ok"'), ({"range": [1, 5]}, "3")], ids=["words", "range"]
 )
 def test_a_value_off_the_scale_is_not_read(tmp_path: Path, scale: object, score: str) -> None:
     calls = calls_of(tmp_path, [f'{{"score": {score}}}'])

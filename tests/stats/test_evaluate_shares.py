@@ -20,9 +20,7 @@ def accuracy(right, cluster=None):
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
-@pytest.mark.parametrize(
-    ("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)]
-)
+@pytest.mark.parametrize(("hits", "trials"), [(0, 1), (1, 1), (0, 20), (20, 20), (7, 20), (999_999, 1_000_000)])
 def test_wilsons_interval_is_scipys(hits, trials, level):
     theirs = binomtest(hits, trials).proportion_ci(level, "wilson")
     assert wilson(hits, trials, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)

@@ -28,16 +28,11 @@ def agrees(model, value):
     "value",
     [
         PAIR,
-        PAIR
-        | {"positive": 1, "metrics": ["f1"], "by": ["source.type"], "missing": "wrong", "kind": "ordinal"},
+        PAIR | {"positive": 1, "metrics": ["f1"], "by": ["source.type"], "missing": "wrong", "kind": "ordinal"},
         PAIR | {"positive": True, "group": "source.g", "reduce": {"prediction": "max", "target": "first"}},
         {"panel": ["nodes.a.score", "nodes.b.score"], "metrics": ["krippendorff_alpha", "effective_judges"]},
         {"panel": "judge.score", "target": "source.label"},
-        {
-            "prediction": "output.choice",
-            "consistent": "output.consistent",
-            "options": ["source.a", "source.b"],
-        },
+        {"prediction": "output.choice", "consistent": "output.consistent", "options": ["source.a", "source.b"]},
         {"value": "output.x", "metrics": ["mean"], "where": "source.a == 1", "cluster": "source.d"},
         {"probability": "output.p", "target": "source.label", "positive": 0.5, "published": "table.yaml"},
     ],
@@ -106,11 +101,7 @@ def test_a_published_table_has_rows_with_a_unit():
         (PAIR | {"metrics": ["spearman_within"]}, "e.metrics[0]", "needs `cluster`"),
         (PAIR | {"reduce": {"prediction": "max", "target": "first"}}, "e.reduce", "`reduce` needs `group`"),
         (PAIR | {"group": "source.g"}, "e.group", "`group` needs `reduce.prediction`"),
-        (
-            PAIR | {"group": "source.g", "reduce": {"prediction": "max"}},
-            "e.reduce",
-            "`group` needs `reduce.target`",
-        ),
+        (PAIR | {"group": "source.g", "reduce": {"prediction": "max"}}, "e.reduce", "`group` needs `reduce.target`"),
         (
             PAIR | {"group": "source.g", "reduce": {"prediction": "max", "target": "max", "value": "max"}},
             "e.reduce.value",
@@ -125,9 +116,7 @@ def test_what_the_schema_cannot_say_is_said_with_its_place(value, path, message)
 
 
 def test_a_sound_evaluation_has_no_problems():
-    assert (
-        evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p", positive="x")) == []
-    )
+    assert evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p", positive="x")) == []
     assert evaluations.evaluation_problems("e", Evaluation(**PAIR, probability="output.p")) == []
 
 
@@ -140,11 +129,7 @@ def test_a_sound_evaluation_has_no_problems():
         ({"metric": "safety.accuracy"}, "[3]", "no limit"),
         ({"metric": "safety.accuracy", "max_drop": 0.1}, "[3].max_drop", "needs `baseline`"),
         ({"metric": "safety.accuracy", "baseline": "runs/main"}, "[3].baseline", "needs `max_drop`"),
-        (
-            {"metric": "safety.accuracy", "baseline": "r", "max_drop": 0, "min": 1},
-            "[3].baseline",
-            "stands alone",
-        ),
+        ({"metric": "safety.accuracy", "baseline": "r", "max_drop": 0, "min": 1}, "[3].baseline", "stands alone"),
         ({"metric": "safety.accuracy", "min": 2, "max": 1}, "[3].min", "above"),
         ({"metric": "safety.confusion", "min": 2}, "[3].metric", "is a table"),
         ({"metric": "run.costs", "max": 2}, "[3].metric", "is unknown"),

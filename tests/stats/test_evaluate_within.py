@@ -29,10 +29,7 @@ def figures(path, rows):
             row = {"row": index, "id": index, "status": "ok", "source.doc": doc, "source.score": target}
             table.write(row | {"output.score": said})
     evaluation = Evaluation(
-        prediction="output.score",
-        target="source.score",
-        cluster="source.doc",
-        metrics=list(COEFFICIENTS),
+        prediction="output.score", target="source.score", cluster="source.doc", metrics=list(COEFFICIENTS)
     )
     return measure({"e": evaluation}, path / "results.parquet")["e"].figures
 
@@ -68,9 +65,7 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     with ParquetTable(tmp_path / "results.parquet", {"row": "int", "status": "str"}) as table:
         for index, row in enumerate(rows):
             given = {f"source.{key}": row[key] for key in ("doc_id", "system", "relevance")}
-            table.write(
-                {"row": index, "id": index, "status": "ok", **given, "output.score": row["coherence"]}
-            )
+            table.write({"row": index, "id": index, "status": "ok", **given, "output.score": row["coherence"]})
     pair = {"prediction": "output.score", "target": "source.relevance"}
     found = measure(
         {
@@ -89,10 +84,7 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     for name, formula in COEFFICIENTS.items():
         each = [formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")]
         within = found["documents"].figures[name]
-        assert (within.value, within.n) == (
-            pytest.approx(np.nanmean(each), abs=1e-9),
-            np.isfinite(each).sum(),
-        )
+        assert (within.value, within.n) == (pytest.approx(np.nanmean(each), abs=1e-9), np.isfinite(each).sum())
         across = found["systems"].figures[name.removesuffix("_within")]
         wanted = formula(means.coherence, means.relevance).statistic
         assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)

@@ -17,12 +17,7 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.measure import dedupe_metrics
 
-SPELLED = {
-    "numbers": [0, 1, 2],
-    "words": ["bad", "fair", "good"],
-    "truths": [False, True],
-    "decimals": [0.5, 1.0, 2.5],
-}
+SPELLED = {"numbers": [0, 1, 2], "words": ["bad", "fair", "good"], "truths": [False, True], "decimals": [0.5, 1.0, 2.5]}
 
 
 def figures(metrics, columns, **keys):
@@ -51,10 +46,7 @@ def drawn(seed, values):
     classes = values[:1] if seed % 4 == 0 else values
     target = [classes[place] for place in rng.integers(0, len(classes), n)]
     said = target if seed % 5 == 0 else [values[place] for place in rng.integers(0, len(values), n)]
-    said = [
-        None if seed % 3 == 0 and lost else value
-        for lost, value in zip(rng.random(n) < 0.2, said, strict=True)
-    ]
+    said = [None if seed % 3 == 0 and lost else value for lost, value in zip(rng.random(n) < 0.2, said, strict=True)]
     return target, said
 
 
@@ -62,10 +54,7 @@ def present(target, said):
     """The rows with a prediction, as places among the labels."""
     both = [(a, b) for a, b in zip(target, said, strict=True) if b is not None]
     labels = sorted({value for pair in both for value in pair})
-    return tuple(np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)) or (
-        (),
-        (),
-    )
+    return tuple(np.array([labels.index(value) for value in side]) for side in zip(*both, strict=True)) or ((), ())
 
 
 def gwet(target, said, labels):
@@ -221,9 +210,7 @@ def test_two_hundred_rankings_have_scipys_and_scikit_learns_figures():
             rho = scipy.stats.spearmanr(*ranks).statistic
             dcg = sklearn.metrics.ndcg_score([gains[0]], [gains[1]])
             rows.append((true == made, true[0] == made[0], rho, tau, (1 - tau) / 2, dcg))
-        assert list(found.values()) == pytest.approx(
-            np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9
-        ), seed
+        assert list(found.values()) == pytest.approx(np.mean(np.array(rows, float), axis=0).tolist(), abs=1e-9), seed
 
 
 def test_two_hundred_inputs_have_the_mean_of_scipys_correlations_within_clusters():
@@ -240,9 +227,7 @@ def test_two_hundred_inputs_have_the_mean_of_scipys_correlations_within_clusters
         for name, formula in formulas.items():
             each = []
             for one in range(5):
-                both = [
-                    (a, b) for a, b, at in zip(target, said, of, strict=True) if at == one and b is not None
-                ]
+                both = [(a, b) for a, b, at in zip(target, said, of, strict=True) if at == one and b is not None]
                 sides = list(zip(*both, strict=True))
                 if both and all(len(set(side)) > 1 for side in sides):
                     each.append(formula(*sides).statistic)
@@ -256,12 +241,8 @@ def test_two_hundred_inputs_have_scikit_learns_figures_of_a_probability():
         n = 1 if seed % 7 == 0 else int(rng.integers(1, 31))
         p = (np.full(n, 0.5) if seed % 4 == 0 else rng.integers(0, 11, n) / 10).tolist()
         y = [bool(one) for one in (np.ones(n) if seed % 5 == 0 else rng.random(n) < 0.5)]
-        given = [
-            None if seed % 3 == 0 and lost else one for one, lost in zip(p, rng.random(n) < 0.2, strict=True)
-        ]
-        found = figures(
-            ["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given}
-        )
+        given = [None if seed % 3 == 0 and lost else one for one, lost in zip(p, rng.random(n) < 0.2, strict=True)]
+        found = figures(["auroc", "average_precision", "brier", "log_loss"], {"target": y, "probability": given})
         kept = [(true, one) for one, true in zip(given, y, strict=True) if one is not None]
         if not kept:
             assert set(found.values()) == {None}

@@ -24,15 +24,12 @@ def values(statistics, columns):
     sample = Sample.of(columns)
     found = statistics(*(column[sample.first] for column in columns))
     weights = sample.counts[None, :]
-    return {
-        name: None if not np.isfinite(v := one.at(weights)[0]) else float(v) for name, one in found.items()
-    }
+    return {name: None if not np.isfinite(v := one.at(weights)[0]) else float(v) for name, one in found.items()}
 
 
 def of_labels(target, prediction, count, positive=None):
     return values(
-        lambda t, p: confusion.label_statistics(t, p, count, positive, False),
-        (np.array(target), np.array(prediction)),
+        lambda t, p: confusion.label_statistics(t, p, count, positive, False), (np.array(target), np.array(prediction))
     )
 
 
@@ -74,9 +71,7 @@ def test_label_figures_equal_scikit_learns(rows):
             metrics.balanced_accuracy_score(target, prediction), abs=1e-12
         )
         macro = {"average": "macro", "zero_division": 0}
-        assert found["precision"] == pytest.approx(
-            metrics.precision_score(target, prediction, **macro), abs=1e-12
-        )
+        assert found["precision"] == pytest.approx(metrics.precision_score(target, prediction, **macro), abs=1e-12)
         assert found["recall"] == pytest.approx(metrics.recall_score(target, prediction, **macro), abs=1e-12)
         assert found["f1"] == pytest.approx(metrics.f1_score(target, prediction, **macro), abs=1e-12)
         constant = len(set(target)) == 1 or len(set(prediction)) == 1
@@ -88,9 +83,7 @@ def test_label_figures_equal_scikit_learns(rows):
             assert found["cohen_kappa"] is None
             assert found["krippendorff_alpha"] is None
         else:
-            assert found["cohen_kappa"] == pytest.approx(
-                metrics.cohen_kappa_score(target, prediction), abs=1e-12
-            )
+            assert found["cohen_kappa"] == pytest.approx(metrics.cohen_kappa_score(target, prediction), abs=1e-12)
             alpha = krippendorff.alpha([target, prediction], level_of_measurement="nominal")
             assert found["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-12)
 
@@ -118,9 +111,7 @@ def test_number_figures_equal_scipys_and_scikit_learns(rows):
     target, prediction = np.array(rows).T
     found = of_pairs(target, prediction)
     assert found["mae"] == pytest.approx(sklearn.metrics.mean_absolute_error(target, prediction), abs=1e-9)
-    assert found["rmse"] == pytest.approx(
-        sklearn.metrics.root_mean_squared_error(target, prediction), abs=1e-9
-    )
+    assert found["rmse"] == pytest.approx(sklearn.metrics.root_mean_squared_error(target, prediction), abs=1e-9)
     for name, formula in (
         ("pearson", scipy.stats.pearsonr),
         ("spearman", scipy.stats.spearmanr),
@@ -149,11 +140,7 @@ def test_weighted_kappa_equals_scikit_learns_over_the_whole_scale(rows):
 
 @settings(deadline=None, max_examples=200)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()),
-        min_size=1,
-        max_size=40,
-    )
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.99, 1.0]), st.booleans()), min_size=1, max_size=40)
 )
 def test_probability_figures_equal_scikit_learns(rows):
     p = np.array([row[0] for row in rows])
@@ -168,9 +155,7 @@ def test_probability_figures_equal_scikit_learns(rows):
     else:
         assert found["auroc"] is None
     if y.sum():
-        assert found["average_precision"] == pytest.approx(
-            sklearn.metrics.average_precision_score(y, p), abs=1e-12
-        )
+        assert found["average_precision"] == pytest.approx(sklearn.metrics.average_precision_score(y, p), abs=1e-12)
     else:
         assert found["average_precision"] is None
 
@@ -253,10 +238,7 @@ def test_the_shared_value_cases_come_out():
         found = of_labels(truth, prediction, 6) | of_pairs(truth, prediction)
         for name, wanted in case["expect"].items():
             value = found[names.get(name, name)]
-            assert value == (None if wanted == "NaN" else pytest.approx(wanted, abs=1e-9)), (
-                case["name"],
-                name,
-            )
+            assert value == (None if wanted == "NaN" else pytest.approx(wanted, abs=1e-9)), (case["name"], name)
 
 
 def test_figures_of_rankings_are_scikit_learns_and_scipys():

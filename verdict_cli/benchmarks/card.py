@@ -114,9 +114,7 @@ def read_card(path: Path) -> Card:
         found = Card.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(explain_error(error, Card, document)) from None
-    problems = [
-        _problem(document, key, message, hint) for key, message, hint in _wrong(found, path.name, path.parent)
-    ]
+    problems = [_problem(document, key, message, hint) for key, message, hint in _wrong(found, path.name, path.parent)]
     if problems:
         raise SpecError(problems)
     return found
@@ -128,9 +126,7 @@ def _wrong(card: Card, file: str, here: Path) -> list[tuple[str, str, str]]:
     if file != f"{card.name}{ENDING}":
         found.append(("name", f"the file is called {file}", f"call it {card.name}{ENDING}"))
     if card.config is not None and card.config not in configs():
-        found.append(
-            ("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs()))
-        )
+        found.append(("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs())))
     if card.sample is not None and not (here / card.sample).is_file():
         found.append(("sample", f"there is no file {card.sample} beside the card", "name one of datasets/"))
     for place, one in enumerate(card.files):

@@ -51,9 +51,7 @@ def find_benchmark(card: Card, given: Path | None) -> BenchmarkData:
         return BenchmarkData(_converted(card, own), sample=False)
     if card.sample is not None:
         return BenchmarkData(folder("datasets") / card.sample, sample=True)
-    raise UsageError(
-        f"there are no data of {card.name}", hint=f"give --data PATH; they come from {card.source}"
-    )
+    raise UsageError(f"there are no data of {card.name}", hint=f"give --data PATH; they come from {card.source}")
 
 
 def _converted(card: Card, own: Path) -> Path:

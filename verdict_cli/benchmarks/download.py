@@ -115,13 +115,10 @@ async def _come(session: ClientSession, wanted: DownloadTarget, pause: Pause) ->
             return await _attempt(session, wanted) or resumed
         except aiohttp.TooManyRedirects:
             raise FetchError(
-                f"{wanted.url} is redirected in a circle",
-                hint="see whether its page still names this address",
+                f"{wanted.url} is redirected in a circle", hint="see whether its page still names this address"
             ) from None
         except aiohttp.InvalidURL as fault:
-            raise FetchError(
-                f"{fault} is no address that can be fetched", hint="give an http address"
-            ) from None
+            raise FetchError(f"{fault} is no address that can be fetched", hint="give an http address") from None
         except (aiohttp.ClientError, TimeoutError, _BrokenOff) as fault:
             reason = str(fault) or type(fault).__name__
             after_s = fault.after_s if isinstance(fault, _BrokenOff) else None
@@ -131,9 +128,7 @@ async def _come(session: ClientSession, wanted: DownloadTarget, pause: Pause) ->
     come = wanted.part.stat().st_size if wanted.part.exists() else 0
     raise FetchError(
         f"{wanted.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
-        hint=f"the same command goes on from the {come:,} bytes that have come"
-        if come
-        else "try again later",
+        hint=f"the same command goes on from the {come:,} bytes that have come" if come else "try again later",
     )
 
 
@@ -156,11 +151,7 @@ async def _attempt(session: ClientSession, wanted: DownloadTarget) -> bool:
         start = have if goes_on else 0
         total = _total(answer) if goes_on else answer.content_length
         _fits(wanted, total)
-        version = {
-            "url": wanted.url,
-            "etag": answer.headers.get("ETag"),
-            "date": answer.headers.get("Last-Modified"),
-        }
+        version = {"url": wanted.url, "etag": answer.headers.get("ETag"), "date": answer.headers.get("Last-Modified")}
         wanted.state.write_bytes(orjson.dumps(version))
         come = start
         with wanted.part.open("ab" if goes_on else "wb") as file:
@@ -207,13 +198,10 @@ def _refuse(wanted: DownloadTarget, answer: ClientResponse) -> None:
             f"{wanted.url} is redirected to {answer.url}, which is not encrypted", hint="it was not fetched"
         )
     if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise FetchError(
-            f"{answer.url} comes compressed although it was asked for as it is", hint="fetch it by hand"
-        )
+        raise FetchError(f"{answer.url} comes compressed although it was asked for as it is", hint="fetch it by hand")
     if answer.content_type == "text/html" and not wanted.target.name.endswith((".html", ".htm")):
         raise FetchError(
-            f"{answer.url} answers with a web page, not with the file",
-            hint="does the address ask for a login?",
+            f"{answer.url} answers with a web page, not with the file", hint="does the address ask for a login?"
         )
 
 

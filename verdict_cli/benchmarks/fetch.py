@@ -58,9 +58,7 @@ def fetch_file(
     digest = download(wanted, None if known else lambda path: _fitting(file, path), pause=pause)
     if wanted.sha256:
         return Fetched(target, (f"SHA-256 as expected: {digest}",))
-    return Fetched(
-        target, (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",)
-    )
+    return Fetched(target, (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",))
 
 
 def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = asyncio.sleep) -> Fetched:
@@ -73,14 +71,10 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
         )
     folder = out or data_directory() / split.folder
     for shard in split.shards:
-        wanted = DownloadTarget(
-            shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers
-        )
+        wanted = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
         download(wanted, pause=pause)
     unproven = sum(not shard.sha256 for shard in split.shards)
-    proof = (
-        "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
-    )
+    proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
     return Fetched(folder, (f"{_count(split)}: {proof}",))
 
 

@@ -41,9 +41,7 @@ def split_of(reference: str) -> HubSplit:
     """
     found = _NAME.fullmatch(reference)
     if found is None:
-        raise UsageError(
-            f"{reference!r} is no dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT"
-        )
+        raise UsageError(f"{reference!r} is no dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT")
     repository = f"{found['owner']}/{found['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     splits: dict[str, list[Any]] = {}
@@ -73,8 +71,7 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         )
     except ImportError:
         raise UsageError(
-            "datasets of the hub need the package huggingface_hub",
-            hint="in a checkout of verdict: pip install '.[hf]'",
+            "datasets of the hub need the package huggingface_hub", hint="in a checkout of verdict: pip install '.[hf]'"
         ) from None
     constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict tells nobody what it runs on
     try:
@@ -89,8 +86,7 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         ) from None
     except RevisionNotFoundError:
         raise FetchError(
-            f"the hub has made no Parquet files of {repository}",
-            hint="fetch its own files by their addresses",
+            f"the hub has made no Parquet files of {repository}", hint="fetch its own files by their addresses"
         ) from None
     except RepositoryNotFoundError:
         raise FetchError(

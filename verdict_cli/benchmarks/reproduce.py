@@ -94,15 +94,7 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
         rows=found.rows,
         skipped_bad_rows=0,
     )
-    job = RunJob(
-        plan,
-        source,
-        found,
-        place,
-        starting(facts, None),
-        recording=recording(replies, plan),
-        fresh=True,
-    )
+    job = RunJob(plan, source, found, place, starting(facts, None), recording=recording(replies, plan), fresh=True)
     run_locally(job, Stop(), lambda _: None)
     return measure(plan.evaluations, place.results)
 
@@ -110,9 +102,7 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
 def _beside(case: Case, figure: PublishedFigure, measures: Mapping[str, Measures]) -> Reproduced:
     evaluation, _, metric = figure.at.rpartition(".")
     found = measures[evaluation].figures[metric]
-    value, low, high = (
-        None if each is None else figure.made(each) for each in (found.value, found.low, found.high)
-    )
+    value, low, high = (None if each is None else figure.made(each) for each in (found.value, found.low, found.high))
     return Reproduced(
         case.name,
         figure.what,

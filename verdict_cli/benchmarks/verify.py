@@ -69,9 +69,7 @@ def _checksum(file: CardFile, path: Path) -> Finding:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as fault:
-        raise UsageError(
-            f"{path} cannot be read: {fault.strerror}", hint="give the benchmark's own file"
-        ) from None
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the benchmark's own file") from None
     if file.sha256 == UNKNOWN:
         return Finding("SHA-256", "unknown", f"{digest}; the card does not know it")
     if digest == file.sha256:

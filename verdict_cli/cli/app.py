@@ -123,9 +123,7 @@ def main() -> None:
 
         from verdict_cli.llm.providers.secrets import in_the_environment, without
 
-        with NamedTemporaryFile(
-            "w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False
-        ) as log:
+        with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
             log.write(without(traceback.format_exc(), in_the_environment(os.environ)))
         print_error(
             f"this is a mistake in verdict itself; what happened is written to {log.name}\n"
@@ -145,7 +143,9 @@ def shell_cure(words: Sequence[str]) -> str:
         return 'the shell took the row apart: put it into single quotes, --row \'{"question": "…"}\''
     files = [word for word in words if not word.startswith("-") and Path(word).is_file()]
     if len(files) > 2 and words[0] not in ("compare",):
-        return "the shell made several files of a glob: put it into quotes, such as 'data/*.jsonl', or name the directory"
+        return (
+            "the shell made several files of a glob: put it into quotes, such as 'data/*.jsonl', or name the directory"
+        )
     return ""
 
 

@@ -25,29 +25,22 @@ if TYPE_CHECKING:
 
 def audit(
     config: Config,
-    data: Annotated[
-        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
-    ],
+    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
     attack: Annotated[
         bool, typer.Option("--attack", help="Also try to inject a verdict through the judged text.")
     ] = False,
     verdict: Annotated[
         str | None,
-        typer.Option(
-            "--verdict", metavar="EXPR", help="The verdict. [default: output.choice or output.score]"
-        ),
+        typer.Option("--verdict", metavar="EXPR", help="The verdict. [default: output.choice or output.score]"),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            "--text",
-            metavar="COLUMN",
-            help="A column whose text is judged. [default: the options, or the only one]",
+            "--text", metavar="COLUMN", help="A column whose text is judged. [default: the options, or the only one]"
         ),
     ] = None,
     goal: Annotated[
-        str | None,
-        typer.Option("--goal", metavar="VALUE", help="The verdict that attacks want. [default: the best]"),
+        str | None, typer.Option("--goal", metavar="VALUE", help="The verdict that attacks want. [default: the best]")
     ] = None,
     repeats: Annotated[int, typer.Option("--repeats", min=0, help="How often the same is asked again.")] = 2,
     rename: Annotated[
@@ -55,23 +48,16 @@ def audit(
     ] = None,
     paraphrase: Annotated[
         list[str] | None,
-        typer.Option(
-            "--paraphrase", metavar="UNIT=FILE", help="Another instruction for a unit, from a text file."
-        ),
+        typer.Option("--paraphrase", metavar="UNIT=FILE", help="Another instruction for a unit, from a text file."),
     ] = None,
     family: Annotated[
-        str | None,
-        typer.Option("--family", metavar="EXPR", help="Who wrote the judged text, such as source.model."),
+        str | None, typer.Option("--family", metavar="EXPR", help="Who wrote the judged text, such as source.model.")
     ] = None,
     judge_family: Annotated[
         str | None, typer.Option("--judge-family", metavar="NAME", help="The judge's own value of --family.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")
-    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")] = False,
     *,
     how: RowOptions,
     as_json: AsJson = False,
@@ -124,14 +110,7 @@ def audit(
         dataset = open_dataset(plan, data, Path(spool_to))
         rows = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
         making = AuditRunConfig(
-            folder,
-            (str(config), data),
-            how.seed,
-            how.replay,
-            how.concurrency,
-            recorded,
-            how.budget,
-            fresh=how.fresh,
+            folder, (str(config), data), how.seed, how.replay, how.concurrency, recorded, how.budget, fresh=how.fresh
         )
         runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
         costs = expected(runs, recorded=recorded is not None)
@@ -169,23 +148,12 @@ def audit(
 
 
 def _told(
-    folder: Path,
-    facts: Mapping[str, Any],
-    effects: Sequence[Effect],
-    left: Mapping[str, str],
-    *,
-    as_json: bool,
+    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str], *, as_json: bool
 ) -> None:
     """Writes the audit's files, and prints it."""
     from verdict_cli.cli.write_report import to_terminal
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.studies.audit.render import (
-        audit_html,
-        audit_json,
-        audit_markdown,
-        audit_terminal,
-        lead_of,
-    )
+    from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
 
     lead, title = lead_of(facts), facts["pipeline"]
     content = audit_json(facts, effects, left)
@@ -199,13 +167,7 @@ def _told(
         to_terminal(audit_terminal(lead, effects, left))
 
 
-def _planned(
-    config: Path,
-    how: RowOptions,
-    probe: Probe,
-    plan: Plan,
-    recorded: Recording | None,
-) -> Plan | str:
+def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: Recording | None) -> Plan | str:
     """The probe's plan, or why there is none."""
     from verdict_cli.studies.audit.probe_results import under_replay
 

@@ -12,17 +12,7 @@ import typer
 
 from verdict_cli.cli.console import document, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import (
-    AllowHost,
-    AsJson,
-    Budget,
-    Concurrency,
-    Fresh,
-    Limit,
-    ModelOption,
-    Quiet,
-    SetOption,
-)
+from verdict_cli.cli.options import AllowHost, AsJson, Budget, Concurrency, Fresh, Limit, ModelOption, Quiet, SetOption
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +23,7 @@ if TYPE_CHECKING:
 
 def bench(
     name: Annotated[
-        str,
-        typer.Argument(help="The benchmark; with --replay RECORDINGS also a recorded judge of it, or all."),
+        str, typer.Argument(help="The benchmark; with --replay RECORDINGS also a recorded judge of it, or all.")
     ],
     model: ModelOption = None,
     limit: Limit = None,
@@ -44,8 +33,7 @@ def bench(
     replay: Annotated[
         Path | None,
         typer.Option(
-            "--replay",
-            help="A recording of the run's calls, or the folder of the recorded sets, one folder each.",
+            "--replay", help="A recording of the run's calls, or the folder of the recorded sets, one folder each."
         ),
     ] = None,
     out: Annotated[

@@ -26,9 +26,7 @@ def cache_commands(context: typer.Context) -> None:
 
 
 @app.command("info")
-def cache_info(
-    as_json: AsJson = False,
-) -> None:
+def cache_info(as_json: AsJson = False) -> None:
     """Show how many replies of which model are kept, and the file's size.
 
     Example: verdict cache info --json
@@ -44,9 +42,7 @@ def cache_info(
         finally:
             store.close()
     if as_json:
-        document(
-            {"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)}
-        )
+        document({"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)})
         return
     print_report(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():

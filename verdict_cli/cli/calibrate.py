@@ -31,17 +31,14 @@ def calibrate(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target",
-            help="Expression for what is true of a row: source.label, or human.label of `verdict view`.",
+            "--target", help="Expression for what is true of a row: source.label, or human.label of `verdict view`."
         ),
     ] = None,
     fit: Annotated[
         FitChoice | None,
         typer.Option("--fit", help="What to fit. [default: threshold with --agreement, else probability]"),
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option("--unit", help="The unit. [default: the only one that fits]")
-    ] = None,
+    unit: Annotated[str | None, typer.Option("--unit", help="The unit. [default: the only one that fits]")] = None,
     method: Annotated[
         str,
         typer.Option(
@@ -50,21 +47,16 @@ def calibrate(
         ),
     ] = "",
     agreement: Annotated[
-        float | None,
-        typer.Option("--agreement", help="Choose the bound above which this share of answers agrees."),
+        float | None, typer.Option("--agreement", help="Choose the bound above which this share of answers agrees.")
     ] = None,
-    level: Annotated[
-        float, typer.Option("--level", help="The probability with which --agreement holds.")
-    ] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="The probability with which --agreement holds.")] = 0.95,
     prediction: Annotated[
         str, typer.Option("--prediction", help="With --agreement: the unit's answer.")
     ] = "output.score",
     confidence: Annotated[
         str, typer.Option("--confidence", help="With --agreement: how sure the unit is, higher is surer.")
     ] = "output.p",
-    where: Annotated[
-        str | None, typer.Option("--where", help="Expression that is true of the rows to fit to.")
-    ] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Expression that is true of the rows to fit to.")] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Parts of the cross-validation.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Draws the parts.")] = 0,
     out: Annotated[
@@ -93,9 +85,7 @@ def calibrate(
     path = out or directory.path / "calibrations" / f"{found.content.unit}-{kind.value}.yaml"
     _write(path, found)
     if as_json:
-        figures = {
-            name: {key: asdict(one) for key, one in each.items()} for name, each in found.figures.items()
-        }
+        figures = {name: {key: asdict(one) for key, one in each.items()} for name, each in found.figures.items()}
         content = found.content.model_dump(mode="json", exclude_none=True)
         document({"file": str(path), "calibration": content, "figures": figures, "notes": found.notes})
         return
@@ -114,8 +104,7 @@ def _check(wanted: FitOptions, agreement: float | None) -> None:
         )
     if wanted.target is None and wanted.method != "dawid_skene":
         raise UsageError(
-            "--target is missing",
-            hint="an expression for what is true of a row: source.label, or human.label",
+            "--target is missing", hint="an expression for what is true of a row: source.label, or human.label"
         )
     if (wanted.kind == "threshold") != (agreement is not None):
         raise UsageError("--agreement and --fit threshold go together", hint="such as `--agreement 0.95`")

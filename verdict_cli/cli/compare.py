@@ -25,8 +25,7 @@ def compare(
         typer.Option("--by", metavar="EXPR", help="Also compare the rows of each value, e.g. source.type."),
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file."),
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,9 +74,7 @@ def compared(
     return (sides[0], sides[1]), comparison
 
 
-def write_page(
-    path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
-) -> None:
+def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
     """Writes the comparison as one HTML file."""
     from verdict_cli.report.comparison_html import comparison_html
     from verdict_cli.run.run_directory import refusing

@@ -22,9 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-BenchmarkName = Annotated[
-    str, typer.Argument(help="The benchmark, e.g. xstest; `verdict datasets list` names them.")
-]
+BenchmarkName = Annotated[str, typer.Argument(help="The benchmark, e.g. xstest; `verdict datasets list` names them.")]
 
 
 @app.callback()
@@ -82,17 +80,10 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
 @app.command("import")
 def import_(
     name: Annotated[
-        str,
-        typer.Argument(
-            help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613."
-        ),
+        str, typer.Argument(help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613.")
     ],
-    path: Annotated[
-        Path, typer.Argument(help="The benchmark's file; of a recorded judge, the folder of recordings.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")
-    ] = None,
+    path: Annotated[Path, typer.Argument(help="The benchmark's file; of a recorded judge, the folder of recordings.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")] = None,
 ) -> None:
     """Convert a benchmark's own file to JSONL; recorded replies in it go to a file for --replay beside it.
 
@@ -118,23 +109,18 @@ def import_(
 @app.command("fetch")
 def fetch(
     name: Annotated[
-        str,
-        typer.Argument(help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub."),
+        str, typer.Argument(help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub.")
     ],
     file: Annotated[
-        str | None,
-        typer.Option("--file", help="Which of its files. [default: the first that can be fetched]"),
+        str | None, typer.Option("--file", help="Which of its files. [default: the first that can be fetched]")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder to write to. [default: where bench finds it]")
     ] = None,
     sha256: Annotated[
-        str | None,
-        typer.Option("--sha256", help="The checksum that it must have, where the card knows none."),
+        str | None, typer.Option("--sha256", help="The checksum that it must have, where the card knows none.")
     ] = None,
-    max_size: Annotated[
-        int, typer.Option("--max-size", min=1, metavar="MIB", help="The most that is fetched.")
-    ] = 1024,
+    max_size: Annotated[int, typer.Option("--max-size", min=1, metavar="MIB", help="The most that is fetched.")] = 1024,
 ) -> None:
     """Download a benchmark's file from its source, resumed where it broke off, and checked against its card.
 
@@ -165,9 +151,7 @@ def sample(
     data: Annotated[str, typer.Argument(help="A dataset: a file, a directory or a glob.")],
     count: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = 100,
     seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same rows.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")] = None,
 ) -> None:
     """Write rows drawn from a dataset, without replacement and in their own order.
 

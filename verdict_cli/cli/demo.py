@@ -26,8 +26,7 @@ DEMO_BASELINE = "baseline/lexical"
 
 def demo(
     out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="Where the two runs and their comparison are written."),
+        Path, typer.Option("--out", metavar="DIR", help="Where the two runs and their comparison are written.")
     ] = Path("runs/demo"),
 ) -> None:
     """Show a judge, its report and a comparison in seconds, without a key or a network.

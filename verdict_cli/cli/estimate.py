@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 
 def estimate(
     config: Config,
-    data: Annotated[
-        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
-    ],
+    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
     model: ModelOption = None,
     settings: SetOption = None,
     limit: Limit = None,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")
-    ] = False,
+    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")] = False,
     allow_outside: AllowOutside = False,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
@@ -86,15 +82,12 @@ def _table(lines: list[Line]) -> str:
     cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
     for line in lines:
         tokens = (
-            "unknown" if count is None else f"{count:,}"
-            for count in (line.prompt_tokens, line.completion_tokens)
+            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
         )
         cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
     widths = [max(len(row[place]) for row in cells) for place in range(6)]
     return "".join(
-        "  ".join(
-            f"{cell:{'<' if place < 2 else '>'}{widths[place]}}" for place, cell in enumerate(row)
-        ).rstrip()
+        "  ".join(f"{cell:{'<' if place < 2 else '>'}{widths[place]}}" for place, cell in enumerate(row)).rstrip()
         + "\n"
         for row in cells
     )

@@ -22,8 +22,7 @@ _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mappi
 
 def explain(
     name: Annotated[
-        str | None,
-        typer.Argument(help="A unit, scale, extractor, key, figure, exit code or the code of a message."),
+        str | None, typer.Argument(help="A unit, scale, extractor, key, figure, exit code or the code of a message.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,8 +88,7 @@ def _found(name: str) -> dict[str, Any]:
     keys = {one.name for part in parts.values() for one in part.keys}
     close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(
-        f"nothing is called {name!r}",
-        hint=close if close.startswith("did") else "verdict explain lists every name",
+        f"nothing is called {name!r}", hint=close if close.startswith("did") else "verdict explain lists every name"
     )
 
 

@@ -34,10 +34,7 @@ def extract(
     rereadings, disagreements = re_extract(plan, directory.calls, names, seed=facts.seed, most=most)
     if as_json:
         document(
-            {
-                "rereadings": [asdict(one) for one in rereadings],
-                "disagreements": [asdict(one) for one in disagreements],
-            }
+            {"rereadings": [asdict(one) for one in rereadings], "disagreements": [asdict(one) for one in disagreements]}
         )
         return
     print_report(_table(rereadings) + _list(disagreements))
@@ -52,8 +49,7 @@ def _names(text: str) -> list[str]:
     for name in names:
         if name not in known and (name in EXTRACTORS or EXTRACTOR_PLUGINS.get(name) is None):
             raise UsageError(
-                f"unknown extractor {name!r}",
-                hint=nearest_spelling(name, (*known, *EXTRACTOR_PLUGINS.names())),
+                f"unknown extractor {name!r}", hint=nearest_spelling(name, (*known, *EXTRACTOR_PLUGINS.names()))
             )
     if not names:
         raise UsageError("--with names no extractor", hint=f"known: {', '.join(known)}")

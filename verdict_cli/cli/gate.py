@@ -23,8 +23,7 @@ class Undecided(StrEnum):
 def gate(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     gates: Annotated[
-        Path | None,
-        typer.Option("--gates", metavar="FILE", help="A YAML file whose `gates:` stand for the run's own."),
+        Path | None, typer.Option("--gates", metavar="FILE", help="A YAML file whose `gates:` stand for the run's own.")
     ] = None,
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")

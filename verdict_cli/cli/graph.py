@@ -33,12 +33,7 @@ def graph(
     from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
 
     plan = load_plan_for_command(
-        config,
-        settings or [],
-        model,
-        allow_code=allow_code or (),
-        allow_outside=allow_outside,
-        else_model=ANY,
+        config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, else_model=ANY
     ).plan
     if as_json or format_ == "json":
         document(as_mapping(plan))

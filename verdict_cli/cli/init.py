@@ -48,13 +48,10 @@ def init(
         str | None, typer.Option("--from", help="Copy a judge that comes with verdict, such as geval.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]"),
+        Path | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    no_try: Annotated[
-        bool, typer.Option("--no-try", help="Do not judge five rows with the embedded model.")
-    ] = False,
+    no_try: Annotated[bool, typer.Option("--no-try", help="Do not judge five rows with the embedded model.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a first pipeline for your own data, and judge five rows with the embedded model: no key, no network.
@@ -72,15 +69,12 @@ def init(
     if template is not None:
         if question or columns or target or scale:
             raise UsageError(
-                "--from copies a judge as it stands",
-                hint="leave --question, --columns, --target and --scale out",
+                "--from copies a judge as it stands", hint="leave --question, --columns, --target and --scale out"
             )
         made, chosen = _copied(template, data, out, force=force)
     else:
         chosen = data if data is not None else prompts.ask_dataset()
-        made = _started(
-            chosen, question, columns, target, scale, model, out or Path("judge.yaml"), force=force
-        )
+        made = _started(chosen, question, columns, target, scale, model, out or Path("judge.yaml"), force=force)
     _check(made, chosen, tried=not no_try, quiet=quiet)
 
 
@@ -127,9 +121,7 @@ def _started(
     if asked and target is None:
         target = prompts.ask_target(samples)
     _known([target] if target else [], samples, "--target", data)
-    read = (
-        prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
-    )
+    read = prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
     _known(read, samples, "--columns", data)
     for name in (*read, *([target] if target else [])):
         if not nameable(name):
@@ -157,9 +149,7 @@ def _started(
         target=target,
         numbers=number_type(samples[target]) if target else None,
     )
-    _write(
-        {out: written(start), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")}
-    )
+    _write({out: written(start), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
     return out
 
 
@@ -247,9 +237,7 @@ def _check(config: Path, data: str | None, *, tried: bool, quiet: bool) -> None:
         from verdict_cli.cli.write_report import show_report
 
         out = Path("runs") / f"{plan.name}-first"
-        report = judged_dataset(
-            config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out
-        )
+        report = judged_dataset(config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out)
         show_report(report, as_json=False)
         print_message(f"each call of these rows: {out / 'report.html'}")
     if not quiet:

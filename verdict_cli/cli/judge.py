@@ -27,9 +27,7 @@ def judge(
     config: Config,
     row: Annotated[
         str | None,
-        typer.Option(
-            "--row", metavar="JSON", help="The row; without it JSON or JSONL is read from standard input."
-        ),
+        typer.Option("--row", metavar="JSON", help="The row; without it JSON or JSONL is read from standard input."),
     ] = None,
     *,
     how: ModelOptions,

@@ -39,8 +39,7 @@ def load_plan_for_command(
     config = file_or_named(config, configs)
     if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
         raise UsageError(
-            f"{config} is a dataset, not a pipeline file",
-            hint="the pipeline file comes first: verdict run CONFIG DATA",
+            f"{config} is a dataset, not a pipeline file", hint="the pipeline file comes first: verdict run CONFIG DATA"
         )
     chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
     document = remove_value(apply_override(read_document(config), chosen), off)

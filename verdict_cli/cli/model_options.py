@@ -122,15 +122,12 @@ def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 for each in fields(groups[name])
             ]
         else:
-            shown.append(
-                parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any))
-            )
+            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any)))
 
     @wraps(command)
     def taken(**given: Any) -> Any:
         made = {
-            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)})
-            for name, kind in groups.items()
+            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)}) for name, kind in groups.items()
         }
         return command(**given, **made)
 

@@ -37,9 +37,7 @@ class FinishedRun:
     facts: RunFacts
 
 
-def run_all(
-    runs: Sequence[PreparedRun], stop: Stop, store: CacheStore | None, *, quiet: bool
-) -> list[FinishedRun]:
+def run_all(runs: Sequence[PreparedRun], stop: Stop, store: CacheStore | None, *, quiet: bool) -> list[FinishedRun]:
     """Every run, in order; says how the command goes on and exits where one could not be finished."""
     from verdict_cli.cli.progress import show_progress
     from verdict_cli.run.batch import run_several

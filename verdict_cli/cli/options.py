@@ -18,25 +18,19 @@ def _recording(given: Path | None) -> Path | None:
     return file_or_named(given, recordings)
 
 
-Config = Annotated[
-    Path, typer.Argument(help="The pipeline file, or the name of a pipeline that comes with verdict.")
-]
+Config = Annotated[Path, typer.Argument(help="The pipeline file, or the name of a pipeline that comes with verdict.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="PATH=VALUE", help="Change a value of the file, e.g. 'pipeline[1].repeat=5'."
-    ),
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file, e.g. 'pipeline[1].repeat=5'."),
 ]
 ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")]
 AllowCode = Annotated[
-    list[Path] | None,
-    typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used."),
+    list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used.")
 ]
 AllowOutside = Annotated[
     bool,
     typer.Option(
-        "--allow-outside",
-        help="The pipeline file, and the images of rows, may name files outside their own folder.",
+        "--allow-outside", help="The pipeline file, and the images of rows, may name files outside their own folder."
     ),
 ]
 
@@ -74,17 +68,12 @@ Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is draw
 Replay = Annotated[
     Path | None,
     typer.Option(
-        "--replay",
-        callback=_recording,
-        help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL.",
+        "--replay", callback=_recording, help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL."
     ),
 ]
-Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")
-]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")]
 Budget = Annotated[
-    float | None,
-    typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent."),
+    float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]

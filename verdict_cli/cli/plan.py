@@ -10,14 +10,7 @@ import typer
 
 from verdict_cli.cli.console import document, print_report
 from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
-from verdict_cli.studies.power.requirements import (
-    RequirementOptions,
-    check_options,
-    cost,
-    first_figure,
-    needed,
-    trade,
-)
+from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
 
 if TYPE_CHECKING:
     from verdict_cli.run.estimate import Line
@@ -25,20 +18,15 @@ if TYPE_CHECKING:
 
 def plan(
     config: Config,
-    data: Annotated[
-        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
-    ],
+    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
     half_width: Annotated[
-        float | None,
-        typer.Option("--half-width", help="How far the interval may reach to each side, e.g. 0.02."),
+        float | None, typer.Option("--half-width", help="How far the interval may reach to each side, e.g. 0.02.")
     ] = None,
     mde: Annotated[
         float | None,
         typer.Option("--mde", help="The least difference from another run, or drop of a gate, to be found."),
     ] = None,
-    power: Annotated[
-        float, typer.Option("--power", help="With --mde: the share of runs in which it is found.")
-    ] = 0.8,
+    power: Annotated[float, typer.Option("--power", help="With --mde: the share of runs in which it is found.")] = 0.8,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the interval and the test.")] = 0.95,
     expect: Annotated[
         float | None, typer.Option("--expect", help="The share that is expected. [default: 0.5, the worst]")
@@ -56,9 +44,7 @@ def plan(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
-            "--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"
-        ),
+        typer.Option("--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"),
     ] = None,
     model: ModelOption = None,
     settings: SetOption = None,
@@ -120,9 +106,7 @@ def _text(content: dict[str, Any]) -> str:
         worst = one.get("rows_at_worst", one["rows"])
         more = "" if worst == one["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"
         calls = (
-            f"{one['least_calls']:,} to {one['calls']:,}"
-            if one["least_calls"] < one["calls"]
-            else f"{one['calls']:,}"
+            f"{one['least_calls']:,} to {one['calls']:,}" if one["least_calls"] < one["calls"] else f"{one['calls']:,}"
         )
         lines += [
             "",

@@ -42,9 +42,7 @@ def _live() -> Iterator[Callable[[Progress], None]]:
 
         def show(progress: Progress) -> None:
             bar.update(task, total=progress.rows, completed=progress.done, words=words(progress))
-            live.update(
-                Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_counts(progress)))
-            )
+            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_counts(progress))))
 
         yield show
 

@@ -31,9 +31,7 @@ def ask_dataset() -> str:
     return str(typer.prompt("Your dataset (JSONL, JSON, CSV, TSV or Parquet)", err=True))
 
 
-def unanswered(
-    data: str, samples: Mapping[str, Sequence[Any]], *, question: bool, columns: bool
-) -> UsageError:
+def unanswered(data: str, samples: Mapping[str, Sequence[Any]], *, question: bool, columns: bool) -> UsageError:
     """What is told where nobody can answer: the flags that are missing, and the file's columns to choose from."""
     missing = [flag for flag, given in (("--question", question), ("--columns", columns)) if not given]
     names = ",".join([name for name, values in samples.items() if _text(values)][-2:] or list(samples)[:2])
@@ -62,18 +60,14 @@ def ask_question() -> str:
 def ask_target(samples: Mapping[str, Sequence[Any]]) -> str | None:
     """The column of people's labels, asked for; None for none."""
     answer = str(
-        typer.prompt(
-            "Which column has people's labels? (Enter: none)", default="", show_default=False, err=True
-        )
+        typer.prompt("Which column has people's labels? (Enter: none)", default="", show_default=False, err=True)
     )
     return answer.strip() or None
 
 
 def ask_scale(default: str) -> str:
     """The scale, asked for."""
-    return str(
-        typer.prompt("The scale: boolean, 1-5, or words from worst to best", default=default, err=True)
-    )
+    return str(typer.prompt("The scale: boolean, 1-5, or words from worst to best", default=default, err=True))
 
 
 def split_words(text: str) -> tuple[str, ...]:

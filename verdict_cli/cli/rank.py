@@ -29,15 +29,12 @@ def rank(
         ),
     ],
     row: Annotated[
-        str | None,
-        typer.Option("--row", metavar="JSON", help="What all candidates share: the question, the source …"),
+        str | None, typer.Option("--row", metavar="JSON", help="What all candidates share: the question, the source …")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            "--as",
-            metavar="NAMES",
-            help="The columns that take candidates, by commas. [default: the pipeline says]",
+            "--as", metavar="NAMES", help="The columns that take candidates, by commas. [default: the pipeline says]"
         ),
     ] = None,
     field: Annotated[
@@ -45,29 +42,21 @@ def rank(
     ] = None,
     tournament: Annotated[
         Literal["auto", "round-robin", "swiss"],
-        typer.Option(
-            "--tournament", help="Pairs: everybody against everybody (auto: up to 12), or Swiss rounds."
-        ),
+        typer.Option("--tournament", help="Pairs: everybody against everybody (auto: up to 12), or Swiss rounds."),
     ] = "auto",
     rounds: Annotated[
         int | None, typer.Option("--rounds", min=1, help="Rounds of a Swiss tournament, or of groups.")
     ] = None,
     samples: Annotated[
-        int,
-        typer.Option(
-            "--samples", min=1, help="Scores: judgements of each candidate; several give intervals."
-        ),
+        int, typer.Option("--samples", min=1, help="Scores: judgements of each candidate; several give intervals.")
     ] = 1,
     reward: Annotated[
-        str | None,
-        typer.Option("--reward", metavar="EXPR", help="The score. [default: what the last step gives]"),
+        str | None, typer.Option("--reward", metavar="EXPR", help="The score. [default: what the last step gives]")
     ] = None,
     choice: Annotated[
         str | None,
         typer.Option(
-            "--choice",
-            metavar="EXPR",
-            help="Who won: a letter, `tie`, or a list. [default: `choice` or `ranking`]",
+            "--choice", metavar="EXPR", help="Who won: a letter, `tie`, or a list. [default: `choice` or `ranking`]"
         ),
     ] = None,
     *,
@@ -92,17 +81,7 @@ def rank(
 
     plan = how.plan(config)
     asked = _Asked(
-        plan,
-        _shared(row),
-        read(candidates),
-        columns,
-        field,
-        tournament,
-        rounds,
-        samples,
-        reward,
-        choice,
-        how.seed,
+        plan, _shared(row), read(candidates), columns, field, tournament, rounds, samples, reward, choice, how.seed
     )
     work, contests = asked.plan_work()
     recorded = how.recording(plan)
@@ -114,13 +93,9 @@ def rank(
     store = how.store(plan, wanted=samples == 1)
 
     async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
-        access = ModelClient.open(
-            concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store
-        )
+        access = ModelClient.open(concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store)
         try:
-            judging = Judging(
-                await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch
-            )
+            judging = Judging(await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch)
             return await work(judging), judging
         finally:
             await access.close()
@@ -174,11 +149,7 @@ class _Asked:
         from verdict_cli.studies.rank.candidate_columns import chooser, find_candidate_columns
 
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
-        own = (
-            not named
-            and self.field is None
-            and all(not isinstance(one.value, str) for one in self.candidates)
-        )
+        own = not named and self.field is None and all(not isinstance(one.value, str) for one in self.candidates)
         if own and chooser(self.plan) is None:
             return self._scores(None)
         where = find_candidate_columns(self.plan, self.shared, named)
@@ -193,16 +164,12 @@ class _Asked:
         from verdict_cli.studies.rank.pointwise import scored
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
-            raise UsageError(
-                "--tournament, --rounds and --choice are for judges that compare", hint="this one scores"
-            )
+            raise UsageError("--tournament, --rounds and --choice are for judges that compare", hint="this one scores")
         reward = reward_of(self.plan, self.reward)
         count = len(self.candidates)
         each = "" if self.samples == 1 else f", {self.samples} judgements each"
         return (
-            lambda judging: scored(
-                judging, reward, where, self.shared, self.candidates, self.samples, self.field
-            ),
+            lambda judging: scored(judging, reward, where, self.shared, self.candidates, self.samples, self.field),
             _Contests(f"{count} candidates scored{each}", count * self.samples),
         )
 
@@ -221,34 +188,25 @@ class _Asked:
         if size > 2:
             if count < size:
                 raise UsageError(
-                    f"the judge chooses among {size}, here are {count} candidates",
-                    hint=f"give at least {size}",
+                    f"the judge chooses among {size}, here are {count} candidates", hint=f"give at least {size}"
                 )
             if self.tournament != "auto":
-                raise UsageError(
-                    "--tournament is for judges of pairs", hint="--rounds says how often groups are made"
-                )
+                raise UsageError("--tournament is for judges of pairs", hint="--rounds says how often groups are made")
             times = self.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
             return (
                 lambda judging: compared(judging).groups(times, self.seed),
                 _Contests(f"{count} candidates in groups of {size}, {times} rounds", rows),
             )
-        swiss = self.tournament == "swiss" or (
-            self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN)
-        )
+        swiss = self.tournament == "swiss" or (self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN))
         if self.tournament == "round-robin" and self.rounds is not None:
             raise UsageError("--rounds is for a Swiss tournament", hint="leave --tournament or --rounds out")
         number = (self.rounds or swiss_rounds(count)) if swiss else None
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
-        form = (
-            f"a Swiss tournament of {number} rounds" if number is not None else "everybody against everybody"
-        )
+        form = f"a Swiss tournament of {number} rounds" if number is not None else "everybody against everybody"
         return (
             lambda judging: compared(judging).pairs(number, self.seed),
-            _Contests(
-                f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)
-            ),
+            _Contests(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
         )
 
 

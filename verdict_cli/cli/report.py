@@ -18,8 +18,7 @@ def report(
     labels: Annotated[
         bool,
         typer.Option(
-            "--labels",
-            help="Also hold every evaluation that has a target against the labels given in `verdict view`.",
+            "--labels", help="Also hold every evaluation that has a target against the labels given in `verdict view`."
         ),
     ] = False,
     as_json: AsJson = False,

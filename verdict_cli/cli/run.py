@@ -72,13 +72,9 @@ def run(
     trace_content: TraceContent = False,
     formats: Annotated[
         str,
-        typer.Option(
-            "--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."
-        ),
+        typer.Option("--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."),
     ] = "parquet",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of the report.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False,
     inconclusive: Annotated[
         Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
     ] = Undecided.FAIL,
@@ -140,9 +136,7 @@ def judged_dataset(
 ) -> Report:
     """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
     if how.fresh and retry_failed:
-        raise UsageError(
-            "--fresh leaves nothing that --retry-failed could ask again", hint="give one of them"
-        )
+        raise UsageError("--fresh leaves nothing that --retry-failed could ask again", hint="give one of them")
     if update and (how.fresh or out is None):
         raise UsageError(
             "--fresh discards the run that --update would keep"
@@ -178,10 +172,7 @@ def judged_dataset(
         with place.held():
             earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
             if earlier is not None:
-                _tell(
-                    f"{place.shown}: {_going_on(earlier, changed, retry_failed=retry_failed)}",
-                    quiet=how.quiet,
-                )
+                _tell(f"{place.shown}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=how.quiet)
             if (
                 earlier is not None
                 and earlier.status == "finished"

@@ -21,9 +21,7 @@ class SchemaKind(StrEnum):
 
 
 def schema(
-    of: Annotated[
-        SchemaKind, typer.Argument(help="Pipelines, data cards, or published tables.")
-    ] = SchemaKind.PIPELINE,
+    of: Annotated[SchemaKind, typer.Argument(help="Pipelines, data cards, or published tables.")] = SchemaKind.PIPELINE,
     out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
 ) -> None:
     """Print the JSON Schema of pipeline files, for editors, with what installed packages add to the language; or that of

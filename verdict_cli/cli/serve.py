@@ -31,48 +31,37 @@ def serve(
         int, typer.Option("--queue", min=0, help="Rows that may wait; more are turned away with 429.")
     ] = 256,
     deadline: Annotated[
-        float,
-        typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The longest a request may take."),
+        float, typer.Option("--deadline", min=0.001, metavar="SECONDS", help="The longest a request may take.")
     ] = 30.0,
     policy: Annotated[
         Literal["closed", "open"],
         typer.Option(
-            "--policy",
-            help="What a failed judgement is answered: closed, an error; open, a success that says so.",
+            "--policy", help="What a failed judgement is answered: closed, an error; open, a success that says so."
         ),
     ] = "closed",
     accept: Annotated[
         str | None,
-        typer.Option(
-            "--accept", metavar="EXPR", help="A rule over the outcome, such as 'output.score > 0.5'."
-        ),
+        typer.Option("--accept", metavar="EXPR", help="A rule over the outcome, such as 'output.score > 0.5'."),
     ] = None,
     reward: Annotated[
-        str | None,
-        typer.Option("--reward", metavar="EXPR", help="The number that /reward gives. [default: the score]"),
+        str | None, typer.Option("--reward", metavar="EXPR", help="The number that /reward gives. [default: the score]")
     ] = None,
     token_env: Annotated[
-        str,
-        typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token."),
+        str, typer.Option("--token-env", metavar="NAME", help="The environment variable that holds the token.")
     ] = "VERDICT_TOKEN",
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A further Host that is answered; * for any."),
     ] = None,
     allow_origin: Annotated[
-        list[str] | None,
-        typer.Option("--allow-origin", metavar="ORIGIN", help="An Origin whose pages may ask."),
+        list[str] | None, typer.Option("--allow-origin", metavar="ORIGIN", help="An Origin whose pages may ask.")
     ] = None,
     max_body: Annotated[int, typer.Option("--max-body", min=1, metavar="MIB", help="The largest body.")] = 8,
     state: Annotated[
-        Path | None,
-        typer.Option("--state", metavar="DIR", help="Where batches are kept. [default: runs/serve-NAME]"),
+        Path | None, typer.Option("--state", metavar="DIR", help="Where batches are kept. [default: runs/serve-NAME]")
     ] = None,
     drain: Annotated[
-        float,
-        typer.Option(
-            "--drain", min=0, metavar="SECONDS", help="What a stop waits for work that was taken on."
-        ),
+        float, typer.Option("--drain", min=0, metavar="SECONDS", help="What a stop waits for work that was taken on.")
     ] = 30.0,
     trace: TraceOption = False,
     trace_content: TraceContent = False,

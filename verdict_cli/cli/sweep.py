@@ -33,9 +33,7 @@ class Axis(StrEnum):
 
 def sweep(
     config: Config,
-    data: Annotated[
-        str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")
-    ],
+    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
     vary: Annotated[
         list[str],
         typer.Option(
@@ -45,24 +43,17 @@ def sweep(
         ),
     ],
     together: Annotated[
-        bool,
-        typer.Option("--together", help="Take the values of all --vary side by side, not every combination."),
+        bool, typer.Option("--together", help="Take the values of all --vary side by side, not every combination.")
     ] = False,
     metric: Annotated[
         str | None,
-        typer.Option(
-            "--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"
-        ),
+        typer.Option("--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"),
     ] = None,
     against: Annotated[
         Axis | None,
-        typer.Option(
-            "--against", help="What the frontier is drawn against. [default: cost if known, else calls]"
-        ),
+        typer.Option("--against", help="What the frontier is drawn against. [default: cost if known, else calls]"),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")] = None,
     *,
     how: RowOptions,
     as_json: AsJson = False,
@@ -99,18 +90,11 @@ def sweep(
             if source == "-":
                 source = str(dataset.files[0])
             rows = checked(
-                plan,
-                dataset,
-                limit=how.limit,
-                sample=how.sample,
-                seed=how.seed,
-                quiet=how.quiet or bool(runs),
+                plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet or bool(runs)
             )
             facts = new_facts(plan, rows, (str(config), data), how.seed, how.replay)
             place = RunDirectory(folder / "variants" / slug)
-            job = RunJob(
-                plan, dataset, rows, place, facts, how.concurrency, recorded, how.budget, fresh=how.fresh
-            )
+            job = RunJob(plan, dataset, rows, place, facts, how.concurrency, recorded, how.budget, fresh=how.fresh)
             runs.append(prepared(one.name, job))
         if not how.quiet:
             _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
@@ -128,8 +112,7 @@ def sweep(
     )
     title = plans[0][1].name
     content = swept_json(
-        result,
-        {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary},
+        result, {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}
     )
     place = RunDirectory(folder)
     place.write("sweep.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
@@ -153,18 +136,14 @@ def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool)
     from verdict_cli.studies.sweep.variants import variants
 
     found = variants(
-        apply_override(read_document(file_or_named(config, configs)), how.settings or ()),
-        vary,
-        together=together,
+        apply_override(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
     )
     if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
         raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
     return found
 
 
-def _planned(
-    config: Path, how: RowOptions, found: tuple[SweepVariant, ...]
-) -> list[tuple[SweepVariant, Plan]]:
+def _planned(config: Path, how: RowOptions, found: tuple[SweepVariant, ...]) -> list[tuple[SweepVariant, Plan]]:
     """The plan of every variant. SpecError with the problems of all, each of which names its variant."""
     plans, problems = [], []
     warned: set[Any] = set()
@@ -173,8 +152,7 @@ def _planned(
             built = replace(how, settings=[*(how.settings or ()), *one.settings]).built(config, off=one.off)
         except SpecError as error:
             problems += [
-                replace(problem, message=f"variant {one.name}: {problem.message}")
-                for problem in error.problems
+                replace(problem, message=f"variant {one.name}: {problem.message}") for problem in error.problems
             ]
             continue
         except UsageError as error:
@@ -206,9 +184,7 @@ def _announce(runs: list[tuple[str, Plan, int]]) -> None:
     from verdict_cli.report.plan_graph import calls_a_row
 
     calls = sum(rows * calls_a_row(plan) for _, plan, rows in runs)
-    print_message(
-        f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared"
-    )
+    print_message(f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared")
 
 
 def _slugs(names: list[str]) -> list[str]:

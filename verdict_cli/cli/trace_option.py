@@ -58,15 +58,13 @@ def _exporter(environ: Mapping[str, str]) -> SpanExporter | None:
         return ConsoleSpanExporter(out=sys.stderr)
     if name != "otlp":
         raise UsageError(
-            f"OTEL_TRACES_EXPORTER={name} is not an exporter of --trace",
-            hint="set it to otlp, console or none",
+            f"OTEL_TRACES_EXPORTER={name} is not an exporter of --trace", hint="set it to otlp, console or none"
         )
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if environ.get(variable):
             if environ[variable] != "http/protobuf":
                 raise UsageError(
-                    f"{variable}={environ[variable]} is not a protocol of --trace",
-                    hint="set it to http/protobuf",
+                    f"{variable}={environ[variable]} is not a protocol of --trace", hint="set it to http/protobuf"
                 )
             break
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -34,12 +34,7 @@ def validate(
     hosts: list[str] = []
     try:
         built = load_plan_for_command(
-            config,
-            settings or [],
-            model,
-            allow_code=allow_code or (),
-            allow_outside=allow_outside,
-            warn=False,
+            config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, warn=False
         )
         warnings = built.warnings
         hosts = hosts_called(built.plan)

@@ -14,9 +14,9 @@ from verdict_cli.errors import UsageError
 
 
 def view(
-    where: Annotated[
-        Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a directory with runs in it.")
-    ] = Path("runs"),
+    where: Annotated[Path, typer.Argument(metavar="[RUN|DIR]", help="A run, or a directory with runs in it.")] = Path(
+        "runs"
+    ),
     host: Annotated[
         str, typer.Option("--host", help="The address; another than this machine's own asks for a token.")
     ] = "127.0.0.1",
@@ -30,8 +30,7 @@ def view(
         ),
     ] = "VERDICT_TOKEN",
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A further Host that is answered."),
+        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="A further Host that is answered.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
 ) -> None:
@@ -61,6 +60,4 @@ def view(
             import webbrowser
 
             webbrowser.open(f"{listening_address(at)}{'' if token is None else f'/?token={token}'}")
-        serve_viewer(
-            Runs(where), AccessPolicy(token, AccessPolicy.names(host, allow_host or ())), at, print_message
-        )
+        serve_viewer(Runs(where), AccessPolicy(token, AccessPolicy.names(host, allow_host or ())), at, print_message)

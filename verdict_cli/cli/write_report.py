@@ -90,18 +90,10 @@ def write_report(
     studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed)
     measures = studied.measures
     gates = decide_gates(
-        plan.gates,
-        plan.evaluations,
-        measures,
-        facts,
-        directory.results,
-        seed=facts.seed,
-        inconclusive=inconclusive,
+        plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed, inconclusive=inconclusive
     )
     inert = "csv-inert" in formats
-    extra = list(
-        dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet")
-    )
+    extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
     files = (*FILES, *extra)
     flips = flip_rates(twice, directory.results, seed=facts.seed)
     report = build_report(

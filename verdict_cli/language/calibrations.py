@@ -53,9 +53,7 @@ class ProbabilityMap(Fitted):
     """The line's slope."""
     intercept: float | None = None
     """The line's height at even odds."""
-    knots: (
-        Annotated[Seq[Annotated[Seq[float], Field(min_length=2, max_length=2)]], Field(min_length=1)] | None
-    ) = None
+    knots: Annotated[Seq[Annotated[Seq[float], Field(min_length=2, max_length=2)]], Field(min_length=1)] | None = None
     """The staircase: pairs of a probability and what it becomes, ascending; between them, straight lines."""
 
 
@@ -111,13 +109,7 @@ def _spelling(value: Any) -> str | None:
     if isinstance(value, CalibrationFile) or (isinstance(value, dict) and isinstance(value.get("file"), str)):
         return "<file>"
     if not isinstance(value, dict) or "verdict_calibration" in value:
-        return (
-            "<text>"
-            if isinstance(value, str)
-            else "<list>"
-            if isinstance(value, list | tuple)
-            else "<content>"
-        )
+        return "<text>" if isinstance(value, str) else "<list>" if isinstance(value, list | tuple) else "<content>"
     return "<weights>"
 
 
@@ -146,8 +138,7 @@ MapKey = Annotated[CalibrationFile | Fitted, LazyUnion(_file_or_content, _choice
 
 _Weights = dict[Value, float]
 ScoreWeightsKey = Annotated[
-    CalibrationFile | Fitted | _Weights,
-    LazyUnion(_spelling, _choices("score_weights"), {"<weights>": _Weights}),
+    CalibrationFile | Fitted | _Weights, LazyUnion(_spelling, _choices("score_weights"), {"<weights>": _Weights})
 ]
 """Numbers that replace a scale's own: written out, or fitted."""
 
@@ -158,9 +149,7 @@ PoolWeightsKey = Annotated[
 """A weight for each unit that is pooled: written out, or fitted."""
 
 _Text = Annotated[str, Field(min_length=1)]
-WhenKey = Annotated[
-    CalibrationFile | Fitted | _Text, LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text})
-]
+WhenKey = Annotated[CalibrationFile | Fitted | _Text, LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text})]
 """When an answer is not sure enough: an expression, or a fitted bound."""
 
 

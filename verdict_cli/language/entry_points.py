@@ -47,9 +47,7 @@ class EntryPointGroup(Generic[LanguagePart]):
                 try:
                     self.found[name] = self._fit(name, loaded)
                 except TypeError as fault:
-                    raise UsageError(
-                        f"the entry point {point.value} {fault}", hint="tell its author"
-                    ) from None
+                    raise UsageError(f"the entry point {point.value} {fault}", hint="tell its author") from None
         return self.found.get(name)
 
     def names(self) -> tuple[str, ...]:
@@ -89,10 +87,7 @@ class PluginUnion:
 
         own = handler(source) if self._own is None else handler.generate_schema(self._own)
         return core_schema.no_info_wrap_validator_function(
-            read,
-            own,
-            metadata={"offers": self},
-            serialization=core_schema.simple_ser_schema("any"),
+            read, own, metadata={"offers": self}, serialization=core_schema.simple_ser_schema("any")
         )
 
 

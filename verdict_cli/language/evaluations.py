@@ -136,12 +136,7 @@ def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIss
     """What is wrong with an evaluation although each of its keys is well formed; empty when nothing is."""
     return [
         (f"{name}.{path}" if path else name, message, hint)
-        for path, message, hint in (
-            *_named(name),
-            *_figures(evaluation),
-            *_metrics(evaluation),
-            *_groups(evaluation),
-        )
+        for path, message, hint in (*_named(name), *_figures(evaluation), *_metrics(evaluation), *_groups(evaluation))
     ]
 
 
@@ -169,16 +164,10 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
         found.append(("", message, hint))
     elif evaluation.target is not None and not (evaluation.prediction or evaluation.probability):
         found.append(
-            (
-                "target",
-                "`target` needs a `prediction` or a `probability`",
-                "such as `prediction: output.score`",
-            )
+            ("target", "`target` needs a `prediction` or a `probability`", "such as `prediction: output.score`")
         )
     if evaluation.options is not None and evaluation.prediction is None:
-        found.append(
-            ("options", "`options` needs the choice between them", "such as `prediction: output.choice`")
-        )
+        found.append(("options", "`options` needs the choice between them", "such as `prediction: output.choice`"))
     return found
 
 
@@ -196,11 +185,7 @@ def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
             found.append((key, f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own"))
     if evaluation.missing == "wrong":
         found.append(
-            (
-                "missing",
-                "`missing: wrong` has no meaning for a panel",
-                "leave it out: absent votes are left out",
-            )
+            ("missing", "`missing: wrong` has no meaning for a panel", "leave it out: absent votes are left out")
         )
     return found
 
@@ -211,9 +196,7 @@ def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
         lacking = lacks(evaluation, metric)
         if lacking:
             words = " and ".join(f"`{key}`" for key in lacking)
-            found.append(
-                (f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out")
-            )
+            found.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))
         if metric in (evaluation.metrics or ())[:index]:
             found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
     return found
@@ -253,7 +236,5 @@ def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:
             hint = f"such as `reduce: {{{key}: {'first' if key == 'target' else 'max'}}}`"
             found.append((path, f"`group` needs `reduce.{key}`: how a group's {key} is made", hint))
         if reducer is not None and not given:
-            found.append(
-                (f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out")
-            )
+            found.append((f"reduce.{key}", f"there is no `{key}` to reduce", f"give `{key}`, or leave this out"))
     return found

@@ -61,19 +61,11 @@ def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation])
         found.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
     if gate.baseline is not None and not (gate.min is None and gate.max is None and gate.confidence is None):
         found.append(
-            (
-                "baseline",
-                "`baseline` stands alone: `min`, `max` and `confidence` are another gate",
-                "write two gates",
-            )
+            ("baseline", "`baseline` stands alone: `min`, `max` and `confidence` are another gate", "write two gates")
         )
     if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
         found.append(
-            (
-                "",
-                f"the gate on `{gate.metric}` has no limit",
-                "give `min`, `max`, or `baseline` and `max_drop`",
-            )
+            ("", f"the gate on `{gate.metric}` has no limit", "give `min`, `max`, or `baseline` and `max_drop`")
         )
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
         found.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
@@ -90,11 +82,7 @@ def _run(gate: Gate) -> list[EvaluationIssue]:
     for key in ("confidence", "where", "baseline"):
         if getattr(gate, key) is not None:
             found.append(
-                (
-                    key,
-                    f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply",
-                    f"leave `{key}` out",
-                )
+                (key, f"`{gate.metric}` is a fact of the whole run: `{key}` does not apply", f"leave `{key}` out")
             )
     return found
 
@@ -106,9 +94,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
     if metric in OF_GOLD:
         if evaluations[name].gold is None:
-            return [
-                ("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")
-            ]
+            return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
         if gate.baseline is not None:
             return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
         return []
@@ -116,13 +102,7 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:
-        return [
-            (
-                "metric",
-                f"`{name}` does not measure `{metric}`",
-                f"add `{metric}` to `evaluate.{name}.metrics`",
-            )
-        ]
+        return [("metric", f"`{name}` does not measure `{metric}`", f"add `{metric}` to `evaluate.{name}.metrics`")]
     return [
         ("metric", f"`{name}` cannot measure `{metric}`: it has no `{key}`", f"give `evaluate.{name}.{key}`")
         for key in lacks(evaluation, metric)

@@ -40,9 +40,7 @@ def read_gates(path: Path, evaluations: Mapping[str, Evaluation]) -> tuple[Gate,
             key = where.removeprefix(f"[{place}]").lstrip(".")
             at: tuple[str | int, ...] = ("gates", place, key) if key else ("gates", place)
             mark = document.value_at(at)
-            found.append(
-                Problem("bad-gate", message, hint, document.file, mark.line, mark.column, format_path(at))
-            )
+            found.append(Problem("bad-gate", message, hint, document.file, mark.line, mark.column, format_path(at)))
     if found:
         raise SpecError(found)
     return gates

@@ -45,8 +45,7 @@ class _Generator(GenerateJsonSchema):
 
     def _with_offered(self, own: dict[str, Any], mark: PluginUnion) -> dict[str, Any]:
         found = {
-            name: self._reference(part) if isinstance(part, type) else {}
-            for name, part in mark.offers.found.items()
+            name: self._reference(part) if isinstance(part, type) else {} for name, part in mark.offers.found.items()
         }
         return mark.spelled(own, found) if found else own
 
@@ -155,9 +154,7 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _tidy(sub) for name, sub in value.items()}
-        if key in ("properties", "$defs")
-        else _tidy(value)
+        key: {name: _tidy(sub) for name, sub in value.items()} if key in ("properties", "$defs") else _tidy(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }

@@ -29,9 +29,7 @@ class Spec:
     code: Codes = field(default_factory=dict)
     fence: PathPolicy = ANYWHERE
 
-    def problem(
-        self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False
-    ) -> Problem:
+    def problem(self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False) -> Problem:
         """A problem at a path of this file."""
         at = self.document.key_at(path) if key else self.document.value_at(path)
         return Problem(code, message, hint, self.document.file, at.line, at.column, format_path(path))
@@ -46,9 +44,7 @@ def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = No
     return validated(apply_override(read_document(path), settings), path.parent, fence=fence)
 
 
-def validated(
-    document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None
-) -> Spec:
+def validated(document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None) -> Spec:
     """The pipeline in a document, by the models and by the JSON Schema. SpecError with every problem.
 
     It may name files of ``folder``, or those that ``fence`` allows.

@@ -168,11 +168,7 @@ class Namespace:
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
         where = path if error.at is None else ("units", error.at, "base")
-        hint = (
-            nearest_spelling(error.name, [*TYPES, *self.spec.file.units])
-            if "unknown" in error.message
-            else ""
-        )
+        hint = nearest_spelling(error.name, [*TYPES, *self.spec.file.units]) if "unknown" in error.message else ""
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
@@ -233,10 +229,10 @@ class Namespace:
         except ValidationError as error:
             wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
             if isinstance(found, str) and found not in get_args(wanted):
-                message = f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
-                self.problem(
-                    "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
+                message = (
+                    f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
                 )
+                self.problem("wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file"))
                 return None
             for problem in explain_error(error, kind, document):
                 self.tell(problem)

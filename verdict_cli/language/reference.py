@@ -133,9 +133,7 @@ def _example(name: str) -> Example | None:
 def _keys(schema: dict[str, Any]) -> Iterator[ReferenceKey]:
     required = set(schema.get("required", ()))
     for name, value in schema.get("properties", {}).items():
-        yield ReferenceKey(
-            name, _kind(value), _default(value), name in required, value.get("description", "")
-        )
+        yield ReferenceKey(name, _kind(value), _default(value), name in required, value.get("description", ""))
 
 
 def _default(schema: dict[str, Any]) -> str | None:
@@ -167,9 +165,7 @@ def _kind(schema: dict[str, Any]) -> str:
             values = schema.get("additionalProperties")
             return f"names, each with {_kind(values) or 'a value'}" if isinstance(values, dict) else "mapping"
         case str() as kind:
-            return {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}.get(
-                kind, kind
-            )
+            return {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}.get(kind, kind)
     return ""
 
 

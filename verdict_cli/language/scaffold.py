@@ -53,18 +53,14 @@ def scale_of(values: Sequence[Any]) -> str | None:
         low, high = floor(min(numbers)), ceil(max(numbers))
         return f"{low}-{high}" if low >= 0 and 0 < high - low < MOST_WORDS else None
     words = sorted({str(value) for value in seen})
-    return (
-        ",".join(words) if 1 < len(words) <= MOST_WORDS and not any("," in word for word in words) else None
-    )
+    return ",".join(words) if 1 < len(words) <= MOST_WORDS and not any("," in word for word in words) else None
 
 
 def numeric(value: Any) -> bool:
     """Whether a value is a number, or a text that is one."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, int | float) or (
-        isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
-    )
+    return isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None)
 
 
 def number_type(values: Sequence[Any]) -> str | None:
@@ -132,9 +128,7 @@ def _dataset(start: Scaffold) -> list[str]:
 
 def _scale(scale: str) -> list[str]:
     if scale == "boolean":
-        return [
-            "    scale: boolean   # yes or no; others: likert (1 to 5), {range: [0, 10]}, {values: [bad, good]}"
-        ]
+        return ["    scale: boolean   # yes or no; others: likert (1 to 5), {range: [0, 10]}, {values: [bad, good]}"]
     low, dash, high = scale.partition("-")
     if dash and low.isdecimal() and high.isdecimal():
         return [f"    scale: {{type: discrete, range: [{low}, {high}]}}   # whole numbers, worst first"]

@@ -157,7 +157,5 @@ _CHOICES = LazyUnion(
     },
 )
 
-StepKey = TypeAliasType(
-    "StepKey", Annotated[UnitBase | CustomStep | LayerStep | BlockStep | UseStep, _CHOICES]
-)
+StepKey = TypeAliasType("StepKey", Annotated[UnitBase | CustomStep | LayerStep | BlockStep | UseStep, _CHOICES])
 """A step of a pipeline, a block or a layer."""

@@ -143,9 +143,7 @@ class _Build:
     def _stops(self, stopping: Sequence[Stopping], made: Sequence[Node | None]) -> tuple[Early, ...]:
         if not stopping:
             return ()
-        from verdict_cli.plan.early_stopping import (
-            compile_early_stopping,  # here, because few layers stop early
-        )
+        from verdict_cli.plan.early_stopping import compile_early_stopping  # here, because few layers stop early
 
         return tuple(filter(None, (compile_early_stopping(one, made, self.uses) for one in stopping)))
 

@@ -57,9 +57,7 @@ def check_evaluations(
         base: tuple[str | int, ...] = ("evaluate", name)
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
-        texts: list[tuple[ExpressionPath, str | None]] = [
-            ((key,), getattr(evaluation, key)) for key in _EXPRESSIONS
-        ]
+        texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
         texts += [(("options", place), text) for place, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))

@@ -56,9 +56,7 @@ def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
                 "declare the type that is given, or convert it with `propagate`",
             )
         return Cast(name, kind, scope.resolve(("previous", name)).paths[0])
-    same = [
-        (unit, field) for unit in upstream for field, found in unit.output.fields.items() if found == kind
-    ]
+    same = [(unit, field) for unit in upstream for field, found in unit.output.fields.items() if found == kind]
     if len(same) != 1:
         said = ", ".join(f"{unit.id}.{field}" for unit, field in same)
         raise ExpressionError(
@@ -213,24 +211,19 @@ def _processed(bench: CompileContext, made: CompiledUnit) -> CompiledUnit:
     if code is None or not isinstance(made.work, LLMNode):
         return made
     gives = code.gives or made.output
-    return CompiledUnit(
-        replace(made.work, process=processing(code, bench.scope, gives)), made.response, gives
-    )
+    return CompiledUnit(replace(made.work, process=processing(code, bench.scope, gives)), made.response, gives)
 
 
 def _rules(bench: CompileContext, scope: NodeScope) -> tuple[CompiledRule, ...]:
     rules = (
-        bench.expression(text, _RULE_ROOTS, scope, "validate", at)
-        for at, text in enumerate(bench.seat.unit.rules)
+        bench.expression(text, _RULE_ROOTS, scope, "validate", at) for at, text in enumerate(bench.seat.unit.rules)
     )
     code = code_at(bench, "validate")
     functions = () if code is None else (compile_python_unit(code, scope),)
     return (*(rule for rule in rules if rule is not None), *functions)
 
 
-def _propagated(
-    bench: CompileContext, scope: NodeScope, output: RecordType
-) -> tuple[Gives | None, RecordType]:
+def _propagated(bench: CompileContext, scope: NodeScope, output: RecordType) -> tuple[Gives | None, RecordType]:
     """What replaces the output, None where nothing does, and the fields that are then passed on."""
     code = code_at(bench, "propagate")
     if code is not None:

@@ -48,15 +48,10 @@ class CompileContext:
         """Tells of a problem at a key of the unit."""
         self.seat.names.problem(code, message, hint, (*self.seat.path, *path), key=key)
 
-    def expression(
-        self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int
-    ) -> Expression | None:
+    def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
         """The compiled expression; None, and told, when it can never be evaluated."""
         return compile_expression_at(
-            text,
-            roots,
-            scope.resolve,
-            lambda message, hint: self.problem("bad-expression", message, hint, *path),
+            text, roots, scope.resolve, lambda message, hint: self.problem("bad-expression", message, hint, *path)
         )
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
@@ -88,9 +83,7 @@ class CompileContext:
             except UnknownNameError as error:
                 types[name] = UnknownType()
                 hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
-                self.problem(
-                    "unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name
-                )
+                self.problem("unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name)
         return types
 
 

@@ -62,9 +62,7 @@ def _response(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> Reco
     return unit.response_record(scale, declared)
 
 
-def _options(
-    bench: CompileContext, unit: LLMUnit, letters: tuple[str, ...]
-) -> tuple[tuple[str, Expression], ...]:
+def _options(bench: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -> tuple[tuple[str, Expression], ...]:
     texts = (unit.options or ()) if isinstance(unit, ChoiceUnit) else ()
     made = (
         (letters[place], bench.expression(text, PROMPT_ROOTS, bench.scope, "options", place))
@@ -75,14 +73,10 @@ def _options(
 
 def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
     field = unit.scaled_field()
-    return (
-        scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
-    )
+    return scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
 
 
-def _follow_up(
-    bench: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]
-) -> tuple[Model, ...]:
+def _follow_up(bench: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:
     if reading.then is None:
         return ()
     if reading.then.model is None:

@@ -6,15 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.fields.types import (
-    NUMBER,
-    TEXT,
-    FieldType,
-    PlainType,
-    RecordType,
-    ScaleType,
-    UnknownType,
-)
+from verdict_cli.language.fields.types import NUMBER, TEXT, FieldType, PlainType, RecordType, ScaleType, UnknownType
 from verdict_cli.language.scales.discrete import Discrete
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
@@ -33,14 +25,10 @@ def compile_map(bench: CompileContext, unit: MapUnit) -> CompiledUnit:
         given = giving(bench, code, bench.scope, "map")
         output = given.gives or RecordType({})
         return CompiledUnit(MapNode(unit, given), output, output)
-    made = {
-        name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()
-    }
+    made = {name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()}
     whole = tuple((name, expression) for name, expression in made.items() if expression is not None)
     output = RecordType({name: one.type if one is not None else UnknownType() for name, one in made.items()})
-    return CompiledUnit(
-        MapNode(unit, OutputFields(whole)) if len(whole) == len(made) else None, output, output
-    )
+    return CompiledUnit(MapNode(unit, OutputFields(whole)) if len(whole) == len(made) else None, output, output)
 
 
 def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
@@ -53,9 +41,7 @@ def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
         return None
     weights = unit.weighting()
     if isinstance(weights, CalibrationFile | Fitted):
-        from verdict_cli.language.calibrations import (
-            PoolWeights,  # here, because few pools have fitted weights
-        )
+        from verdict_cli.language.calibrations import PoolWeights  # here, because few pools have fitted weights
 
         fitted = bench.fitted(weights, PoolWeights, "weights")
         if fitted is None:
@@ -101,12 +87,8 @@ def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> t
 
 
 def _all_poolable(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
-    common = [
-        name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)
-    ]
-    names = tuple(
-        name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents)
-    )
+    common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
+    names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
         hint = _WAYS_OUT if common else "the units that are pooled need a field in common"

@@ -110,9 +110,7 @@ class Giving(PythonCall):
 class _Found(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
-    def __init__(
-        self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]
-    ) -> None:
+    def __init__(self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]) -> None:
         self.root, self.values_, self.resolve, self.words = root, values, resolve, words
 
     def __getitem__(self, word: str) -> Any:
@@ -174,9 +172,7 @@ def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> R
         return RecordType(dict.fromkeys(made(values), UnknownType()))
     except RowError as error:
         hint = "say which fields it gives: `fields=['score']`"
-        bench.warn(
-            f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key)
-        )
+        bench.warn(f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key))
         return None
 
 

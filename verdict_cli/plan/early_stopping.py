@@ -24,9 +24,7 @@ class _CannotStopError(ValueError):
         self.key = key
 
 
-def compile_early_stopping(
-    one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
-) -> Early | None:
+def compile_early_stopping(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
     """How a layer stops early; None, and told, where it cannot, or where a unit of it cannot be compiled.
 
     ``uses`` are the places of the units that each node names.
@@ -43,9 +41,7 @@ def _stops(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset
     for item in one.placed:
         given = outputs(item)
         if len(given) != 1:
-            raise _CannotStopError(
-                f"an item gives on {len(given)} units, `until` needs one", "pool them first"
-            )
+            raise _CannotStopError(f"an item gives on {len(given)} units, `until` needs one", "pool them first")
         leaves += given
     if any(nodes[place] is None for item in one.items for place in item):
         return None
@@ -69,14 +65,7 @@ def _stops(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset
     rule = _rule(one, pool, [_node(nodes, leaf) for leaf in leaves])
     until = one.until
     return Early(
-        one.items,
-        tuple(leaves),
-        pool.index,
-        pool.work.unit.quorum,
-        until.confidence,
-        one.first,
-        until.batch,
-        rule,
+        one.items, tuple(leaves), pool.index, pool.work.unit.quorum, until.confidence, one.first, until.batch, rule
     )
 
 
@@ -84,16 +73,12 @@ def _rule(one: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
     assert isinstance(pool.work, PoolNode)
     unit, until = pool.work.unit, one.until
     if pool.work.weights is not None:
-        raise _CannotStopError(
-            f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out"
-        )
+        raise _CannotStopError(f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out")
     kinds = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
     if isinstance(unit, ModePoolUnit):
         for key in ("threshold", "within"):
             if getattr(until, key) is not None:
-                raise _CannotStopError(
-                    f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key
-                )
+                raise _CannotStopError(f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key)
         return Vote(tuple((name, _count(found)) for name, found in kinds.items()))
     if not isinstance(unit, MeanPoolUnit):
         raise _CannotStopError(f"no rule says when a {unit.type_name} is settled", _POOLS)
@@ -101,9 +86,7 @@ def _rule(one: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
         hint = "such as `threshold: 0.5` (which side the mean is on), or `within: 0.25` (how near it is)"
         raise _CannotStopError("a mean needs either `threshold` or `within`", hint)
     if len(kinds) != 1:
-        raise _CannotStopError(
-            f"{pool.id} pools {', '.join(kinds)}, `until` needs one field", "name it: `field:`"
-        )
+        raise _CannotStopError(f"{pool.id} pools {', '.join(kinds)}, `until` needs one field", "name it: `field:`")
     ((name, found),) = kinds.items()
     ends = [_ends(kind) for kind in found]
     if None in ends:

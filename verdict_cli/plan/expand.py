@@ -81,9 +81,7 @@ class Expander:
 
     def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
-        return LinkedBlock(
-            tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps))
-        )
+        return LinkedBlock(tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         if isinstance(step, LayerStep):
@@ -95,15 +93,11 @@ class Expander:
             return self._use(step, around, path)
         return self._unit(step, around, path)
 
-    def _unit(
-        self, step: UnitBase | CustomStep, around: _InheritedSettings, path: InstancePath
-    ) -> LinkedItem:
+    def _unit(self, step: UnitBase | CustomStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         names = around.names
         unit = names.unit(step, path)
         if unit is None:
-            return self._place(
-                InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path)
-            )
+            return self._place(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
@@ -170,11 +164,7 @@ class Expander:
         return None
 
     def _chosen(
-        self,
-        places: tuple[int, ...] | None,
-        items: tuple[LinkedItem, ...],
-        names: Namespace,
-        path: InstancePath,
+        self, places: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
     ) -> tuple[LinkedItem, ...]:
         chosen: list[int] = []
         for at, place in enumerate(places or ()):
@@ -186,9 +176,7 @@ class Expander:
                     (*path, at),
                 )
             elif place % len(items) in chosen:
-                names.problem(
-                    "no-such-item", f"the item {place} is named twice", "name each item once", (*path, at)
-                )
+                names.problem("no-such-item", f"the item {place} is named twice", "name each item once", (*path, at))
             else:
                 chosen.append(place % len(items))
         return tuple(items[place] for place in sorted(chosen))
@@ -208,14 +196,10 @@ class Expander:
             )
             return self._place(InvalidUnit("", around.names, path))
         delimited = around.delimited or names.spec.file.delimit
-        return self.steps(
-            steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where
-        )
+        return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
 
     def _cascade(self, model: Any, around: _InheritedSettings, path: InstancePath) -> _InheritedSettings:
-        return (
-            around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
-        )
+        return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
 
 
 def _copies(step: LayerStep) -> int:
@@ -251,9 +235,7 @@ def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
     return None
 
 
-def expand_steps(
-    names: Namespace,
-) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
+def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
     """Every unit of the pipeline, the steps as placed, and the layers that stop early.
 
     Raises SpecError for a pipeline that is too large; what else is wrong is told.
@@ -262,12 +244,8 @@ def expand_steps(
     models = () if file.model is None else names.policy(file.model, ("model",))
     seating = Expander()
     try:
-        block = seating.steps(
-            file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",)
-        )
+        block = seating.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
     except RecursionError:
-        problem = names.spec.problem(
-            "too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",)
-        )
+        problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
         raise SpecError([problem]) from None
     return seating.seats, block, tuple(seating.stopping)

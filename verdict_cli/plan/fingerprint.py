@@ -57,9 +57,7 @@ def fingerprints(
         units.append([node.id, node.parents, node.pinned, models, known[key], code])
         further: list[Any] = []
         if node.calibrations:
-            further.append(
-                [[at, made.model_dump(mode="json", exclude={"held_out"})] for at, made in node.calibrations]
-            )
+            further.append([[at, made.model_dump(mode="json", exclude={"held_out"})] for at, made in node.calibrations])
         if node.escalation is not None:
             further.append(_escalation(seat, node.escalation))
         units[-1] += further
@@ -75,9 +73,7 @@ def fingerprints(
 
 def digest_json(value: Any, size: int) -> str:
     """The digest of so many bytes of a value that JSON can write, in hex."""
-    return hashlib.blake2b(
-        json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size
-    ).hexdigest()
+    return hashlib.blake2b(json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
 def unit_keys(seat: UnitInstance) -> dict[str, Any]:
@@ -97,13 +93,9 @@ def unit_keys(seat: UnitInstance) -> dict[str, Any]:
 
 
 def _asked(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
-    scale = (
-        names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
-    )
+    scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
     text, jinja = (
-        (unit.default_prompt(), False)
-        if unit.prompt is None
-        else names.prompt_text(unit.prompt, path) or ("", False)
+        (unit.default_prompt(), False) if unit.prompt is None else names.prompt_text(unit.prompt, path) or ("", False)
     )
     return {
         "scale": repr(scale),
@@ -117,9 +109,7 @@ def extracted(unit: LLMUnit) -> dict[str, Any]:
     """The extractor's keys, but for its model and for what was fitted."""
     chosen = extractor(unit.extract)
     fitted = {
-        key
-        for key in ("calibration", "weights")
-        if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
+        key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }
     return chosen.model_dump(exclude={"model", *fitted}, exclude_none=True)
 

@@ -73,6 +73,4 @@ def check_calibrations(seats: Sequence[UnitInstance], nodes: Sequence[Node]) -> 
 
 def differing(fingerprint: Mapping[str, str], marks: Mapping[str, str]) -> list[str]:
     """In words, what of a calibration's judge is not as it is here."""
-    return [
-        WORDS.get(name, f"its {name}") for name, digest in fingerprint.items() if marks.get(name) != digest
-    ]
+    return [WORDS.get(name, f"its {name}") for name, digest in fingerprint.items() if marks.get(name) != digest]

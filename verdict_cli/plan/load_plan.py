@@ -35,9 +35,7 @@ _NAMES = frozenset(
 """Problems that hold whatever else is wrong in the file."""
 
 
-def load_plan(
-    document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None
-) -> Built:
+def load_plan(document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None) -> Built:
     """The plan of a document. SpecError with every problem of its structure; where there are some, with those of its
     names too, which a file without its wrong keys would have. ``fence`` as in `validated`.
     """

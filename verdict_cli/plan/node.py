@@ -262,9 +262,7 @@ class Plan:
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
         """Pairs of ids, sorted."""
-        return tuple(
-            sorted((self.nodes[parent].id, node.id) for node in self.nodes for parent in node.parents)
-        )
+        return tuple(sorted((self.nodes[parent].id, node.id) for node in self.nodes for parent in node.parents))
 
     @property
     def output_node(self) -> Node | None:

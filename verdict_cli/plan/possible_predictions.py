@@ -82,9 +82,7 @@ def _row(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
     return roots
 
 
-def shown_labels(
-    nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]
-) -> Iterator[tuple[int, str, str]]:
+def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[int, str, str]]:
     """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
     for name, evaluation in evaluations.items():
         for label in _columns(evaluation.target):

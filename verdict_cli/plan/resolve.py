@@ -102,11 +102,7 @@ def _prompted(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
 def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
     for key in keys:
         named = data.get(key)
-        if (
-            isinstance(named, dict)
-            and isinstance(named.get("file"), str)
-            and named["file"] in names.calibrations
-        ):
+        if isinstance(named, dict) and isinstance(named.get("file"), str) and named["file"] in names.calibrations:
             data[key] = names.calibrations[named["file"]]
 
 

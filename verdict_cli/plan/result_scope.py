@@ -42,16 +42,13 @@ class ResultScope:
             node = next((node for node in self.nodes if node.id == rest[0]), None)
             if node is None:
                 raise ExpressionError(
-                    f"there is no unit {rest[0]!r}",
-                    nearest_spelling(str(rest[0]), [one.id for one in self.nodes]),
+                    f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [one.id for one in self.nodes])
                 )
             self.used.add(node.index)
             followed, kind = type_at_path(node.output, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
         if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN):
-            raise ExpressionError(
-                "of people there is a label and a note", "write `human.label` or `human.note`"
-            )
+            raise ExpressionError("of people there is a label and a note", "write `human.label` or `human.note`")
         return Resolved((path,))
 
 

@@ -52,9 +52,7 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
         pictured = {name: one for name, one in kind.fields.items() if isinstance(one, ImageType | RecordType)}
         return dict(value) | {
-            name: _converted(value[name], one, folder, fence)
-            for name, one in pictured.items()
-            if name in value
+            name: _converted(value[name], one, folder, fence) for name, one in pictured.items() if name in value
         }
     if not isinstance(value, str):
         return value
@@ -93,10 +91,7 @@ def where(
     path = ("dataset", "where")
     scope = NodeScope((), (), types.fields if types else {})
     made = compile_expression_at(
-        text,
-        ("source",),
-        scope.resolve,
-        lambda message, hint: names.problem("bad-expression", message, hint, path),
+        text, ("source",), scope.resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
     )
     for column in sorted(scope.uses.columns):
         use_column(column, names, path)

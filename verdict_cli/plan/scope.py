@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from verdict_cli.language.expressions.paths import (
-    ExpressionError,
-    ExpressionPath,
-    Resolved,
-    format_expression_path,
-)
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved, format_expression_path
 from verdict_cli.language.fields.types import (
     NUMBER,
     TEXT,
@@ -33,11 +28,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     if isinstance(kind, RecordType):
         if part not in kind.fields:
             close = get_close_matches(str(part), kind.fields, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?"
-                if close
-                else f"its fields are {', '.join(kind.fields) or 'none'}"
-            )
+            hint = f"did you mean {close[0]!r}?" if close else f"its fields are {', '.join(kind.fields) or 'none'}"
             raise ExpressionError(f"{where} has no field {part!r}", hint)
         deeper, found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
         return (part, *deeper), found
@@ -45,9 +36,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
         value = next((value for token, value in tokens if value == part or token == str(part)), None)
         if value is None or more:
-            raise ExpressionError(
-                f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}"
-            )
+            raise ExpressionError(f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}")
         return (value,), NUMBER
     if isinstance(kind, TextListType) and isinstance(part, int) and not more:
         return rest, TEXT
@@ -128,9 +117,7 @@ class NodeScope:
         direct = [self.upstream[index] for index in self.parents]
         if len(path) == 1:
             if len(direct) != 1:
-                raise ExpressionError(
-                    f"`previous` alone means one unit, here are {len(direct)}", self._known(direct)
-                )
+                raise ExpressionError(f"`previous` alone means one unit, here are {len(direct)}", self._known(direct))
             return self._at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
@@ -141,23 +128,16 @@ class NodeScope:
         if named:
             return self._named(named, rest, path)
         raise ExpressionError(
-            f"no unit before this one gives {word!r}",
-            _near(str(word), direct, self.upstream) or self._known(direct),
+            f"no unit before this one gives {word!r}", _near(str(word), direct, self.upstream) or self._known(direct)
         )
 
     def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
         if len(units) > 1:
             ids = (
-                " and ".join(unit.id for unit in units[:2])
-                if len(units) == 2
-                else ", ".join(unit.id for unit in units)
+                " and ".join(unit.id for unit in units[:2]) if len(units) == 2 else ", ".join(unit.id for unit in units)
             )
             one = units[0]
-            example = (
-                f"previous.{one.name}[0].{rest[0]}"
-                if one.id.endswith("]")
-                else f"previous.{one.name}.{rest[0]}"
-            )
+            example = f"previous.{one.name}[0].{rest[0]}" if one.id.endswith("]") else f"previous.{one.name}.{rest[0]}"
             raise ExpressionError(
                 f"{len(units)} units give {rest[0]!r}: {ids}", f"say which: `{example}`, or pool them first"
             )
@@ -176,8 +156,7 @@ class NodeScope:
         if rest:
             ids = ", ".join(unit.id for unit in units)
             raise ExpressionError(
-                f"{len(units)} units are named {path[1]!r}: {ids}",
-                f"say which: `previous.{path[1]}[0].{rest[0]}`",
+                f"{len(units)} units are named {path[1]!r}: {ids}", f"say which: `previous.{path[1]}[0].{rest[0]}`"
             )
         self.uses.units.update(unit.index for unit in units)
         return Resolved(tuple(("previous", unit.id) for unit in units), UnknownType(), many=True)

@@ -56,8 +56,7 @@ class BackgroundJudge:
         """The work's result, waited for in this thread."""
         if get_ident() == self._thread.ident:
             raise UsageError(
-                "a judge cannot wait for itself within its own pipeline",
-                hint="call another Judge in the function",
+                "a judge cannot wait for itself within its own pipeline", hint="call another Judge in the function"
             )
         future = self._started(work)
         try:

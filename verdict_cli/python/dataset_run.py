@@ -127,21 +127,15 @@ def _spooled(data: Any, spare: Path) -> Path:
     with path.open("wb") as file:
         for place, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(
-                    Problem("bad-row", f"row {place} is {row!r:.80}, expected a mapping of columns")
-                )
+                raise DataError(Problem("bad-row", f"row {place} is {row!r:.80}, expected a mapping of columns"))
             try:
                 file.write(
                     orjson.dumps(
-                        dict(row),
-                        default=_plain,
-                        option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE,
+                        dict(row), default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
                     )
                 )
             except (TypeError, ValueError) as error:
-                raise DataError(
-                    Problem("bad-row", f"row {place} cannot be written as JSON: {error}")
-                ) from None
+                raise DataError(Problem("bad-row", f"row {place} cannot be written as JSON: {error}")) from None
     return path
 
 
@@ -175,7 +169,9 @@ def _earlier(
     try:
         return directory.belongs_to(plan, start, update=update)
     except JournalError as error:
-        hint = "`update=True` keeps that run and asks only what changed; or choose another `out`, or remove that directory"
+        hint = (
+            "`update=True` keeps that run and asks only what changed; or choose another `out`, or remove that directory"
+        )
         raise JournalError(error.message, hint=hint) from None
 
 

@@ -43,8 +43,7 @@ class Function:
     def __call__(self, given: Mapping[str, Any]) -> Any:
         """What the function gives, made of plain dictionaries and lists."""
         arguments = {
-            name: self.seen[name].seen(value) if name in self.seen else viewed(value)
-            for name, value in given.items()
+            name: self.seen[name].seen(value) if name in self.seen else viewed(value) for name, value in given.items()
         }
         return plain_view(self.function(**arguments))
 
@@ -67,10 +66,7 @@ class PythonRule(Function):
 
 
 def function(
-    made: Callable[..., Any],
-    what: str,
-    names: Sequence[str],
-    fields: Mapping[str, Any] | Sequence[str] | None = None,
+    made: Callable[..., Any], what: str, names: Sequence[str], fields: Mapping[str, Any] | Sequence[str] | None = None
 ) -> Function:
     """The function, its parameters checked against the names of the values that there are."""
     parameters, text, traceable = _read(made, what, names)
@@ -89,9 +85,7 @@ def method_function(
     return Function(made, what, parameters, text, traceable, _record(gives), seen)
 
 
-def rule(
-    made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]
-) -> PythonRule:
+def rule(made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]) -> PythonRule:
     """A custom unit's `validate`."""
     parameters, text, traceable = _read(made, what, names)
     return PythonRule(made, what, parameters, text, traceable, None, seen)
@@ -145,11 +139,7 @@ def _source(made: Callable[..., Any]) -> tuple[str, bool]:
 
 def _defaults(inner: Any) -> dict[str, Any]:
     parameters = inspect.signature(inner).parameters.values()
-    return {
-        parameter.name: parameter.default
-        for parameter in parameters
-        if parameter.default is not parameter.empty
-    }
+    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
 
 
 def _is_plain(value: Any) -> bool:

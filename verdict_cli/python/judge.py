@@ -77,9 +77,7 @@ class Judge:
         given = mapping(row)
         return settle_result(self._plan, await self._kept().awaited(lambda warm: warm.judge(warm.row(given))))
 
-    def reward(
-        self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
-    ) -> list[float]:
+    def reward(self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise") -> list[float]:
         """One number a row, in the rows' order, judged side by side.
 
         The number is that of the expression ``reward``, else what the last step gives: `score`, or its only field; a

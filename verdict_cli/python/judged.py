@@ -27,11 +27,7 @@ def judged_of(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     """The outcome of a row that did not fail, the calls of its pinned units before its own."""
     by_id = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
     last = plan.output_node
-    given = (
-        {plan.nodes[index].id: result.outputs[index] for index in plan.outputs}
-        if last is None
-        else by_id[last.id]
-    )
+    given = {plan.nodes[index].id: result.outputs[index] for index in plan.outputs} if last is None else by_id[last.id]
     made = Judged(given or {})
     object.__setattr__(made, "nodes", View(by_id))
     object.__setattr__(made, "calls", pinned + result.calls)

@@ -64,10 +64,7 @@ class Pipeline:
             "gates": gates,
         }
         self._set(
-            {key: plain_view(value) for key, value in head.items() if value is not None},
-            (),
-            Path(),
-            PathPolicy(),
+            {key: plain_view(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy()
         )
 
     def _set(
@@ -103,10 +100,7 @@ class Pipeline:
         It may name files of its own folder only, unless `allow_outside`; so may a dataset that it judges.
         """
         if isinstance(source, str) and "\n" in source:
-            document, folder = (
-                parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"),
-                Path(),
-            )
+            document, folder = (parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"), Path())
         else:
             document, folder = read_document(Path(source)), Path(source).parent
         fence = PathPolicy(None if allow_outside else folder)
@@ -134,20 +128,13 @@ class Pipeline:
 
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
-            raise UsageError(
-                "`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block"
-            )
-        return self._made(
-            self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence
-        )
+            raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
+        return self._made(self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence)
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
         return self._made(
-            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
-            self.steps,
-            self._folder,
-            self._fence,
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps, self._folder, self._fence
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
@@ -210,12 +197,7 @@ class Pipeline:
         return as_yaml(data)
 
     def run(
-        self,
-        row: Mapping[str, Any],
-        *,
-        model: ModelLike | None = None,
-        replay: str | Path | None = None,
-        seed: int = 0,
+        self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
         """What the pipeline gives on for one row, a pinned unit asked once for it; also inside a running event loop.
 
@@ -227,12 +209,7 @@ class Pipeline:
         return run_sync(lambda: judged_once(self.plan(model), row, _path(replay), seed))
 
     async def arun(
-        self,
-        row: Mapping[str, Any],
-        *,
-        model: ModelLike | None = None,
-        replay: str | Path | None = None,
-        seed: int = 0,
+        self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
         """The same, awaited in the running event loop."""
         from verdict_cli.python.running import judged_once
@@ -263,9 +240,7 @@ class Pipeline:
         from verdict_cli.python.dataset_run import DatasetRunOptions, judged_table
 
         place = None if out is None else Path(out)
-        wanted = DatasetRunOptions(
-            place, _path(replay), concurrency, limit, seed, update, retry_failed, cache
-        )
+        wanted = DatasetRunOptions(place, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
         return judged_table(self.plan(model), data, wanted)
 
     def _plan(self, model: ModelLike | None) -> Built:
@@ -295,9 +270,7 @@ class Pipeline:
 def _in_python(problem: Problem) -> Problem:
     if problem.code != "no-model":
         return problem
-    return replace(
-        problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`"
-    )
+    return replace(problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`")
 
 
 def _name(name: str) -> str:

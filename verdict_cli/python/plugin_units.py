@@ -82,8 +82,7 @@ def _written(
         unit = kind()
     except TypeError as fault:
         raise UsageError(
-            f"the unit type {name!r} cannot be made without arguments: {fault}",
-            hint="give its parameters defaults",
+            f"the unit type {name!r} cannot be made without arguments: {fault}", hint="give its parameters defaults"
         ) from None
     return {**unit.written(path, functions), **{key: value for key, value in step.items() if key != "unit"}}
 
@@ -91,16 +90,13 @@ def _written(
 def _in_file(path: Path) -> dict[str, type[Unit]]:
     spec = importlib.util.spec_from_file_location(f"verdict_allowed_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(
-            f"--allow-code {path}: there is no such Python file", hint="name a file that ends in .py"
-        )
+        raise UsageError(f"--allow-code {path}: there is no such Python file", hint="name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as fault:
         raise UsageError(
-            f"--allow-code {path}: {type(fault).__name__}: {fault}",
-            hint="the file must import without errors",
+            f"--allow-code {path}: {type(fault).__name__}: {fault}", hint="the file must import without errors"
         ) from None
     found = {
         name: value
@@ -109,7 +105,6 @@ def _in_file(path: Path) -> dict[str, type[Unit]]:
     }
     if not found:
         raise UsageError(
-            f"--allow-code {path}: no subclass of verdict_cli.Unit is defined in it",
-            hint="see docs/python.md",
+            f"--allow-code {path}: no subclass of verdict_cli.Unit is defined in it", hint="see docs/python.md"
         )
     return found

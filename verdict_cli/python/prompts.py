@@ -20,9 +20,7 @@ class Prompt:
     def from_template(cls, text: str) -> Prompt:
         """The prompt with placeholders such as `{source.question}`; common indentation is removed."""
         if not isinstance(text, str):
-            raise UsageError(
-                f"a prompt is a text, not {text!r:.80}", hint="write `.prompt('…{source.question}…')`"
-            )
+            raise UsageError(f"a prompt is a text, not {text!r:.80}", hint="write `.prompt('…{source.question}…')`")
         return cls(dedented(text))
 
     @classmethod

@@ -45,9 +45,7 @@ def settle_result(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> 
 def mapping(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row, made of plain values. UsageError for what is no row."""
     if not isinstance(row, Mapping):
-        raise UsageError(
-            f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`"
-        )
+        raise UsageError(f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`")
     given: Mapping[str, Any] = plain_view(row)
     return given
 

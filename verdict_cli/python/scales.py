@@ -60,19 +60,14 @@ class DiscreteScale(Scale):
     __slots__ = ()
 
     def __init__(
-        self,
-        values: Sequence[Any],
-        *,
-        scores: Mapping[Any, float] | None = None,
-        end_is_worst: bool = False,
+        self, values: Sequence[Any], *, scores: Mapping[Any, float] | None = None, end_is_worst: bool = False
     ) -> None:
         if isinstance(values, str) or not isinstance(values, Sequence):
             hint = "a range `DiscreteScale((1, 5))`, or the values `DiscreteScale(['A', 'B'])`"
             raise UsageError(f"DiscreteScale takes a tuple or a list, not {values!r:.80}", hint=hint)
         spelled = {"range" if isinstance(values, tuple) else "values": list(values)}
         super().__init__(
-            Discrete,
-            {**spelled, "scores": None if scores is None else dict(scores), "end_is_worst": end_is_worst},
+            Discrete, {**spelled, "scores": None if scores is None else dict(scores), "end_is_worst": end_is_worst}
         )
 
 

@@ -92,9 +92,7 @@ class Schema(View):
             missing = [name for name in kind._declared if name not in values]
             if unknown or missing:
                 wrong = f"has no field {unknown[0]!r}" if unknown else f"needs the field {missing[0]!r}"
-                raise UsageError(
-                    f"{kind.__qualname__} {wrong}", hint=f"its fields are {', '.join(kind._declared)}"
-                )
+                raise UsageError(f"{kind.__qualname__} {wrong}", hint=f"its fields are {', '.join(kind._declared)}")
         super().__init__(values)
 
     @classmethod

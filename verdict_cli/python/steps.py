@@ -68,10 +68,7 @@ class Block(Step):
 
     def written(self, path: StepPath, functions: Functions) -> dict[str, Any]:
         """`{block: […]}`."""
-        return {
-            "block": place_step(self.steps, (*path, "block"), functions),
-            **super().written(path, functions),
-        }
+        return {"block": place_step(self.steps, (*path, "block"), functions), **super().written(path, functions)}
 
     def __repr__(self) -> str:
         return " >> ".join(map(repr, self.steps))
@@ -112,10 +109,7 @@ class Layer(Step):
 
     def written(self, path: StepPath, functions: Functions) -> dict[str, Any]:
         """`{layer: […], repeat: …}`."""
-        return {
-            "layer": place_step(self.items, (*path, "layer"), functions),
-            **super().written(path, functions),
-        }
+        return {"layer": place_step(self.items, (*path, "layer"), functions), **super().written(path, functions)}
 
     def __repr__(self) -> str:
         keys = "".join(f", {name}={value!r}" for name, value in self._keys.items())

@@ -61,8 +61,7 @@ class CommonUnit(Step):
         for name in ("input", "output", "response"):
             if isinstance(keys.get(name), Mapping):
                 keys[name] = {
-                    field: _type_key(f"{kind}: {name}.{field}", spelled)
-                    for field, spelled in keys[name].items()
+                    field: _type_key(f"{kind}: {name}.{field}", spelled) for field, spelled in keys[name].items()
                 }
         given = {name: value.key() if isinstance(value, Scale) else value for name, value in keys.items()}
         object.__setattr__(self, "_keys", {name: value for name, value in given.items() if value is not None})
@@ -158,9 +157,7 @@ class Unit(CommonUnit, built_in=True):
         if not isinstance(extractor, Extractor):
             made = isinstance(extractor, type) and issubclass(extractor, Extractor)
             hint = f"write `{extractor.__name__}()`" if made else "such as `RegexExtractor(pattern=…)`"
-            raise UsageError(
-                f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}", hint=hint
-            )
+            raise UsageError(f"{type(self).__name__}.extract takes an extractor, not {extractor!r:.80}", hint=hint)
         return self._with(extract=extractor)
 
     def stream(self: U) -> U:
@@ -186,9 +183,7 @@ class Unit(CommonUnit, built_in=True):
             functions[*path, "validate"] = rule(self.validate, f"{kind}.validate", RULE_NAMES, seen)
         if processed:
             gives = self.OutputSchema.declared() or None
-            functions[*path, "process"] = method_function(
-                self.process, f"{kind}.process", OUTPUT_NAMES, seen, gives
-            )
+            functions[*path, "process"] = method_function(self.process, f"{kind}.process", OUTPUT_NAMES, seen, gives)
         extractor = data.get("extract")
         if isinstance(extractor, Extractor):
             data["extract"] = extractor.key(self._fields(data))
@@ -198,10 +193,7 @@ class Unit(CommonUnit, built_in=True):
         """The names of the response's fields, the explanation aside."""
         made = TYPES[self._type].model_construct(**{name: data[name] for name in data if name != "scale"})
         assert isinstance(made, LLMUnit)
-        own = [
-            *made.own_fields(made.default_scale()),
-            *(["score"] if self._type == "Unit" and "scale" in data else []),
-        ]
+        own = [*made.own_fields(made.default_scale()), *(["score"] if self._type == "Unit" and "scale" in data else [])]
         return [name for name in dict.fromkeys([*data.get("response", {}), *own]) if name != EXPLANATION]
 
     @classmethod

@@ -18,9 +18,7 @@ class JudgeUnit(Unit, built_in=True):
 class CategoricalJudgeUnit(Unit, built_in=True):
     """`choice`, one of the categories: a list of them, or a scale."""
 
-    def __init__(
-        self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[UnitKeys]
-    ) -> None:
+    def __init__(self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[UnitKeys]) -> None:
         if isinstance(categories, Scale | str):
             CommonUnit.__init__(self, scale=categories, **keys)
         else:
@@ -40,9 +38,7 @@ class PairwiseJudgeUnit(Unit, built_in=True):
         **keys: Unpack[UnitKeys],
     ) -> None:
         order = None if positions == "given" else positions
-        CommonUnit.__init__(
-            self, options=options, original=original or None, tie=tie or None, positions=order, **keys
-        )
+        CommonUnit.__init__(self, options=options, original=original or None, tie=tie or None, positions=order, **keys)
 
 
 class BestOfKJudgeUnit(Unit, built_in=True):
@@ -57,9 +53,7 @@ class BestOfKJudgeUnit(Unit, built_in=True):
         shuffle: bool = False,
         **keys: Unpack[UnitKeys],
     ) -> None:
-        CommonUnit.__init__(
-            self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys
-        )
+        CommonUnit.__init__(self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys)
 
 
 class RankerUnit(Unit, built_in=True):
@@ -93,9 +87,7 @@ class ConversationalUnit(Unit, built_in=True):
 class DebateUnit(Unit, built_in=True):
     """A turn of a debate, arguing its stance."""
 
-    def __init__(
-        self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[UnitKeys]
-    ) -> None:
+    def __init__(self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[UnitKeys]) -> None:
         CommonUnit.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
 
 
@@ -128,9 +120,7 @@ class MapUnit(CommonUnit, built_in=True):
         **keys: Unpack[CommonKeys],
     ) -> None:
         if map is None:
-            raise UsageError(
-                "MapUnit takes a function or expressions", hint="`MapUnit(lambda outputs: Schema.of(…))`"
-            )
+            raise UsageError("MapUnit takes a function or expressions", hint="`MapUnit(lambda outputs: Schema.of(…))`")
         if isinstance(map, Mapping):
             super().__init__(map=dict(map), **keys)
             return
@@ -152,11 +142,7 @@ class _Pool(CommonUnit):
 
 class _WeightedPool(_Pool):
     def __init__(
-        self,
-        *names: str,
-        weights: Sequence[float] | None = None,
-        quorum: int | None = None,
-        **keys: Unpack[PoolKeys],
+        self, *names: str, weights: Sequence[float] | None = None, quorum: int | None = None, **keys: Unpack[PoolKeys]
     ) -> None:
         CommonUnit.__init__(
             self,

@@ -55,10 +55,7 @@ def _of_choice(behind: ReportContext, node: Node, long: dict[str, Floats]) -> It
         hits = known.count(letter)
         spots.append(
             ChartPoint(
-                letter,
-                hits / len(known),
-                *wilson(hits, len(known), CONFIDENCE_LEVEL),
-                f"{hits:,} of {len(known):,}",
+                letter, hits / len(known), *wilson(hits, len(known), CONFIDENCE_LEVEL), f"{hits:,} of {len(known):,}"
             )
         )
     yield Dots(
@@ -114,12 +111,7 @@ def _of_length(behind: ReportContext, long: dict[str, Floats]) -> Iterator[Scatt
         kept = np.isfinite(values)
         if kept.sum() >= LEAST_ROWS and np.ptp(values[kept]) > 0 and np.ptp(total[kept]) > 0:
             yield _scatter(
-                f"{name} by length",
-                _binned(total[kept], values[kept]),
-                "characters",
-                f"mean {name}",
-                None,
-                told,
+                f"{name} by length", _binned(total[kept], values[kept]), "characters", f"mean {name}", None, told
             )
 
 
@@ -139,13 +131,9 @@ def _outcome(scored: RowScores, length: Floats, told: str) -> Scatter | None:
             f"{scored.name}: right answers by length", bins, "characters", "share that is right", (0, 1), told
         )
     if not scored.labelled:
-        return _scatter(
-            f"{scored.name} by length", _binned(length, scores), "characters", "mean value", None, told
-        )
+        return _scatter(f"{scored.name} by length", _binned(length, scores), "characters", "mean value", None, told)
     distance = "mean distance from the target"
-    return _scatter(
-        f"{scored.name}: error by length", _binned(length, -scores), "characters", distance, None, told
-    )
+    return _scatter(f"{scored.name}: error by length", _binned(length, -scores), "characters", distance, None, told)
 
 
 def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
@@ -163,6 +151,4 @@ def _scatter(
     title: str, bins: Sequence[Bin], x: str, y: str, y_range: tuple[float, float] | None, caption: str
 ) -> Scatter:
     places = [ChartPlace(one.x, one.y, one.low, one.high, label=f"{one.n:,} rows") for one in bins]
-    return Scatter(
-        title, (Series("", places, joined=True),), x, y, y_range=y_range or (None, None), caption=caption
-    )
+    return Scatter(title, (Series("", places, joined=True),), x, y, y_range=y_range or (None, None), caption=caption)

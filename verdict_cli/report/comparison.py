@@ -32,9 +32,7 @@ class ComparisonContext:
     latency: Latency | None
 
 
-def comparison_json(
-    sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
-) -> dict[str, Any]:
+def comparison_json(sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`."""
     return {
         "a": _run(sides[0]),
@@ -57,9 +55,7 @@ def _run(side: ComparisonContext) -> dict[str, Any]:
         "wall_s": facts.wall_s,
         "models": dict(facts.models),
         "floors": list(facts.floors),
-        "latency_s": None
-        if took is None
-        else {"mean": took.mean_s, "median": took.median_s, "p95": took.p95_s},
+        "latency_s": None if took is None else {"mean": took.mean_s, "median": took.median_s, "p95": took.p95_s},
     }
 
 
@@ -115,9 +111,7 @@ def _flip(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_terminal(
-    sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison
-) -> Group:
+def comparison_terminal(sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> Group:
     """What `rich` prints; data is never read as markup."""
     parts: list[RenderableType] = [_runs(sides)]
     parts += [

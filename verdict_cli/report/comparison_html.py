@@ -24,9 +24,7 @@ def comparison_html(sides: tuple[ComparisonContext, ComparisonContext], comparis
     for name, one in comparison.evaluations.items():
         sections.append(Section(name, [*_evaluation(one, comparison.by)]))
     title = f"{sides[0].facts.name} → {sides[1].facts.name}"
-    return assemble_page(
-        title, sections, kicker="Verdict comparison", lead=f"a is {sides[0].run}, b is {sides[1].run}"
-    )
+    return assemble_page(title, sections, kicker="Verdict comparison", lead=f"a is {sides[0].run}, b is {sides[1].run}")
 
 
 def _runs(sides: tuple[ComparisonContext, ComparisonContext]) -> Iterator[PagePart]:
@@ -95,9 +93,7 @@ def _by_slice(expression: str, slices: Mapping[str, Slice]) -> Dots:
         for value, one in slices.items()
         if (each := one.figures.get(metric)) is not None
     ]
-    return Dots(
-        f"{metric} by {expression}", spots, "b − a", reference=0, caption="Paired differences by slice."
-    )
+    return Dots(f"{metric} by {expression}", spots, "b − a", reference=0, caption="Paired differences by slice.")
 
 
 def _slices(expression: str, slices: Mapping[str, Slice]) -> PageTable:

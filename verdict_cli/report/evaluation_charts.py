@@ -22,13 +22,9 @@ MOST_LABELS_IN_MATRIX = 30
 MOST_CHART_FIELDS = 3
 
 
-def primary(
-    measures: Measures, comparison: PublishedComparison | None = None
-) -> tuple[str, MetricValue] | None:
+def primary(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
     """The figure that stands for the evaluation: the published one, else the first that there is."""
-    known = [
-        (name, one) for name, one in formatting.plain_text(measures.figures.items()) if one.value is not None
-    ]
+    known = [(name, one) for name, one in formatting.plain_text(measures.figures.items()) if one.value is not None]
     if comparison is not None:
         known = [each for each in known if each[0] == comparison.metric] or known
     return known[0] if known else None

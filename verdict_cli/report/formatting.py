@@ -73,9 +73,7 @@ def format_duration(seconds: float) -> str:
 def facts(run: RunFacts) -> list[tuple[str, str]]:
     """The run's facts as (name, text), in the order in which a report gives them."""
     earlier = [
-        f"{count:,} from the {source}"
-        for count, source in ((run.recalled, "journal"), (run.cached, "cache"))
-        if count
+        f"{count:,} from the {source}" for count, source in ((run.recalled, "journal"), (run.cached, "cache")) if count
     ]
     calls = f"{run.calls:,}" + (f" ({', '.join(earlier)})" if earlier else "")
     found = [
@@ -120,11 +118,7 @@ def _saved(report: Report) -> list[tuple[str, str]]:
     found = []
     for pool, confidence in report.promises.items():
         saved = report.facts.saved.get(pool, 0)
-        promise = (
-            f"the full verdict with probability {confidence:g} or more"
-            if confidence < 1
-            else "the full verdict"
-        )
+        promise = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
         found.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {promise}"))
     return found
 
@@ -134,9 +128,7 @@ def notices(report: Report) -> list[str]:
     found = [f"{visible_text(name)} is a floor to beat, not a judge" for name in report.facts.floors]
     found += replayed(report.facts)
     if report.facts.status != "finished":
-        found.append(
-            f"the run is {visible_text(report.facts.status)}: these figures are of the rows done so far"
-        )
+        found.append(f"the run is {visible_text(report.facts.status)}: these figures are of the rows done so far")
     return found
 
 
@@ -167,11 +159,7 @@ def coverage(measures: Measures) -> list[str]:
 
 def _gold(gold: GoldFacts) -> list[str]:
     """What corrected figures rest on, and what would make them narrower."""
-    weight = (
-        ""
-        if gold.weight is None
-        else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
-    )
+    weight = "" if gold.weight is None else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
     found = [f"{gold.labels:,} of {gold.rows:,} rows have a gold label{weight}"]
     if 2 <= gold.labels < FEW:
         found.append(f"fewer than {FEW} labels: the interval of `ppi` is rough")
@@ -200,9 +188,7 @@ def why(gate: GateOutcome) -> str:
 
 def failures(run: RunFacts) -> list[tuple[str, int]]:
     """Failed rows by kind, the most frequent first."""
-    return sorted(
-        ((visible_text(kind), count) for kind, count in run.failures.items()), key=lambda item: -item[1]
-    )
+    return sorted(((visible_text(kind), count) for kind, count in run.failures.items()), key=lambda item: -item[1])
 
 
 def plain_text(figures: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:

@@ -140,22 +140,17 @@ def _evaluations(report: Report, behind: ReportContext | None) -> Iterator[Secti
     for name, measures in report.measures.items():
         kind = f"{name} ({measures.kind})" if measures.kind else name
         shown = isolation.isolated_parts(
-            f"The evaluation {name}",
-            partial(_evaluation, name, measures, report.comparisons.get(name), behind),
+            f"The evaluation {name}", partial(_evaluation, name, measures, report.comparisons.get(name), behind)
         )
         if folded:
             parts.append(
-                Group(
-                    [part for each in shown for part in (each.parts if isinstance(each, Group) else [each])],
-                    kind,
-                )
+                Group([part for each in shown for part in (each.parts if isinstance(each, Group) else [each])], kind)
             )
         else:
             yield Section(name, [*([Note(measures.kind)] if measures.kind else []), *shown])
     if folded:
         rows = [
-            (name, *_overview(measures, report.comparisons.get(name)))
-            for name, measures in report.measures.items()
+            (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
         ]
         overview = PageTable(("evaluation", "figure", "value", "95% interval", "n"), rows, (2, 3, 4))
         yield Section("Evaluations", [overview, *parts])
@@ -215,9 +210,7 @@ def _charts(
         yield evaluation_charts.published_chart(comparison)
     first = evaluation_charts.primary(measures, comparison)
     if first is not None:
-        yield from (
-            evaluation_charts.group_chart(text, values, first) for text, values in measures.groups.items()
-        )
+        yield from (evaluation_charts.group_chart(text, values, first) for text, values in measures.groups.items())
     if behind is not None:
         yield from evaluation_charts.shapes(behind.study.pictured[name])
         yield from _scores(name, behind)

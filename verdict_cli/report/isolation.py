@@ -68,9 +68,7 @@ def instead(name: str, said: str) -> str:
     if kind == "json":
         return f"{orjson.dumps({'error': said}).decode()}\n"
     if kind == "html":
-        return (
-            f'<!doctype html>\n<meta charset="utf-8">\n<title>Verdict report</title>\n<p>{escape(said)}</p>\n'
-        )
+        return f'<!doctype html>\n<meta charset="utf-8">\n<title>Verdict report</title>\n<p>{escape(said)}</p>\n'
     if kind == "xml":
         case = f'<testcase classname="report" name="{name}"><error message={quoteattr(said)}/></testcase>'
         suite = f'<testsuite name="report" tests="1" failures="0" errors="1" skipped="0">{case}</testsuite>'

@@ -16,9 +16,7 @@ def junit(report: Report) -> str:
     root = ElementTree.Element("testsuites", name=_valid(report.facts.name))
     gates = _suite(root, "gates", len(report.gates), sum(not gate.passed for gate in report.gates))
     for gate in report.gates:
-        case = ElementTree.SubElement(
-            gates, "testcase", classname="gates", name=_valid(f"{gate.metric} {gate.rule}")
-        )
+        case = ElementTree.SubElement(gates, "testcase", classname="gates", name=_valid(f"{gate.metric} {gate.rule}"))
         if not gate.passed:
             text = f"{gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}: {gate.reason}"
             _add(case, "failure", text, gate.verdict)
@@ -27,15 +25,8 @@ def junit(report: Report) -> str:
     failures, skipped = (0, len(kinds)) if tolerated else (len(kinds), 0)
     rows = _suite(root, "rows", max(1, len(kinds)), failures, skipped)
     for kind, count in kinds:
-        case = ElementTree.SubElement(
-            rows, "testcase", classname="rows", name=_valid(f"no row fails: {kind}")
-        )
-        _add(
-            case,
-            "skipped" if tolerated else "failure",
-            f"{count} of {report.facts.rows} rows failed: {kind}",
-            kind,
-        )
+        case = ElementTree.SubElement(rows, "testcase", classname="rows", name=_valid(f"no row fails: {kind}"))
+        _add(case, "skipped" if tolerated else "failure", f"{count} of {report.facts.rows} rows failed: {kind}", kind)
     if not kinds:
         ElementTree.SubElement(rows, "testcase", classname="rows", name="no row fails")
     for total in ("tests", "failures", "skipped"):
@@ -45,9 +36,7 @@ def junit(report: Report) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _suite(
-    root: ElementTree.Element, name: str, tests: int, failures: int, skipped: int = 0
-) -> ElementTree.Element:
+def _suite(root: ElementTree.Element, name: str, tests: int, failures: int, skipped: int = 0) -> ElementTree.Element:
     counts = {"tests": str(tests), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
     return ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
 

@@ -150,9 +150,7 @@ def _failures(report: Report) -> list[str]:
     kinds = formatting.failures(report.facts)
     rows = [(code(kind), str(count)) for kind, count in kinds[:MOST_KINDS]]
     if len(kinds) > MOST_KINDS:
-        rows.append(
-            (f"{len(kinds) - MOST_KINDS} more kinds", str(sum(count for _, count in kinds[MOST_KINDS:])))
-        )
+        rows.append((f"{len(kinds) - MOST_KINDS} more kinds", str(sum(count for _, count in kinds[MOST_KINDS:]))))
     return ["### Failed rows", _table(("kind", "rows"), rows, (1,))] if rows else []
 
 

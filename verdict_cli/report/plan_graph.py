@@ -46,9 +46,7 @@ def as_mermaid(plan: Plan) -> str:
     lines = ["flowchart TD"]
     for node in plan.nodes:
         shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
-        lines.append(
-            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node).translate(_SIGNS)}")
-        )
+        lines.append("    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node).translate(_SIGNS)}"))
     lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
     return "\n".join(lines) + "\n"
 
@@ -64,9 +62,7 @@ def as_svg(plan: Plan) -> str:
         ranks.setdefault(level_of[node.index], []).append(node)
     widest = max(len(rank) for rank in ranks.values())
     gaps = {
-        (parent, node.index): level_of[node.index] - level_of[parent]
-        for node in plan.nodes
-        for parent in node.parents
+        (parent, node.index): level_of[node.index] - level_of[parent] for node in plan.nodes for parent in node.parents
     }
     farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
     width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
@@ -88,9 +84,7 @@ def as_svg(plan: Plan) -> str:
             px, py = place[parent]
             gap = gaps[parent, node.index]
             way = (
-                _down(px, py, x, y)
-                if gap == 1
-                else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
+                _down(px, py, x, y) if gap == 1 else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
             )
             parts.append(
                 f'<path d="{way}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'

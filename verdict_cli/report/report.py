@@ -13,7 +13,9 @@ from verdict_cli.messages import RunFacts
 from verdict_cli.stats.figures import Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
 
-OWN_SAMPLE = "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
+OWN_SAMPLE = (
+    "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +87,14 @@ def build_report(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(
-        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}
-    )
+    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {})
 
 
 def _compared(table: Published, figure: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
     rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
     value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
-    ours = ComparisonRow(
-        facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s
-    )
+    ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
     better = 1 if lower_is_better(table.metric) else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))

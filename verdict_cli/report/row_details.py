@@ -78,9 +78,7 @@ class _RowDetailsBuilder:
     `sources` are the columns of the dataset under their own names, `outputs` those of the units.
     """
 
-    def __init__(
-        self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int
-    ) -> None:
+    def __init__(self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int) -> None:
         self.most = most
         self.row = row["row"]
         self.left_out = self.calls_left_out = self.calls_unreadable = 0
@@ -108,8 +106,7 @@ class _RowDetailsBuilder:
             left.append(f"{self.calls_left_out:,} of its calls are left out here.")
         if self.calls_unreadable:
             left.append(
-                f"{self.calls_unreadable:,} of its calls cannot be shown: "
-                "calls.parquet holds what no run writes there."
+                f"{self.calls_unreadable:,} of its calls cannot be shown: calls.parquet holds what no run writes there."
             )
         return {
             "failure": self.failure,
@@ -134,11 +131,7 @@ class _RowDetailsBuilder:
             "finish": call["finish_reason"],
             "flags": [
                 word
-                for word, key in (
-                    ("from the journal", "recalled"),
-                    ("cached", "cached"),
-                    ("repaired", "repaired"),
-                )
+                for word, key in (("from the journal", "recalled"), ("cached", "cached"), ("repaired", "repaired"))
                 if call[key]
             ]
             + ([f"log-probabilities ignored because they are none: {invalid}"] if invalid else []),

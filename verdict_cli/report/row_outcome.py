@@ -34,9 +34,7 @@ def explained(calls: Sequence[Call]) -> list[str]:
     lines = []
     for call in calls:
         request, reply = call.request, call.reply
-        lines.append(
-            f"── {request.node} · call {request.call} · attempt {request.attempt} · {request.model.name}"
-        )
+        lines.append(f"── {request.node} · call {request.call} · attempt {request.attempt} · {request.model.name}")
         for message in request.messages:
             lines += _quoted(message.role, message.content)
         if reply is not None:

@@ -113,10 +113,7 @@ def _columns(behind: ReportContext, some: RowSelection) -> list[tuple[TableColum
             found.append((_column(f"said{place}", scored.name, said), said))
             continue
         found += [
-            (
-                _column("prediction", "Prediction" if scored.data.predictions.types else "Probability", said),
-                said,
-            ),
+            (_column("prediction", "Prediction" if scored.data.predictions.types else "Probability", said), said),
             (_column("target", "Target", target), target),
         ]
         if scored.labels:
@@ -165,21 +162,13 @@ def _held(behind: ReportContext, places: Ints) -> dict[str, list[Any]]:
     texts = behind.texts()[:MOST_TEXTS]
     node = behind.plan.output_node
     named = [] if node is None else [f"output.{name}" for name in node.output.fields]
-    wanted = [
-        "id",
-        "status",
-        "failure.kind",
-        *[name for name in named if name in known][:MOST_TABLE_FIELDS],
-        *texts,
-    ]
+    wanted = ["id", "status", "failure.kind", *[name for name in named if name in known][:MOST_TABLE_FIELDS], *texts]
     most = max(60, min(300, TEXT_CHARACTERS // max(1, len(places) * len(texts))))
     found: dict[str, list[Any]] = {name: [] for name in wanted}
     order = np.argsort(places, kind="stable")
     for batch in read_rows(behind.results, places[order].tolist(), wanted):
         for name, values in batch.items():
-            found[name] += (
-                values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
-            )
+            found[name] += values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
     back = np.argsort(order, kind="stable").tolist()
     return {name: [values[at] for at in back] for name, values in found.items()}
 
@@ -194,9 +183,7 @@ def _scored(scored: RowScores, places: Ints) -> tuple[list[Any], list[Any], list
     """Prediction, target and score of each of these rows of the file; None where the evaluation has no such row."""
     at = np.searchsorted(scored.at, places)
     there = (
-        (at < len(scored.at)) & (scored.at[np.minimum(at, len(scored.at) - 1)] == places)
-        if len(scored.at)
-        else at < 0
+        (at < len(scored.at)) & (scored.at[np.minimum(at, len(scored.at) - 1)] == places) if len(scored.at) else at < 0
     )
     said: list[Any] = []
     target: list[Any] = []

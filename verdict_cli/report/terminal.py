@@ -15,11 +15,7 @@ MOST_TERMINAL_LABELS = 8
 """Wider confusion matrices stand in the other reports only."""
 MOST_TERMINAL_GROUPS = 12
 
-TERMINAL_SIGNS = {
-    "passed": ("✓", "bold blue"),
-    "failed": ("✗", "bold red"),
-    "inconclusive": ("?", "bold yellow"),
-}
+TERMINAL_SIGNS = {"passed": ("✓", "bold blue"), "failed": ("✗", "bold red"), "inconclusive": ("?", "bold yellow")}
 
 
 def report_terminal(report: Report) -> Group:
@@ -35,9 +31,7 @@ def report_terminal(report: Report) -> Group:
             sign, style = TERMINAL_SIGNS[gate.verdict]
             line = Text(f"  {sign} ", style=style)
             line.append(
-                formatting.visible_text(
-                    f"{gate.metric} {formatting.format_number(gate.value)} {gate.rule}", 300
-                ),
+                formatting.visible_text(f"{gate.metric} {formatting.format_number(gate.value)} {gate.rule}", 300),
                 style="default",
             )
             parts.append(line)
@@ -61,23 +55,15 @@ def report_terminal(report: Report) -> Group:
     parts += [Text(), Text(f"files in {formatting.visible_text(report.run)}", style="bold")]
     if report.files:
         parts.append(
-            Padding(
-                Text(", ".join(formatting.visible_text(file) for file in report.files)),
-                (0, 0, 0, 2),
-                expand=False,
-            )
+            Padding(Text(", ".join(formatting.visible_text(file) for file in report.files)), (0, 0, 0, 2), expand=False)
         )
     return Group(*parts)
 
 
-def _evaluation(
-    name: str, measures: Measures, comparison: PublishedComparison | None
-) -> list[RenderableType]:
+def _evaluation(name: str, measures: Measures, comparison: PublishedComparison | None) -> list[RenderableType]:
     kind = f" ({measures.kind})" if measures.kind else ""
     parts: list[RenderableType] = [Text(f"{formatting.visible_text(name, 60)}{kind}", style="bold")]
-    parts.append(
-        _grid([(metric, _said(figure)) for metric, figure in formatting.plain_text(measures.figures.items())])
-    )
+    parts.append(_grid([(metric, _said(figure)) for metric, figure in formatting.plain_text(measures.figures.items())]))
     parts += [Padding(Text(line), (0, 0, 0, 2), expand=False) for line in formatting.coverage(measures)]
     parts += [
         Padding(Text(f"! {formatting.visible_text(line, 300)}", style="yellow"), (0, 0, 0, 2), expand=False)
@@ -114,19 +100,12 @@ def _confusion(figure: MetricValue) -> list[RenderableType]:
     labels, counts = figure.value["labels"], figure.value["counts"]
     if len(labels) > MOST_TERMINAL_LABELS:
         return [Text(f"  confusion: {len(labels)} labels, shown in report.html")]
-    table = Table(
-        box=None,
-        padding=(0, 1),
-    )
+    table = Table(box=None, padding=(0, 1))
     table.add_column("")
     for name in labels:
-        table.add_column(
-            Text(formatting.visible_text(formatting.label(name), 12)), justify="right", overflow="fold"
-        )
+        table.add_column(Text(formatting.visible_text(formatting.label(name), 12)), justify="right", overflow="fold")
     for name, row in zip(labels, counts, strict=True):
-        table.add_row(
-            Text(formatting.visible_text(formatting.label(name), 24)), *(Text(str(count)) for count in row)
-        )
+        table.add_row(Text(formatting.visible_text(formatting.label(name), 24)), *(Text(str(count)) for count in row))
     return [Text("  target ↓  prediction →"), Padding(table, (0, 0, 0, 2), expand=False)]
 
 

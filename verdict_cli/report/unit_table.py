@@ -20,8 +20,7 @@ def unit_table(behind: ReportContext) -> Iterator[Section]:
     headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
     charts = [*_unit_charts(found)]
     yield Section(
-        "Cost and time",
-        [PageTable(headers, rows, (1, 2, 3, 4, 5, 6, 7)), *([Group(charts)] if charts else [])],
+        "Cost and time", [PageTable(headers, rows, (1, 2, 3, 4, 5, 6, 7)), *([Group(charts)] if charts else [])]
     )
 
 
@@ -34,9 +33,7 @@ def _unit(one: UnitCalls) -> tuple[str, ...]:
 def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
     names = list(units)
     if any(one.cost_usd for one in units.values()):
-        yield Bars(
-            "Cost by unit", names, {"": [one.cost_usd or 0.0 for one in units.values()]}, "unit", "US dollars"
-        )
+        yield Bars("Cost by unit", names, {"": [one.cost_usd or 0.0 for one in units.values()]}, "unit", "US dollars")
     elif any(one.prompt_tokens for one in units.values()):
         tokens = {
             "in": [float(one.prompt_tokens) for one in units.values()],

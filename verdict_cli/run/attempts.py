@@ -58,9 +58,7 @@ class CallSpec(Struct, frozen=True):
     accept: Callable[[dict[str, Any]], None]
 
 
-def answer(
-    asking: CallSpec, context: Context, calls: list[Call]
-) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
+def answer(asking: CallSpec, context: Context, calls: list[Call]) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
     Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
@@ -104,9 +102,7 @@ async def _round(
         for turn in range(1 + model.retries):
             request = asking.request
             if attempt or used is not request.model:
-                request = replace(
-                    request, model=used, attempt=attempt, messages=request.messages + corrections
-                )
+                request = replace(request, model=used, attempt=attempt, messages=request.messages + corrections)
             attempt += 1
             try:
                 reply = await context.ask(request)
@@ -168,16 +164,12 @@ def _read(reply: Reply, request: Request, asking: CallSpec) -> dict[str, Any]:
     cut = reply.finish_reason == "length"
     try:
         if cut and asking.reading.whole:
-            raise ReplyError(
-                "the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off"
-            )
+            raise ReplyError("the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off")
         response = asking.reading.read(reply, request)
         asking.accept(response)
     except ReplyError as error:
         if cut and error.failure == "unreadable":
-            error = ReplyError(
-                f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off"
-            )
+            error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")
         raise _UnreadError(reply, error) from None
     except RowError as error:
         raise _UnreadError(reply, error) from None
@@ -206,5 +198,7 @@ def _correction(unread: _UnreadError, reading: BoundExtractor) -> tuple[Message,
     """Tells the model what was wrong with its reply, where the extractor wants that."""
     if not reading.corrects:
         return ()
-    words = f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
+    words = (
+        f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
+    )
     return (Message("assistant", unread.reply.text), Message("user", words))

@@ -31,11 +31,7 @@ def prepared(name: str, job: RunJob) -> PreparedRun:
 
 
 def run_several(
-    jobs: Sequence[RunJob],
-    stop: Stop,
-    watch: Callable[[Progress], None],
-    *,
-    paid_usd: float = 0.0,
+    jobs: Sequence[RunJob], stop: Stop, watch: Callable[[Progress], None], *, paid_usd: float = 0.0
 ) -> list[RunFacts]:
     """The facts of each run, in order; where one was interrupted it is the last.
 
@@ -46,10 +42,7 @@ def run_several(
     async def work() -> list[RunFacts]:
         first = jobs[0]
         access = ModelClient.open(
-            concurrency=first.concurrency,
-            recording=first.recording,
-            budget_usd=first.budget_usd,
-            store=first.store,
+            concurrency=first.concurrency, recording=first.recording, budget_usd=first.budget_usd, store=first.store
         )
         access.spending.spent_usd += paid_usd
         done: list[RunFacts] = []

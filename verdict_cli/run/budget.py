@@ -51,9 +51,7 @@ class Spending:
             )
 
 
-def check_budget(
-    ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]
-) -> Ask:
+def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]) -> Ask:
     """``ask``, which raises HaltedError once `halted`. What stops the run is told to `halt` at once."""
 
     async def ask_unless_halted(request: Request) -> Reply:

@@ -140,9 +140,7 @@ def _always(_: Mapping[str, Any]) -> bool:
 
 def perhaps_asked(plan: Plan) -> frozenset[int]:
     """The places of the units that a layer which stops early may leave out."""
-    return frozenset(
-        place for early in plan.early for item in early.items[at_first(early) :] for place in item
-    )
+    return frozenset(place for early in plan.early for item in early.items[at_first(early) :] for place in item)
 
 
 async def _dry(plan: Plan, rows: Iterable[Row], context: Context) -> None:

@@ -26,13 +26,7 @@ class JudgeSession:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        access: ModelClient,
-        *,
-        seed: int = 0,
-        spans: Spans | None = None,
-        folder: Path = Path(),
+        self, plan: Plan, access: ModelClient, *, seed: int = 0, spans: Spans | None = None, folder: Path = Path()
     ) -> None:
         self.plan = plan
         self.access = access

@@ -30,9 +30,7 @@ def load_run(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
             else "give the --out of a `verdict run`; it holds run.json",
         )
     if not directory.results.exists():
-        raise UsageError(
-            f"the run in {path} has no results yet", hint="the command that started it goes on with it"
-        )
+        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it goes on with it")
     plan = build_plan(load(path / "spec.yaml")).plan
     check_tables(directory.results, directory.calls, plan)
     return directory, facts, plan

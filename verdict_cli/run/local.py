@@ -59,9 +59,7 @@ def run_locally(job: RunJob, stop: Stop, watch: Callable[[Progress], None]) -> R
         return facts
 
 
-async def run_within(
-    job: RunJob, stop: Stop, watch: Callable[[Progress], None], access: ModelClient
-) -> RunFacts:
+async def run_within(job: RunJob, stop: Stop, watch: Callable[[Progress], None], access: ModelClient) -> RunFacts:
     """As `run`, in the running event loop and with calls that share their limits and spending with others."""
     everything = number_duplicates(stream_rows(job.dataset, job.data.selection))
     if job.changed is not None:
@@ -74,11 +72,7 @@ async def run_within(
 
 
 def run_part(
-    job: RunJob,
-    part: Partition,
-    stop: Stop,
-    watch: Callable[[Progress], None],
-    access: ModelClient | None = None,
+    job: RunJob, part: Partition, stop: Stop, watch: Callable[[Progress], None], access: ModelClient | None = None
 ) -> PartitionResult:
     """Runs a part of the job's rows; its journal and its tables are then in its folder, whatever stopped it.
 
@@ -224,8 +218,7 @@ class _LocalRunner:
             if not await self._until_done({pinned}):
                 return
             workers = {
-                asyncio.create_task(self._worker(context))
-                for _ in range(min(self.job.concurrency, self.part.count))
+                asyncio.create_task(self._worker(context)) for _ in range(min(self.job.concurrency, self.part.count))
             }
             await self._until_done(workers)
         finally:

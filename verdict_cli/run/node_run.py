@@ -21,16 +21,9 @@ from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 
-def compute(
-    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]
-) -> Output | None:
+def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]) -> Output | None:
     """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
-    values = {
-        "source": row.source,
-        "previous": previous,
-        "input": _input(node, row, previous),
-        "unit": node.settings,
-    }
+    values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
     before = [outputs[parent] for parent in node.parents]
     work = node.work
     if isinstance(work, MapNode):
@@ -38,9 +31,7 @@ def compute(
     else:
         assert isinstance(work, PoolNode)
         output = _pool(work, before)
-    output = (
-        {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
-    )
+    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
     broken = _broken_rule(node, values | {"response": output, "output": output})
     if broken:
         raise RowError(broken, kind="invalid")
@@ -53,12 +44,7 @@ def compute(
 
 
 async def escalate_answer(
-    node: Node,
-    escalation: Escalation,
-    row: Row,
-    previous: Mapping[str, Any],
-    context: Context,
-    calls: list[Call],
+    node: Node, escalation: Escalation, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
 ) -> tuple[Output | None, int]:
     """The output of a node that asks further models where an answer is not sure enough, None where it abstains, and the
     stage whose answer it is: 0, or how often it was escalated. Raises as `answered` does."""
@@ -77,9 +63,7 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
     """Whether an answer is not sure enough. RowError where `when` is neither true nor false of it."""
     found = escalation.when(values)
     if not isinstance(found, bool):
-        raise RowError(
-            f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`"
-        )
+        raise RowError(f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
     return found
 
 
@@ -99,19 +83,12 @@ async def answered(
     work = node.work
     assert isinstance(work, LLMNode)
     given = _input(node, row, previous)
-    values: dict[str, Any] = {
-        "source": row.source,
-        "previous": previous,
-        "unit": node.settings,
-        "input": given,
-    }
+    values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings, "input": given}
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
     models = node.stages[stage]
-    follow_up = (
-        models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
-    )
+    follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
     errand = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
     if len(arrangements) == 1:
@@ -127,18 +104,14 @@ async def answered(
 
 
 async def _each(
-    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]],
-    arrangements: Sequence[object],
-    calls: list[Call],
+    response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]], arrangements: Sequence[object], calls: list[Call]
 ) -> list[dict[str, Any]]:
     """The responses to all arrangements, asked for at once; `calls` gets their calls in order, whoever is answered first.
 
     All are waited for, since they are paid for; then what stops the run is raised, else the first failure.
     """
     made: list[list[Call]] = [[] for _ in arrangements]
-    outcomes = await asyncio.gather(
-        *(response(place, own) for place, own in enumerate(made)), return_exceptions=True
-    )
+    outcomes = await asyncio.gather(*(response(place, own) for place, own in enumerate(made)), return_exceptions=True)
     calls += [call for own in made for call in own]
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if failures:
@@ -190,9 +163,7 @@ class _NodeCall(Struct, frozen=True):
             stream=work.unit.stream,
         )
         if reading.then is None:
-            response, _ = await answer(
-                CallSpec(request, self.models, reading, self._accept), self.context, calls
-            )
+            response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
             return response
         _, reply = await answer(CallSpec(request, self.models, reading, _anything), self.context, calls)
         then = reading.then
@@ -206,9 +177,7 @@ class _NodeCall(Struct, frozen=True):
             inserted=(reply.text,),
             seed=self.context.seed,
         )
-        response, _ = await answer(
-            CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls
-        )
+        response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
 
     def _accept(self, response: dict[str, Any]) -> None:
@@ -244,9 +213,7 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
 def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
     left = [place for place, output in enumerate(before) if output is not None]
     if len(left) < work.unit.quorum:
-        raise RowError(
-            f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum"
-        )
+        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
     weights = None if work.weights is None else [work.weights[place] for place in left]
     pooled: dict[str, Any] = {}
     said: dict[str, list[Any]] = {}
@@ -260,9 +227,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
     return work.unit.settle(pooled) | work.unit.beside(pooled, said, weights)
 
 
-def pooled_values(
-    node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]
-) -> list[dict[str, Any]]:
+def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
     """What a pool takes from each of these of its parents that has an output, by field."""
     work = node.work
     assert isinstance(work, PoolNode)
@@ -288,9 +253,7 @@ def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def _propagated(
-    node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]
-) -> dict[str, Any]:
+def _propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})

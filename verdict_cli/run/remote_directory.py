@@ -52,8 +52,7 @@ class RemoteRunDirectory:
             descriptor = os.open(self.copy / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as fault:
             raise OutputError(
-                f"{self.copy} cannot be written: {fault.strerror}",
-                hint="set VERDICT_CACHE_DIR to another directory",
+                f"{self.copy} cannot be written: {fault.strerror}", hint="set VERDICT_CACHE_DIR to another directory"
             ) from None
         try:
             if not lock_file(descriptor):

@@ -15,12 +15,7 @@ from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.storage.tables.column_types import ColumnKind
 
 _KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
-_SCHEMA_KINDS: dict[str, ColumnKind] = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-}
+_SCHEMA_KINDS: dict[str, ColumnKind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 
 CALL_COLUMNS: dict[str, ColumnKind] = {
     "row": "int",

@@ -25,9 +25,7 @@ def reward_of(plan: Plan, text: str | None = None) -> Reward:
     A value of a scale counts as its number, a distribution as its expectation. UsageError where there is no such number;
     the function raises RowError where a row gives none.
     """
-    return (
-        _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
-    )
+    return _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
 
 
 def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:

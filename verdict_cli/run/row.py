@@ -13,14 +13,7 @@ from verdict_cli.language.units.escalate import ABSTAIN, ITSELF
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage, cost_of
 from verdict_cli.plan.node import Early, LLMNode, Plan, PoolNode, SourceStart
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.node_run import (
-    answered,
-    calls_of,
-    compute,
-    escalate_answer,
-    is_of_the_row,
-    pooled_values,
-)
+from verdict_cli.run.node_run import answered, calls_of, compute, escalate_answer, is_of_the_row, pooled_values
 from verdict_cli.run.stopping_rule import at_first, is_settled
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -222,9 +215,7 @@ class _RowRunner:
             and all(self.outputs[index] is None for index in self.plan.outputs)
         )
         stages = {
-            self.plan.nodes[index].id: self._stages(index)
-            for index in self.plan.escalating
-            if index in self.waiting
+            self.plan.nodes[index].id: self._stages(index) for index in self.plan.escalating if index in self.waiting
         }
         return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
 

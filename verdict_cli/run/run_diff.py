@@ -31,9 +31,7 @@ class RunDiff:
         """What `--update` asks."""
         done = []
         if any(what == "pipeline" for what, _, _ in self.differs):
-            named = (
-                f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
-            )
+            named = f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
             done.append(f"asks {len(self.units)} of {self.asking} units again{named}")
         if any(what == "dataset" for what, _, _ in self.differs):
             done.append("asks for rows that it has not")

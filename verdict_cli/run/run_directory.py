@@ -19,9 +19,7 @@ from verdict_cli.run.validate_run import check_links, facts_of
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.object_store.folder import RemoteFolder, was_url
 
-_NEEDED = {
-    field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING
-}
+_NEEDED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
     "report.json", "report.md", "report.html", "junit.xml",
@@ -107,9 +105,7 @@ class RunDirectory:
         except ValueError as fault:
             raise JournalError(f"{path} is not that of a run: {fault}", hint="choose another --out") from None
 
-    def belongs_to(
-        self, plan: Plan, now: RunFacts, *, update: bool = False
-    ) -> tuple[RunFacts | None, RunDiff | None]:
+    def belongs_to(self, plan: Plan, now: RunFacts, *, update: bool = False) -> tuple[RunFacts | None, RunDiff | None]:
         """The facts of the run that is there, None in a new directory, and how this one differs from it.
 
         JournalError when it differs, unless it is to be updated.
@@ -156,12 +152,9 @@ class RunDirectory:
     def write(self, name: str, content: bytes | str) -> Path:
         """Writes a file of the directory or of a folder in it, as a whole or not at all. OutputError for one that is elsewhere."""
         path = self.path / name
-        if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(
-            self.path.resolve()
-        ):
+        if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(self.path.resolve()):
             raise OutputError(
-                f"{name!r:.200} leaves the run's directory {self.path}",
-                hint="a run writes to its own directory only",
+                f"{name!r:.200} leaves the run's directory {self.path}", hint="a run writes to its own directory only"
             )
         part = path.with_name(f"{path.name}.part")
         with refusing(path):
@@ -184,6 +177,5 @@ def refusing(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise OutputError(
-            f"{path} cannot be written: {fault.strerror or fault}",
-            hint="free space, or choose a writable --out",
+            f"{path} cannot be written: {fault.strerror or fault}", hint="free space, or choose a writable --out"
         ) from None

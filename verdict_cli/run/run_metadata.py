@@ -70,9 +70,7 @@ def default_directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
     return RunDirectory(Path("runs") / own if out is None else Path(path_of(str(out))))
 
 
-def new_facts(
-    plan: Plan, data: DatasetFacts, named: tuple[str, str], seed: int, replay: Path | None
-) -> RunFacts:
+def new_facts(plan: Plan, data: DatasetFacts, named: tuple[str, str], seed: int, replay: Path | None) -> RunFacts:
     """What is known of a run before it starts; `named` are the pipeline file and the dataset as the user gave them."""
     return RunFacts(
         name=plan.name,

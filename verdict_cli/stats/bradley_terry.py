@@ -79,9 +79,7 @@ def ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ra
             np.add.at(found, (among[:, :, None], among[:, None, :]), own * weights[:, None, None])
         return found
 
-    fitted = minimize(
-        cost, np.zeros(count), jac=slope, hess=bend, method="trust-exact", options={"gtol": 1e-8}
-    )
+    fitted = minimize(cost, np.zeros(count), jac=slope, hess=bend, method="trust-exact", options={"gtol": 1e-8})
     centre = np.eye(count) - 1 / count
     covariance = centre @ np.linalg.inv(bend(fitted.x)) @ centre
     return Ratings(fitted.x - fitted.x.mean(), covariance)
@@ -94,9 +92,7 @@ def cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
     return int(np.trace(met @ met @ met)) // 6, int(np.trace(beat @ beat @ beat)) // 3
 
 
-def _by_size(
-    choices: Sequence[Choice],
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+def _by_size(choices: Sequence[Choice]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
     """The choices as arrays, those among equally many together."""
     sizes: dict[int, list[Choice]] = defaultdict(list)
     for choice in choices:

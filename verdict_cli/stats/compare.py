@@ -130,9 +130,7 @@ def _compared(
             for place in order
         ]
         tests = holm([one.test for one in made])
-        slices[text] = {
-            value: replace(one, test=test) for value, one, test in zip(spelled, made, tests, strict=True)
-        }
+        slices[text] = {value: replace(one, test=test) for value, one, test in zip(spelled, made, tests, strict=True)}
     everything = np.arange(len(pairs.keys))
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
@@ -149,11 +147,7 @@ def _metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
 
 
 def _slice(
-    metrics: Sequence[str],
-    pairs: PairedRows,
-    scores: tuple[Floats, Floats],
-    places: Ints,
-    named: tuple[int | str, ...],
+    metrics: Sequence[str], pairs: PairedRows, scores: tuple[Floats, Floats], places: Ints, named: tuple[int | str, ...]
 ) -> Slice:
     rng = np.random.default_rng([abs(int(named[0])), zlib.crc32("\0".join(map(str, named[1:])).encode())])
     some = pairs.take(places)

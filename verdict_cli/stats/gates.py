@@ -150,9 +150,7 @@ def _limits(gate: Gate, figure: MetricValue, bounds: tuple[float, float] | None 
     return next((outcome for outcome in held if outcome.verdict != "passed"), held[0])
 
 
-def _held(
-    gate: Gate, figure: MetricValue, side: str, limit: float, bounds: tuple[float, float] | None
-) -> GateOutcome:
+def _held(gate: Gate, figure: MetricValue, side: str, limit: float, bounds: tuple[float, float] | None) -> GateOutcome:
     sign = "≥" if side == "min" else "≤"
     rule = f"{sign} {limit:g}"
     if gate.confidence is not None:
@@ -195,9 +193,7 @@ def _of_drop(gate: Gate, drop: Drop) -> GateOutcome:
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
         ends = (figure.low, figure.high)
-        return GateOutcome(
-            gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, drop.detectable
-        )
+        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, drop.detectable)
 
     if drop.worse is None:
         return outcome("failed", f"there is no paired difference: {figure.reason}")

@@ -35,9 +35,7 @@ from verdict_cli.stats.metrics.metric_families import (
 from verdict_cli.stats.prediction_powered import corrected, gold_pairs
 
 
-def dedupe_metrics(
-    metrics: Iterable[str], data: EvaluationData, rows: Ints, draw: Draw
-) -> dict[str, MetricValue]:
+def dedupe_metrics(metrics: Iterable[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
     """The figures of these rows, in the order of `metrics`."""
     asked = tuple(metrics)
     found: dict[str, MetricValue] = {}
@@ -47,9 +45,7 @@ def dedupe_metrics(
     return {metric: found[metric] for metric in asked}
 
 
-def _family(
-    name: str, wanted: list[str], data: EvaluationData, rows: Ints, draw: Draw
-) -> dict[str, MetricValue]:
+def _family(name: str, wanted: list[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
     kept = rows[usable(name, data)[rows]]
     no_meaning = unscored(name, data, rows)
     why = family_refusal(name, data) if len(kept) else "no rows"
@@ -72,9 +68,7 @@ def _family(
     found: dict[str, MetricValue] = {}
     if used > MOST_DISTINCT_LABELS:
         why = f"there are {used} distinct labels, too many for classes"
-        found = {
-            metric: MetricValue(None, None, None, sample.n, why) for metric in wanted if metric != "accuracy"
-        }
+        found = {metric: MetricValue(None, None, None, sample.n, why) for metric in wanted if metric != "accuracy"}
         used = 1
     if "confusion" in wanted and "confusion" not in found:
         found["confusion"] = MetricValue(_confusion(data, kept), None, None, sample.n)
@@ -82,9 +76,7 @@ def _family(
     found |= metrics_with_intervals(made, sample, Draw(draw.rng, draw.level, used * used))
     for metric in wanted:
         if metric not in found:
-            found[metric] = MetricValue(
-                None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data"
-            )
+            found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
     return found
 
 
@@ -172,9 +164,7 @@ def _measures(
         order = np.argsort(-sizes, kind="stable")
         order = order[sizes[order] > 0]
         if len(order) > MOST_MEASURED_GROUPS:
-            warnings.append(
-                f"`by: {text}` has {len(order)} values; the {MOST_MEASURED_GROUPS} most frequent are shown"
-            )
+            warnings.append(f"`by: {text}` has {len(order)} values; the {MOST_MEASURED_GROUPS} most frequent are shown")
         shown = [keys.labels[place] for place in order[:MOST_MEASURED_GROUPS]]
         spelled = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {
@@ -211,12 +201,7 @@ def _measures(
 
 
 def _group(
-    evaluation: Evaluation,
-    metrics: tuple[str, ...],
-    collected: Collected,
-    data: EvaluationData,
-    rows: Ints,
-    draw: Draw,
+    evaluation: Evaluation, metrics: tuple[str, ...], collected: Collected, data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
     """The figures of some of the rows, with the ones that labels correct."""
     return dedupe_metrics(metrics, data, rows, draw) | _gold(evaluation, collected, data, draw, rows)[0]
@@ -257,9 +242,7 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
         found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
     positive = data.positive
     if positive is not None and not (data.target == positive).any():
-        labels = ", ".join(
-            repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10]
-        )
+        labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
         found.append(
             f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
         )

@@ -65,8 +65,7 @@ def against_baselines(
     tested = [index for index, figure in enumerate(first) if figure.value is not None]
     tested.sort(key=lambda index: _sureness(gates[index], first[index]), reverse=True)
     drops = [
-        _drop(gate, figure, figure, CONFIDENCE_LEVEL, len(tested))
-        for gate, figure in zip(gates, first, strict=True)
+        _drop(gate, figure, figure, CONFIDENCE_LEVEL, len(tested)) for gate, figure in zip(gates, first, strict=True)
     ]
     rejected = True
     for place, index in enumerate(tested):
@@ -84,12 +83,8 @@ def against_baselines(
     ]
 
 
-def _lost(
-    gate: Gate, evaluations: Mapping[str, Evaluation], results: Path, *, seed: int, root: Path
-) -> float | None:
-    worst = _change(
-        gate, evaluations, results, seed=seed, root=root, level=CONFIDENCE_LEVEL, lost_are_wrong=True
-    )
+def _lost(gate: Gate, evaluations: Mapping[str, Evaluation], results: Path, *, seed: int, root: Path) -> float | None:
+    worst = _change(gate, evaluations, results, seed=seed, root=root, level=CONFIDENCE_LEVEL, lost_are_wrong=True)
     return None if worst.value is None else -worst.value
 
 
@@ -137,10 +132,7 @@ def _sides(gate: Gate, figure: MetricValue) -> tuple[float | None, float | None]
         return figure.value, figure.value
     if lower_is_better(gate.parts[1]):
         return figure.value, figure.high
-    return (
-        None if figure.value is None else -figure.value,
-        None if figure.low is None else -figure.low,
-    )
+    return (None if figure.value is None else -figure.value, None if figure.low is None else -figure.low)
 
 
 def _drop(gate: Gate, figure: MetricValue, plain: MetricValue, level: float, family: int) -> Drop:

@@ -18,13 +18,7 @@ from verdict_cli.stats.columns.row_identity import identities
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.figures import MetricValue
 from verdict_cli.stats.intervals.clustered_correlation import NONE, by_cluster, mean_of
-from verdict_cli.stats.intervals.intervals import (
-    CONFIDENCE_LEVEL,
-    Draw,
-    metrics_with_intervals,
-    paired,
-    value_of,
-)
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired, value_of
 from verdict_cli.stats.metrics.metric_families import (
     family_keys,
     family_refusal,
@@ -103,9 +97,7 @@ def pair(first: Side, second: Side) -> PairedRows | str:
     if _targets(first[0], rows[0]) != _targets(second[0], rows[1]):
         return "the runs' targets differ on the rows that they share"
     alone = (len(first[2]) - len(shared), len(second[2]) - len(shared))
-    return PairedRows(
-        (first[0], second[0]), rows, [second[2][place] for _, place in shared], second[1], alone
-    )
+    return PairedRows((first[0], second[0]), rows, [second[2][place] for _, place in shared], second[1], alone)
 
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
@@ -139,9 +131,7 @@ def difference(
     pairs = pair(found[0], found[1])
     if isinstance(pairs, str):
         return _none(pairs).change
-    return paired_difference(
-        metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)
-    ).change
+    return paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)).change
 
 
 def unlike(old: EvaluationData, new: EvaluationData) -> str:
@@ -166,9 +156,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
     rows = (pairs.rows[0][kept], pairs.rows[1][kept])
     if of == "within":
         return _within(metric, pairs.data, rows, draw)
-    columns = [
-        column[at] for data, at in zip(pairs.data, rows, strict=True) for column in family_keys(of, data)
-    ]
+    columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in family_keys(of, data)]
     sample = Sample.of(tuple(columns), new.cluster[rows[1]] if new.cluster is not None else None)
     both: list[Statistic] = []
     for data, at in zip(pairs.data, rows, strict=True):
@@ -178,9 +166,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
         both.append(given[metric])
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
-    return Difference(
-        old_value, new_value, paired(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
-    )
+    return Difference(old_value, new_value, paired(both[0], both[1], sample, Draw(draw.rng, draw.level, width)))
 
 
 def _within(

@@ -14,9 +14,5 @@ def flip_rates(nodes: Sequence[str], results: Path, *, seed: int = 0) -> dict[st
     """For each node that gives `consistent`: the share of rows on which the two orders disagree, with its interval."""
     if not nodes:
         return {}
-    evaluations = {
-        node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes
-    }
-    return {
-        node: measured.figures["mean"] for node, measured in measure(evaluations, results, seed=seed).items()
-    }
+    evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
+    return {node: measured.figures["mean"] for node, measured in measure(evaluations, results, seed=seed).items()}

@@ -200,9 +200,7 @@ def labels_needed(
     spread = float(own.var(ddof=1))
     if spread == 0:
         return 2, 2
-    shared = (
-        float(np.cov(own, said)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
-    )
+    shared = float(np.cov(own, said)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
     shared = min(shared, 1.0)
     wanted = half_width**2 / (normal(level) ** 2 * spread)
     if of == "rows":

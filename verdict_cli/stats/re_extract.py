@@ -78,21 +78,14 @@ def re_extract(
             found, reason = _read(reader, reply, request)
             count = counts[request.node, name]
             shared = (
-                own.keys() & found.keys() & scored[request.node]
-                if own is not None and found is not None
-                else set()
+                own.keys() & found.keys() & scored[request.node] if own is not None and found is not None else set()
             )
             same = own is not None and found is not None and all(own[key] == found[key] for key in shared)
             count[0] += 1
             count[1] += found is not None
             count[2] += bool(shared)
             count[3] += bool(shared) and same
-            if (
-                not same
-                and not (own is None and found is None)
-                and len(disagreements) < most
-                and name != OWN_EXTRACTOR
-            ):
+            if not same and not (own is None and found is None) and len(disagreements) < most and name != OWN_EXTRACTOR:
                 disagreements.append(Disagreement(request.row.id, request.node, name, own, found, reason))
     rereadings = tuple(
         ReExtraction(unit, name, reader)
@@ -106,9 +99,7 @@ def re_extract(
 
 def _scored(response: RecordType) -> frozenset[str]:
     """The fields in which a verdict is compared: all but free text, or all where there is only text."""
-    return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(
-        response.fields
-    )
+    return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(response.fields)
 
 
 def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
@@ -149,9 +140,7 @@ def _between(kind: ScaleType, value: Any) -> bool:
 
 def _regex(response: RecordType) -> Regex:
     """Patterns for a response: its first number, or the one of its words that the text holds."""
-    return Regex(
-        fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first"
-    )
+    return Regex(fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first")
 
 
 def _pattern(kind: FieldType) -> str:
@@ -163,9 +152,7 @@ def _pattern(kind: FieldType) -> str:
     return "FIRST_INT" if kind == INTEGER else "FIRST_FLOAT"
 
 
-def _read(
-    reader: BoundExtractor | str | None, reply: Reply, request: Request
-) -> tuple[dict[str, Any] | None, str]:
+def _read(reader: BoundExtractor | str | None, reply: Reply, request: Request) -> tuple[dict[str, Any] | None, str]:
     if reader is None or isinstance(reader, str):
         return None, ""
     try:
@@ -183,13 +170,7 @@ def recorded_replies(calls: Path, seed: int) -> Iterator[tuple[Request, Reply]]:
         ):
             if text is not None:
                 request = Request(
-                    Row(row, identity if identity is not None else row, {}),
-                    unit,
-                    model,
-                    (),
-                    call,
-                    attempt,
-                    seed=seed,
+                    Row(row, identity if identity is not None else row, {}), unit, model, (), call, attempt, seed=seed
                 )
                 yield request, Reply(text, finish or "stop", _logprobs(logprobs))
 

@@ -59,9 +59,7 @@ def standalone_costs(plan: Plan, calls: Path, clock: Clock, *, recorded: bool) -
             took = _seconds(one, clock)
             before = units.get(one["unit"], 0.0)
             units[one["unit"]] = None if took is None or before is None else before + took
-    return StandaloneCost(
-        count, cost if known and count else (0.0 if not count else None), _median(plan, rows)
-    )
+    return StandaloneCost(count, cost if known and count else (0.0 if not count else None), _median(plan, rows))
 
 
 def _calls(calls: Path) -> Iterator[Mapping[str, Any]]:

@@ -54,13 +54,9 @@ def test_a_rule_says_whether_a_row_is_accepted(house: Any) -> None:
 
 
 @pytest.mark.parametrize(("policy", "status", "accepted"), [("closed", 502, False), ("open", 200, True)])
-def test_a_failed_judgement_is_answered_by_the_policy(
-    house: Any, policy: str, status: int, accepted: bool
-) -> None:
+def test_a_failed_judgement_is_answered_by_the_policy(house: Any, policy: str, status: int, accepted: bool) -> None:
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/judge", json={"row": ROWS[0]}), await client.post(
-            "/reward", json={"rows": ROWS}
-        )
+        return await client.post("/judge", json={"row": ROWS[0]}), await client.post("/reward", json={"rows": ROWS})
 
     replies = recorded(house.folder, "mud", '{"score": 4}')
     one, both = house.within(work, FAILING, recording=replies, policy=policy, accept="output.score > 1")
@@ -111,9 +107,7 @@ def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> 
     text = ONE_JUDGE.replace("}]", "}, {unit: CoTUnit, prompt: 'Why {previous.score}?'}]")
 
     async def work(client: Any, _: Any) -> Any:
-        return await client.post("/reward", json={"rows": ROWS}), await client.post(
-            "/judge", json={"row": ROWS[0]}
-        )
+        return await client.post("/reward", json={"rows": ROWS}), await client.post("/judge", json={"row": ROWS[0]})
 
     reward, judge = house.within(work, text)
     assert (reward.status_code, judge.status_code) == (409, 200)

@@ -128,13 +128,7 @@ def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:
                     answer += more
             return answer
 
-    for path in (
-        "/batches/..%2f..%2fetc",
-        "/batches/%2e%2e",
-        "/batches/../pipeline.yaml",
-        "/batches/%00",
-        "/../etc",
-    ):
+    for path in ("/batches/..%2f..%2fetc", "/batches/%2e%2e", "/batches/../pipeline.yaml", "/batches/%00", "/../etc"):
         answer = raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert answer.split(b" ")[1] in (b"404", b"400") and b"nosniff" in answer, path
     endless = raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: " + b"x" * 300_000)

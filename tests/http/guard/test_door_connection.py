@@ -30,9 +30,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/broken":
         raise ZeroDivisionError
     said = json.dumps([scope["path"], len(body)]).encode()
-    await send(
-        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]}
-    )
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
     await send({"type": "http.response.body", "body": said})
 
 
@@ -48,9 +46,7 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         if request.param == "h11":
             from uvicorn.protocols.http.h11_impl import H11Protocol
 
-            kind = type(
-                "Connection", (*kind.__mro__[:2], H11Protocol), dict(vars(kind.__mro__[1])) | vars(kind)
-            )
+            kind = type("Connection", (*kind.__mro__[:2], H11Protocol), dict(vars(kind.__mro__[1])) | vars(kind))
         server = Server(uvicorn.Config(app, http=kind, log_level="critical", ws="none", lifespan="off"))
         at = bind_socket("127.0.0.1", 0)
         at.listen()
@@ -120,9 +116,7 @@ def test_a_head_without_end_is_left_at_the_limit(opened: Opened) -> None:
 @pytest.mark.parametrize(
     "nonsense", [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"\x00" * 99]
 )
-def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(
-    opened: Opened, nonsense: bytes
-) -> None:
+def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(opened: Opened, nonsense: bytes) -> None:
     answer = said(opened(head_s=0.3), nonsense)
     assert answer.split(b" ")[1] in (b"400", b"408")
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
@@ -189,13 +183,7 @@ def test_a_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     async def asked(pages: bool, **headers: bytes) -> int:
         app = GuardMiddleware(echo, AccessPolicy("right"), body_bytes=9, body_s=1, pages=pages)
         given = [(b"host", b"localhost"), *((name.encode(), value) for name, value in headers.items())]
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": "/",
-            "query_string": b"token=wrong",
-            "headers": given,
-        }
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"token=wrong", "headers": given}
         status: list[int] = []
 
         async def send(message: Any) -> None:

@@ -15,9 +15,7 @@ Shown = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def runs(
-    recorded_run: Path, hostile_run: Path, two_runs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def runs(recorded_run: Path, hostile_run: Path, two_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a real run, two runs over the sample, and one that is up to no good."""
     folder = tmp_path_factory.mktemp("runs")
     shutil.copytree(recorded_run, folder / "recorded")

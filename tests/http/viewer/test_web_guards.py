@@ -16,9 +16,7 @@ import pytest
 Asked = tuple[int, dict[str, str], str]
 
 
-def ask(
-    base: str, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None
-) -> Asked:
+def ask(base: str, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None) -> Asked:
     place = urlsplit(base)
     connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
     content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -58,8 +56,7 @@ def test_another_host_and_another_origin_are_turned_away(viewer: str, headers: d
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../runs", "..", "/etc", "recorded/..", "recorded/../recorded", "sample", "recorded\x00", "%2e%2e"],
+    "name", ["../runs", "..", "/etc", "recorded/..", "recorded/../recorded", "sample", "recorded\x00", "%2e%2e"]
 )
 def test_only_a_run_that_was_found_is_opened(viewer: str, name: str) -> None:
     for path in ("/api/run", "/api/rows", "/api/row", "/report"):

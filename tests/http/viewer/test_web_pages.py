@@ -139,12 +139,7 @@ def test_arrow_keys_go_from_row_to_row_and_the_address_with_them(viewer, look):
 
 
 def test_colours_follow_the_system_and_a_phone_needs_no_sideways_scrolling(viewer, look):
-    page = judged(
-        look,
-        f"{viewer}/run?run=recorded&row=2",
-        viewport={"width": 375, "height": 740},
-        color_scheme="dark",
-    )
+    page = judged(look, f"{viewer}/run?run=recorded&row=2", viewport={"width": 375, "height": 740}, color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     page.wait_for_selector("dialog .call")
     assert page.evaluate("document.documentElement.scrollWidth") == 375

@@ -286,8 +286,7 @@ def test_the_shared_cases_of_maps_hold(value_cases: dict[str, list[dict[str, Any
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["a", "b", "items", "upper"]), inner, max_size=3)
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "items", "upper"]), inner, max_size=3)
     ),
     max_leaves=5,
 )

@@ -27,11 +27,7 @@ def test_the_figures_are_those_of_the_standard_library(values: list[float]) -> N
 
 
 @settings(deadline=None)
-@given(
-    st.lists(
-        st.one_of(st.integers(0, 4), st.text(max_size=1), st.none(), st.lists(st.integers(0, 1))), min_size=1
-    )
-)
+@given(st.lists(st.one_of(st.integers(0, 4), st.text(max_size=1), st.none(), st.lists(st.integers(0, 1))), min_size=1))
 def test_the_mode_is_the_most_frequent_value_and_the_first_of_several(values: list[Any]) -> None:
     found = summary_statistics.mode(values)
     most = max(values.count(value) for value in values)

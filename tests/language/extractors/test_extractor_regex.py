@@ -33,9 +33,7 @@ REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
 ABC = Discrete(values=("A", "B", "C"))
 
 
-def read(
-    text: str, pattern: str, kind: FieldType | Scale, match: Any = "first", finish_reason: str = "stop"
-) -> Any:
+def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first", finish_reason: str = "stop") -> Any:
     response = RecordType({"score": kind if not isinstance(kind, Scale) else ScaleType(kind)})
     extractor = Regex(fields={"score": pattern}, match=match)
     assert extractor.problem(response) is None
@@ -115,11 +113,7 @@ def test_a_number_is_returned_only_if_it_stands_as_a_whole_word(text: str, patte
 
 
 @settings(deadline=None, max_examples=300)
-@given(
-    TEXTS,
-    st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]),
-    st.sampled_from(["first", "last", "unique"]),
-)
+@given(TEXTS, st.sampled_from(["A", "[ABC]", r"(\w)", "C?", r"(A)|(C)"]), st.sampled_from(["first", "last", "unique"]))
 @example("CI", "C", "first")
 def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text: str, pattern: str, match: str) -> None:
     try:
@@ -165,9 +159,7 @@ def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.Monk
 def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
     fields: dict[str, str], response: dict[str, Any], key: str
 ) -> None:
-    record = RecordType(
-        {name: ScaleType(kind) if isinstance(kind, Scale) else kind for name, kind in response.items()}
-    )
+    record = RecordType({name: ScaleType(kind) if isinstance(kind, Scale) else kind for name, kind in response.items()})
     trouble = Regex(fields=fields).problem(record)
     assert trouble is not None
     assert trouble[0] == key
@@ -205,9 +197,7 @@ def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str,
             with pytest.raises(ReplyError):
                 read(given_case["text"], given_case["pattern"], scale)
         else:
-            assert read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"], case[
-                "name"
-            ]
+            assert read(given_case["text"], given_case["pattern"], scale) == case["expect"]["score"], case["name"]
 
 
 @pytest.mark.parametrize("depth", [1000, 5000])

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.structured import Structured, json_object
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    RecordType,
-    ScaleType,
-    TextListType,
-)
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
 from verdict_cli.language.scales import LIKERT
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
@@ -215,9 +207,7 @@ INLINE = st.builds(
     QUOTED,
 )  # fmt: skip
 PROSE = st.sampled_from(["I was careful.", "", "A set {x}.", "Note:", "\\frac{a}{b}"])
-OWN = st.sampled_from(
-    ['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```']
-)
+OWN = st.sampled_from(['{"score": 2}', '```json\n{"score": 2}\n```', '{"score": 2,}', '```\n{"score": 2}\n```'])
 SEPARATOR = st.sampled_from(["\n", "\n\n", " "])
 
 

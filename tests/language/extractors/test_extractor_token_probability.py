@@ -54,9 +54,7 @@ def refused(scale: Boolean | Discrete, *positions: list[tuple[str, float]]) -> s
     return caught.value.message
 
 
-SCALES = st.sampled_from(
-    [LIKERT, TEN, WORDS, Boolean(), Discrete(range=("a", "e")), Discrete(values=("m", "M"))]
-)
+SCALES = st.sampled_from([LIKERT, TEN, WORDS, Boolean(), Discrete(range=("a", "e")), Discrete(values=("m", "M"))])
 TOKENS = st.one_of(
     st.sampled_from(["1", "2", "3", "10", "0", "yes", "no", "Yes", "NO", "true", "safe", "unsafe", "uns", "un", "a", "b", "E", "m", "M", "The", " ", "", "▁1", "Ġ2", " yes"]),
     st.text(max_size=3),
@@ -98,8 +96,7 @@ def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
 
 def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
     found = distribution(
-        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))),
-        Boolean(),
+        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))), Boolean()
     )
     assert found == pytest.approx({True: 0.5, False: 0.5})
 
@@ -111,8 +108,7 @@ def test_case_counts_where_two_values_differ_only_in_case() -> None:
 
 def test_the_first_position_that_holds_a_support_token_is_read() -> None:
     found = distribution(
-        reply(at(("The", 1.0)), at((":", 0.9), ("is", 0.1)), at((" 4", 0.5), (" 3", 0.5)), at((" 1", 1.0))),
-        LIKERT,
+        reply(at(("The", 1.0)), at((":", 0.9), ("is", 0.1)), at((" 4", 0.5), (" 3", 0.5)), at((" 1", 1.0))), LIKERT
     )
     assert found == pytest.approx({1: 0, 2: 0, 3: 0.5, 4: 0.5, 5: 0})
 
@@ -121,18 +117,14 @@ def test_a_values_unique_beginning_counts_for_it() -> None:
     assert distribution(reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS) == pytest.approx(
         {"unsafe": 0.75, "safe": 0.25}
     )
-    assert distribution(
-        reply(at(("very", 1.0)), at((" good", 1.0))), Discrete(values=("bad", "very good"))
-    ) == {
+    assert distribution(reply(at(("very", 1.0)), at((" good", 1.0))), Discrete(values=("bad", "very good"))) == {
         "bad": 0.0,
         "very good": 1.0,
     }
 
 
 def test_a_stray_letter_does_not_make_a_position_count() -> None:
-    found = distribution(
-        reply(at(("The", 0.9), ("N", 0.05), ("T", 0.05)), at(("No", 0.8), ("Yes", 0.2))), Boolean()
-    )
+    found = distribution(reply(at(("The", 0.9), ("N", 0.05), ("T", 0.05)), at(("No", 0.8), ("Yes", 0.2))), Boolean())
     assert found == pytest.approx({True: 0.2, False: 0.8})
 
 
@@ -226,9 +218,7 @@ def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -
     assert reading.top_logprobs == 20
     assert reading.support == ("no", "false", "yes", "true")
     assert list(reading.output.fields) == ["distribution"]
-    assert WeightedSummedScore().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType(
-        {"score": NUMBER}
-    )
+    assert WeightedSummedScore().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType({"score": NUMBER})
 
 
 def test_the_mode_the_expectation_and_own_weights() -> None:
@@ -238,9 +228,7 @@ def test_the_mode_the_expectation_and_own_weights() -> None:
     weights = {1: 0.0, 2: 0.0, 3: 0.0, 4: 10.0, 5: 0.0}
     assert score(WeightedSummedScore(weights=weights), LIKERT, answer) == pytest.approx(5)
     scored = Discrete(values=("unsafe", "safe"), scores={"unsafe": -1, "safe": 1})
-    assert score(WeightedSummedScore(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(
-        0.5
-    )
+    assert score(WeightedSummedScore(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(0.5)
 
 
 def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
@@ -277,13 +265,9 @@ def test_the_shared_cases_of_token_probabilities_hold(value_cases: dict[str, lis
             if keys.get("boolean")
             else Discrete(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
         )
-        found = score(
-            methods[case["given"]["method"]], scale, reply(case["given"]["first_position_top_logprobs"])
-        )
+        found = score(methods[case["given"]["method"]], scale, reply(case["given"]["first_position_top_logprobs"]))
         expected = case["expect"]["score"]
-        assert found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9, case[
-            "name"
-        ]
+        assert found == expected if isinstance(expected, bool | str) else abs(found - expected) < 1e-9, case["name"]
 
 
 WIN_RATES = {
@@ -295,9 +279,7 @@ WIN_RATES = {
 
 
 @pytest.mark.parametrize("model", WIN_RATES)
-def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
-    shared: Path, model: str
-) -> None:
+def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(shared: Path, model: str) -> None:
     """AlpacaEval 2: P(m) / (P(m) + P(M)), every recorded preference to 1e-9 from the bare tokens that it counted.
 
     With the tokens that differ only in surrounding space merged, as the language asks, the rate stays the same to 1e-4.
@@ -312,9 +294,7 @@ def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
         for bare, preferences in rates.items():
             preference = 1.5
             if not row["identical_outputs"]:
-                counted = [
-                    (token, logprob) for token, logprob in chosen_first if not bare or token == token.strip()
-                ]
+                counted = [(token, logprob) for token, logprob in chosen_first if not bare or token == token.strip()]
                 p = score(TokenProbability(), Categories(values=("m", "M")), reply(counted))["m"]
                 preference = 1 + p if row["switched"] else 2 - p
             preferences.append(preference)

@@ -120,9 +120,7 @@ def test_parse_verdict_gives_whole_numbers() -> None:
     assert parse_verdict("SCORE: 7.5, PASS") == {"verdict": "PASS", "score": 7}
 
 
-@pytest.mark.parametrize(
-    "kind", [NUMBER, ScaleType(Continuous()), ScaleType(Discrete(range=(0.0, 1.0, 0.25)))]
-)
+@pytest.mark.parametrize("kind", [NUMBER, ScaleType(Continuous()), ScaleType(Discrete(range=(0.0, 1.0, 0.25)))])
 def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
     reading = Verdict().bind(RecordType({"score": kind}))
     assert reading.output.fields["score"] == NUMBER

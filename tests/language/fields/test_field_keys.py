@@ -8,15 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from verdict_cli.language.fields.field_keys import PLAIN, Enum, FieldKey, FieldTypes, field_type, record
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    RecordType,
-    ScaleType,
-    TextListType,
-)
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
 from verdict_cli.language.scales import LIKERT, Scale
 from verdict_cli.language.scales.boolean import Boolean
 from verdict_cli.language.scales.continuous import Continuous

@@ -40,14 +40,8 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "list[str]": (TextListType(), st.lists(st.text())),
     "likert": (ScaleType(LIKERT), st.integers(1, 5)),
     "continuous": (ScaleType(Continuous()), st.floats(0, 1)),
-    "record": (
-        RecordType({"a": INTEGER, "b": TEXT}),
-        st.fixed_dictionaries({"a": st.integers(), "b": st.text()}),
-    ),
-    "conversation": (
-        TranscriptType(),
-        st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()})),
-    ),
+    "record": (RecordType({"a": INTEGER, "b": TEXT}), st.fixed_dictionaries({"a": st.integers(), "b": st.text()})),
+    "conversation": (TranscriptType(), st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))),
 }
 
 
@@ -115,14 +109,7 @@ def test_a_record_is_read_in_its_own_order() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        None,
-        "hello",
-        {"role": "a", "content": "b"},
-        [{"role": "a"}],
-        [{"role": 1, "content": "b"}],
-        [["a", "b"]],
-    ],
+    [None, "hello", {"role": "a", "content": "b"}, [{"role": "a"}], [{"role": 1, "content": "b"}], [["a", "b"]]],
 )
 def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
     with pytest.raises(ReplyError, match="no list of turns"):

@@ -44,10 +44,7 @@ def scalar(text: str):
         *((text, True) for text in ("true", "True", "TRUE")),
         *((text, False) for text in ("false", "False", "FALSE")),
         *((text, text) for text in ("yes", "no", "on", "off", "y", "n", "Yes", "NO", "tRue", "nULL")),
-        *(
-            (text, text)
-            for text in ("1_000", "12:30:45", "2020-01-01", "0b1", "0o8", "0xg", "+0o7", "1e", ".")
-        ),
+        *((text, text) for text in ("1_000", "12:30:45", "2020-01-01", "0b1", "0o8", "0xg", "+0o7", "1e", ".")),
         *((text, text) for text in ("NaN", "inf", "nan", "=", "<<", "١٢", "1.2.3")),
         ("0777", 777),
         ("-12", -12),
@@ -84,9 +81,7 @@ def test_keys_are_resolved_as_values_are():
     assert load("yes: 1\n1: 2\n0.5: 3\nfalse: 4\n'1': 5").data == {"yes": 1, 1: 2, 0.5: 3, False: 4, "1": 5}
 
 
-@pytest.mark.parametrize(
-    "text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-1e999", "!!float .inf"]
-)
+@pytest.mark.parametrize("text", [".inf", "-.INF", "+.Inf", ".nan", ".NaN", "1e999", "-1e999", "!!float .inf"])
 def test_a_number_that_is_not_finite_is_refused(text):
     found = problem(f"a: {text}")
     assert found.code == "not-finite" and "not a finite number" in found.message
@@ -104,14 +99,7 @@ def test_a_number_of_300_digits_loads_and_no_longer_one():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "!x 1",
-        "!!python/none",
-        "!!python/object/apply:os.system ['ls']",
-        "!!set {a}",
-        "!!binary aGk=",
-        "!<tag:x> 1",
-    ],
+    ["!x 1", "!!python/none", "!!python/object/apply:os.system ['ls']", "!!set {a}", "!!binary aGk=", "!<tag:x> 1"],
 )
 def test_custom_tags_are_refused(text):
     found = problem(f"a: {text}")
@@ -214,9 +202,7 @@ def test_every_key_and_value_has_its_place(path, value, key):
     assert document.key_at(path) == Position(*key)
 
 
-@pytest.mark.parametrize(
-    "path", [("pipeline", 7), ("pipeline", "x"), ("pipeline", -1), ("pipeline", 7, "y", 2)]
-)
+@pytest.mark.parametrize("path", [("pipeline", 7), ("pipeline", "x"), ("pipeline", -1), ("pipeline", 7, "y", 2)])
 def test_a_path_that_does_not_exist_stands_at_its_nearest_ancestor(path):
     document = load(NESTED)
     assert document.value_at(path) == document.key_at(path) == document.value_at(("pipeline",))
@@ -242,11 +228,7 @@ def test_a_path_is_spelled_as_one_would_write_it(path, spelled):
 
 def test_every_duplicate_key_is_named_with_its_first_line():
     found = problems("a: 1\nb: {c: 1, c: 2}\na: 2\n'a': 3\n")
-    assert [(each.line, each.column, each.path) for each in found] == [
-        (2, 11, "b.c"),
-        (3, 1, "a"),
-        (4, 1, "a"),
-    ]
+    assert [(each.line, each.column, each.path) for each in found] == [(2, 11, "b.c"), (3, 1, "a"), (4, 1, "a")]
     assert all(each.code == "duplicate-key" for each in found)
     assert "line 2" in found[0].message and "line 1" in found[1].message
 
@@ -323,9 +305,7 @@ def test_aliases_cannot_nest_deeper_either():
     assert problem("\n".join(lines)).code == "too-deep"
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000, "a: &x [" * 50_000]
-)
+@pytest.mark.parametrize("text", ["[" * 200_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000, "a: &x [" * 50_000])
 def test_endless_nesting_is_one_clear_error(text):
     assert problems(text)[-1].code in ("too-deep", "yaml-syntax")
 
@@ -387,10 +367,7 @@ def test_all_independent_problems_are_reported_at_once():
 
 
 def test_a_syntax_error_ends_the_reading_and_keeps_what_was_found():
-    assert [each.code for each in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == [
-        "duplicate-key",
-        "yaml-syntax",
-    ]
+    assert [each.code for each in problems("a: 1\na: 2\nb: 'x\nc: !x 1\n")] == ["duplicate-key", "yaml-syntax"]
 
 
 # Syntax in plain words
@@ -492,18 +469,14 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path):
 # Properties
 
 
-PRINTABLE = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufffe\uffff")
-)
+PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufffe\uffff"))
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def trees(words: st.SearchStrategy[str]) -> st.SearchStrategy[dict]:
     leaves = st.none() | st.booleans() | st.integers() | FINITE | words
     inner = st.recursive(
-        leaves,
-        lambda part: st.lists(part, max_size=4) | st.dictionaries(words, part, max_size=4),
-        max_leaves=20,
+        leaves, lambda part: st.lists(part, max_size=4) | st.dictionaries(words, part, max_size=4), max_leaves=20
     )
     return st.dictionaries(words, inner, min_size=1, max_size=4)
 
@@ -576,9 +549,7 @@ def check_any(text: bytes) -> None:
             str(each).encode()
     else:
         assert isinstance(document.data, dict)
-        assert not any(
-            isinstance(value, float) and not math.isfinite(value) for value in document.data.values()
-        )
+        assert not any(isinstance(value, float) and not math.isfinite(value) for value in document.data.values())
 
 
 @settings(deadline=None)

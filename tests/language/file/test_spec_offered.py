@@ -109,10 +109,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     path = _file(folder, extract="last_line", named="mae, lenient, differing, accuracy")
     gate = "gates:\n  - {metric: near.lenient, max: 0.5}\n"
     path.write_text(path.read_text(encoding="utf-8") + gate, encoding="utf-8")
-    said = [
-        {"row": at, "unit": "judge", "reply": f"So:\n{stars}"}
-        for at, stars in enumerate(["***", "****", "**"])
-    ]
+    said = [{"row": at, "unit": "judge", "reply": f"So:\n{stars}"} for at, stars in enumerate(["***", "****", "**"])]
     (folder / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--json"],
@@ -135,9 +132,7 @@ def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> No
     assert plan.evaluations["near"].metrics == ("failing",)
     metric = metric_names.foreign("failing")
     assert metric is not None
-    with pytest.raises(
-        UsageError, match="the figure 'failing' of an installed package failed: ZeroDivisionError"
-    ):
+    with pytest.raises(UsageError, match="the figure 'failing' of an installed package failed: ZeroDivisionError"):
         from_package(metric, "failing", np.ones(2), np.ones(2)).at(np.ones((1, 2)))
 
 
@@ -151,9 +146,7 @@ def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Pa
 
 def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
     (folder / "site" / "starry-1.0.dist-info" / "entry_points.txt").write_text(
-        "".join(
-            line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing"))
-        ),
+        "".join(line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing"))),
         encoding="utf-8",
     )
     before = json.dumps(pipeline_schema())
@@ -165,9 +158,7 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     assert "lenient" in json.dumps(made["$defs"]["Evaluation"]["properties"]["metrics"])
 
 
-def test_files_without_foreign_parts_look_at_no_entry_points(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(**_: object) -> None:
         raise AssertionError("entry points were looked at")
 
@@ -183,9 +174,7 @@ def test_files_without_foreign_parts_look_at_no_entry_points(
         ({"named": "nothing"}, "is no verdict_cli.Metric"),
     ],
 )
-def test_a_package_that_offers_what_it_has_not_is_told(
-    folder: Path, keys: dict[str, str], message: str
-) -> None:
+def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_plan_for_command(_file(folder, **keys), [], None)
 
@@ -200,9 +189,7 @@ def test_a_package_that_offers_what_it_has_not_is_told(
         ({"named": "lenien"}, "did you mean 'lenient'?"),
     ],
 )
-def test_a_misspelled_foreign_name_is_told_with_the_nearest(
-    folder: Path, keys: dict[str, str], hint: str
-) -> None:
+def test_a_misspelled_foreign_name_is_told_with_the_nearest(folder: Path, keys: dict[str, str], hint: str) -> None:
     with pytest.raises(SpecError) as told:
         load_plan_for_command(_file(folder, **keys), [], None)
     assert hint in {problem.hint for problem in told.value.problems}

@@ -15,8 +15,7 @@ DOCUMENT = parse_document(b"name: x\nsteps:\n  - {layer: [{scale: likert}], repe
 
 def test_values_are_yaml_and_later_settings_win():
     data = apply_override(
-        DOCUMENT,
-        ["steps[0].repeat=5", "steps[-1].layer[0].scale={values: [no, yes]}", "name=a", "name='b=c'"],
+        DOCUMENT, ["steps[0].repeat=5", "steps[-1].layer[0].scale={values: [no, yes]}", "name=a", "name='b=c'"]
     ).data
     assert data == {"name": "b=c", "steps": [{"layer": [{"scale": {"values": ["no", "yes"]}}], "repeat": 5}]}
 

@@ -20,12 +20,8 @@ SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes"])
 
 @given(COLUMNS, QUESTIONS, SCALES, st.sampled_from([None, "label", "it's so", "on"]))
 @example(["0"], " 0", "boolean", None)
-def test_the_file_is_a_valid_pipeline(
-    columns: list[str], question: str, scale: str, target: str | None
-) -> None:
-    start = Scaffold(
-        "judge", question, tuple(columns), scale, "gpt-4o-mini", target=target, numbers=target and "int"
-    )
+def test_the_file_is_a_valid_pipeline(columns: list[str], question: str, scale: str, target: str | None) -> None:
+    start = Scaffold("judge", question, tuple(columns), scale, "gpt-4o-mini", target=target, numbers=target and "int")
     built = build_plan(validated(parse_document(written(start).encode(), "judge.yaml"), Path()))
     assert {used.column for used in built.plan.columns} >= set(columns)
 

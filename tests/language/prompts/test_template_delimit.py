@@ -50,9 +50,7 @@ def row(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["plain", "jinja"])
 @given(st.tuples(TEXTS, TEXTS))
-def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(
-    kind: str, texts: tuple[str, str]
-) -> None:
+def test_the_texts_come_back_whole_between_tags_that_they_do_not_contain(kind: str, texts: tuple[str, str]) -> None:
     values = row(a=texts[0], b=texts[1])
     if kind == "plain":
         messages = plain("@system\nJudge.\n@user\nA: {source.a}\nB: {source.b}", values)
@@ -113,9 +111,7 @@ def test_lists_mappings_and_conversations_have_one(value: Any) -> None:
         ("{{ 'own' }} {{ unit.name }}", []),
     ],
 )
-def test_whatever_a_template_does_with_a_text_it_is_delimited_once(
-    text: str, expected: list[str] | None
-) -> None:
+def test_whatever_a_template_does_with_a_text_it_is_delimited_once(text: str, expected: list[str] | None) -> None:
     messages = jinja(text, row(a="A", l=["a", "b"]))
     found = TAG.findall(messages[0].content)
     if expected is not None:

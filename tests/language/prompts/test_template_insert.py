@@ -66,8 +66,7 @@ def test_a_date_from_a_table_is_written_in_its_iso_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "spec"),
-    [("a", ".2f"), (3, "s"), ([1], ">5"), (10**400, ".2f"), (1.5, "d"), (-5, "c"), ({}, ".1f")],
+    ("value", "spec"), [("a", ".2f"), (3, "s"), ([1], ">5"), (10**400, ".2f"), (1.5, "d"), (-5, "c"), ({}, ".1f")]
 )
 def test_a_format_that_does_not_fit_fails_the_row(value: Any, spec: str) -> None:
     with pytest.raises(RowError, match="does not fit"):

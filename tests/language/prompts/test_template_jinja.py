@@ -51,9 +51,7 @@ def test_loops_and_conditions_are_rendered() -> None:
 
 def test_a_marker_in_a_loop_starts_a_section_at_each_turn() -> None:
     text = "{% for turn in source.turns %}\n@user\n{{ turn[0] }}\n@assistant\n{{ turn[1] }}\n{% endfor %}\n@user\nNow?"
-    assert [
-        (said.role, said.content) for said in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})
-    ] == [
+    assert [(said.role, said.content) for said in messages(text, source={"turns": [["a", "b"], ["c", "d"]]})] == [
         ("user", "a"),
         ("assistant", "b"),
         ("user", "c"),
@@ -77,8 +75,7 @@ def test_inserted_values_are_never_scanned_again_whatever_they_contain(value: st
 def test_values_are_written_as_placeholders_write_them() -> None:
     turns = [{"role": "A", "content": "x"}]
     found = messages(
-        "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}",
-        source={"t": turns, "l": ["a"], "d": {"k": [1]}},
+        "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}", source={"t": turns, "l": ["a"], "d": {"k": [1]}}
     )
     assert found[0].content == '<A>\nx\n</A>|a|{"k":[1]}|0.25'
 
@@ -134,10 +131,7 @@ def test_names_that_the_template_sets_are_its_own() -> None:
 
 def test_paths_are_replaced_by_what_they_mean() -> None:
     prompt = compile_jinja(
-        "{{ previous.score }}",
-        ROOTS,
-        lambda path: Resolved((("previous", "judge[0]", "score"),)),
-        lambda *said: None,
+        "{{ previous.score }}", ROOTS, lambda path: Resolved((("previous", "judge[0]", "score"),)), lambda *said: None
     )
     assert prompt is not None
     assert prompt.paths == (("previous", "score"),)

@@ -53,9 +53,7 @@ BRACES = st.lists(
 
 
 def is_placeholder_free(text: str) -> bool:
-    return not any(
-        f"{{{root}{mark}" in text for root in ("source", "previous", "input", "unit") for mark in ".[}"
-    )
+    return not any(f"{{{root}{mark}" in text for root in ("source", "previous", "input", "unit") for mark in ".[}")
 
 
 @settings(deadline=None)
@@ -104,15 +102,7 @@ def test_an_escaped_placeholder_is_printed_literally(path: str) -> None:
     ],
 )
 def test_placeholders_reach_keys_and_places_and_insert_as_the_language_says(text: str, expected: str) -> None:
-    source = {
-        "q": "hi",
-        "my column": "c",
-        "n": 3,
-        "f": 0.125,
-        "l": ["a", "b"],
-        "d": {"x": [1, None]},
-        "t": True,
-    }
+    source = {"q": "hi", "my column": "c", "n": 3, "f": 0.125, "l": ["a", "b"], "d": {"x": [1, None]}, "t": True}
     assert only(text, source=source, previous={"judge": {"score": 5}}) == expected
 
 
@@ -128,9 +118,7 @@ def test_placeholders_reach_keys_and_places_and_insert_as_the_language_says(text
         ("{source.}", "'.' cannot stand", "source.question"),
     ],
 )
-def test_a_placeholder_that_can_never_be_filled_is_told_with_its_cure(
-    text: str, said: str, hint: str
-) -> None:
+def test_a_placeholder_that_can_never_be_filled_is_told_with_its_cure(text: str, said: str, hint: str) -> None:
     ((message, cure),) = problems(text)
     assert said in message
     assert hint in cure
@@ -159,9 +147,7 @@ def test_every_problem_of_a_prompt_is_told_at_once() -> None:
         ("{previous.judge.score}", "previous.judge.score: previous.judge has no value"),
     ],
 )
-def test_a_value_that_is_missing_or_does_not_fit_fails_the_row_with_the_placeholders_name(
-    text: str, said: str
-) -> None:
+def test_a_value_that_is_missing_or_does_not_fit_fails_the_row_with_the_placeholders_name(text: str, said: str) -> None:
     with pytest.raises(RowError) as caught:
         rendered(text, source={"q": "hi", "none": None}, previous={"judge": None})
     assert said in caught.value.message
@@ -188,10 +174,7 @@ def test_only_markers_of_the_template_start_sections() -> None:
 
 
 def test_text_before_the_first_marker_is_the_users() -> None:
-    assert rendered("Hello\n@system\nBe kind").messages == (
-        Message("user", "Hello"),
-        Message("system", "Be kind"),
-    )
+    assert rendered("Hello\n@system\nBe kind").messages == (Message("user", "Hello"), Message("system", "Be kind"))
     assert rendered("a @user b\n@users\n@ user").messages == (Message("user", "a @user b\n@users\n@ user"),)
 
 
@@ -204,9 +187,7 @@ def test_paths_are_those_that_are_written_and_the_units_own_settings_are_no_data
 
 def test_a_word_that_is_nearly_a_root_is_warned_of() -> None:
     told: list[tuple[str, str]] = []
-    compile_prompt(
-        "{sorce.x} {Source.y} {math.x}", unresolved, lambda *said: None, lambda *said: told.append(said)
-    )
+    compile_prompt("{sorce.x} {Source.y} {math.x}", unresolved, lambda *said: None, lambda *said: told.append(said))
     assert told == [
         ("{sorce.x} is literal text", "did you mean {source…}?"),
         ("{Source.y} is literal text", "did you mean {source…}?"),
@@ -226,11 +207,7 @@ def test_any_prompt_compiles_or_tells_its_problems_and_renders_or_fails_the_row(
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(
-        st.text(max_size=4), st.one_of(st.integers(), st.text(), st.none(), st.lists(st.integers()))
-    )
-)
+@given(st.dictionaries(st.text(max_size=4), st.one_of(st.integers(), st.text(), st.none(), st.lists(st.integers()))))
 def test_a_mapping_is_inserted_as_compact_json(value: dict[str, Any]) -> None:
     text = only("{source.v}", source={"v": value})
     assert json.loads(text) == value
@@ -252,8 +229,7 @@ def test_a_backslash_prints_a_brace_around_a_bare_name(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"score": 4}', "{source}s", "{{1, 2}}", "\\{1, 2\\}", "f(x) { return x; }", "{reply:.2f}", "{3}"],
+    "text", ['{"score": 4}', "{source}s", "{{1, 2}}", "\\{1, 2\\}", "f(x) { return x; }", "{reply:.2f}", "{3}"]
 )
 def test_other_braces_stay_as_they_are(text: str) -> None:
     made = compile_prompt(text, unresolved, lambda *said: None, lambda *said: None)

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.language.prompts.sections import dedented, framed, split_sections, trimmed
 
-LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5).map(
-    "\n".join
-)
+LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=6), max_size=5).map("\n".join)
 
 
 @settings(deadline=None)
@@ -31,11 +29,7 @@ def test_dedenting_and_trimming_twice_changes_nothing_more(text: str) -> None:
 
 
 def test_a_marker_may_be_indented_and_stands_alone_on_its_line() -> None:
-    assert split_sections("a\n\n  @system \nb\n@assistant\n") == [
-        ("user", "a"),
-        ("system", "b"),
-        ("assistant", ""),
-    ]
+    assert split_sections("a\n\n  @system \nb\n@assistant\n") == [("user", "a"), ("system", "b"), ("assistant", "")]
     assert split_sections("@system: no\n@System\nx@user") == [("user", "@system: no\n@System\nx@user")]
 
 

@@ -13,9 +13,7 @@ from verdict_cli.language.scales import LIKERT
 from verdict_cli.language.scales.discrete import Categories, Discrete
 
 WORDS = st.lists(
-    st.text(
-        st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"), min_size=1, max_size=8
-    )
+    st.text(st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"), min_size=1, max_size=8)
     .map(str.strip)
     .filter(bool),
     min_size=1,
@@ -57,10 +55,7 @@ def test_every_value_is_read_back_as_it_is(scale: Discrete) -> None:
 
 
 @settings(deadline=None)
-@given(
-    SCALES,
-    st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())),
-)
+@given(SCALES, st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())))
 def test_nothing_off_the_scale_is_ever_read(scale: Discrete, value: Any) -> None:
     try:
         read = scale.read(value)
@@ -81,9 +76,7 @@ def test_a_value_with_more_text_around_it_is_not_read(value: int, more: str) -> 
         LIKERT.read(f"{more} {value}")
 
 
-@pytest.mark.parametrize(
-    "text", ["4/5", "4 out of 5", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,0"]
-)
+@pytest.mark.parametrize("text", ["4/5", "4 out of 5", "**4**", "4..", "45", "", ".", '""', "1_0", "six", "4,0"])
 def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
     with pytest.raises(ReplyError, match="is not on the scale 1, 2, 3, 4, 5"):
         LIKERT.read(text)
@@ -110,13 +103,7 @@ def test_values_that_differ_only_in_case_are_told_apart() -> None:
 
 def test_values_that_end_in_a_period_or_stand_in_quotes_are_read() -> None:
     scale = Discrete(values=("No.", "'tis", "x"))
-    assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == [
-        "No.",
-        "No.",
-        "No.",
-        "'tis",
-        "'tis",
-    ]
+    assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == ["No.", "No.", "No.", "'tis", "'tis"]
 
 
 def test_a_message_stays_short_whatever_the_reply() -> None:
@@ -136,9 +123,7 @@ def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
     scale = Discrete(values=("good", "bad"), end_is_worst=True)
     assert scale.values() == ("bad", "good")
     assert scale.json_schema() == {"type": "string", "enum": ["bad", "good"]}
-    assert scale.sentence("score") == (
-        "The score must be one of: good, bad, where bad is the worst and good the best."
-    )
+    assert scale.sentence("score") == ("The score must be one of: good, bad, where bad is the worst and good the best.")
     assert Categories(values=("x", "y")).sentence("choice") == "The choice must be exactly one of: x, y."
 
 

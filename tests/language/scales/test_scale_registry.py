@@ -37,9 +37,7 @@ def test_each_spelling_of_the_language_means_its_scale(written: Any, scale: Any)
     assert ADAPTER.validate_python(written) == scale
 
 
-@pytest.mark.parametrize(
-    "written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]]
-)
+@pytest.mark.parametrize("written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]])
 def test_what_spells_no_scale_is_refused(written: Any) -> None:
     assert scale_kind_of(written) is None
     with pytest.raises(ValidationError):

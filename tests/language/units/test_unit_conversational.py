@@ -17,9 +17,7 @@ TURNS = st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}
 
 @settings(deadline=None)
 @given(TURNS, st.text(), st.booleans())
-def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(
-    turns: Any, said: str, number: bool
-) -> None:
+def test_a_turn_is_put_at_the_end_and_the_conversation_before_it_stays(turns: Any, said: str, number: bool) -> None:
     unit = ConversationalUnit(unit="ConversationalUnit", role_name="Proponent", number=number)
     before = list(turns)
     output = unit.settle([{"response": said}], ((),), {"conversation": turns})

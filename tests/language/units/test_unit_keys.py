@@ -31,9 +31,7 @@ def asked(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
     told: list[Any] = []
     framed = unit.frame(text)
     if isinstance(unit.prompt, JinjaPrompt):
-        prompt: Any = compile_jinja(
-            framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said)
-        )
+        prompt: Any = compile_jinja(framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said))
     else:
         prompt = compile_prompt(framed, unresolved, lambda *said: told.append(said), lambda *said: None)
     assert not told
@@ -68,8 +66,7 @@ def test_every_type_of_the_language_is_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    [{"nmae": "x"}, {"name": "a b"}, {"name": "0a"}, {"pin": "yes"}, {"scale": 3}, {"on_failure": "ignore"}],
+    "key", [{"nmae": "x"}, {"name": "a b"}, {"name": "0a"}, {"pin": "yes"}, {"scale": 3}, {"on_failure": "ignore"}]
 )
 def test_a_key_that_there_is_not_or_that_does_not_fit_is_refused(key: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -89,11 +86,7 @@ def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
 def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> None:
     unit = JudgeUnit(unit="JudgeUnit", explanation=True)
     record = unit.response_record(LIKERT, {"n": INTEGER})
-    assert list(record.fields.items()) == [
-        ("explanation", TEXT),
-        ("n", INTEGER),
-        ("score", ScaleType(LIKERT)),
-    ]
+    assert list(record.fields.items()) == [("explanation", TEXT), ("n", INTEGER), ("score", ScaleType(LIKERT))]
     assert unit.default_scale() == LIKERT
     assert unit.scaled_field() == "score"
 

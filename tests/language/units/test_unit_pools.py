@@ -114,7 +114,5 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
             continue
         found = pool.settle({field: pool.pool(values, None)})[field]
         expected = case["expect"][field]
-        assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case[
-            "name"
-        ]
+        assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case["name"]
         assert not isinstance(found, bool), case["name"]

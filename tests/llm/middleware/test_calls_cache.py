@@ -183,12 +183,9 @@ def test_failures_are_not_kept(store: CacheStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "fields"),
-    [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})],
+    ("reply", "fields"), [(Reply("half", finish_reason="length"), {}), (Reply("4", logprobs=None), {"top_logprobs": 5})]
 )
-def test_replies_that_fall_short_are_not_kept(
-    store: CacheStore, reply: Reply, fields: dict[str, Any]
-) -> None:
+def test_replies_that_fall_short_are_not_kept(store: CacheStore, reply: Reply, fields: dict[str, Any]) -> None:
     calls = []
 
     async def provider(request: Request) -> Reply:

@@ -47,9 +47,7 @@ def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "between",
-    ["4", ReplyError("empty", kind="empty"), Rejected("other words")],
-    ids=["reply", "empty", "other"],
+    "between", ["4", ReplyError("empty", kind="empty"), Rejected("other words")], ids=["reply", "empty", "other"]
 )
 def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
     found = outcomes(
@@ -74,8 +72,7 @@ def test_failures_that_pass_stand_for_nothing() -> None:
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
 def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
     assert not any(
-        isinstance(each, Refused)
-        for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MOST_REJECTIONS)])
+        isinstance(each, Refused) for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MOST_REJECTIONS)])
     )
 
 

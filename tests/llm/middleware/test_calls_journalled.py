@@ -13,9 +13,7 @@ from verdict_cli.model import Model
 from verdict_cli.storage.journal.entry import CallKey, JournalEntry
 from verdict_cli.storage.journal.journal import Journal
 
-REQUEST = Request(
-    Row(3, "c", {}, "c0ffee"), "judge[1]", Model(name="m"), (Message("user", "?"),), call=1, attempt=2
-)
+REQUEST = Request(Row(3, "c", {}, "c0ffee"), "judge[1]", Model(name="m"), (Message("user", "?"),), call=1, attempt=2)
 REPLY = Reply("4", logprobs=((Alternative("4", -0.1),),), usage=Usage(5, 1), cost_usd=0.5, latency_s=1.5)
 
 

@@ -17,9 +17,7 @@ from verdict_cli.model import Model, RateLimit
 
 def request(number: int = 0, model: str = "m", text: str = "", **limit: int) -> Request:
     rate_limit = RateLimit(**limit) if limit else None  # type: ignore[arg-type]
-    return Request(
-        Row(number, number, {}), "judge", Model(name=model, rate_limit=rate_limit), (Message("user", text),)
-    )
+    return Request(Row(number, number, {}), "judge", Model(name=model, rate_limit=rate_limit), (Message("user", text),))
 
 
 class Time:
@@ -167,9 +165,7 @@ def test_who_waits_for_his_minute_holds_no_place_of_the_run() -> None:
 def test_presets_of_one_model_share_its_limit() -> None:
     server = Server()
     calls = [request(n, concurrent=1) for n in range(4)]
-    calls = [
-        replace(one, model=one.model.model_copy(update={"temperature": n})) for n, one in enumerate(calls)
-    ]
+    calls = [replace(one, model=one.model.model_copy(update={"temperature": n})) for n, one in enumerate(calls)]
     together(rate_limited(server.ask, RateLimiters()), calls)
     assert server.most == 1
 
@@ -189,8 +185,7 @@ def test_waiting_and_running_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit",
-    [{}, {"concurrent": 2}, {"requests_per_minute": 50}, {"tokens_per_minute": 100_000, "concurrent": 2}],
+    "limit", [{}, {"concurrent": 2}, {"requests_per_minute": 50}, {"tokens_per_minute": 100_000, "concurrent": 2}]
 )
 def test_failures_leave_no_place_taken(limit: dict[str, int]) -> None:
     async def ask(_: Request) -> Reply:

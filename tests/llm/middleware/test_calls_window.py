@@ -45,9 +45,7 @@ def test_a_call_settled_after_it_left_changes_nothing() -> None:
     calls=st.lists(st.tuples(st.floats(0, 40), st.integers(1, 50), st.integers(0, 80)), max_size=40),
     requests=st.integers(1, 5),
 )
-def test_no_minute_ever_holds_more_than_the_limits(
-    calls: list[tuple[float, int, int]], requests: int
-) -> None:
+def test_no_minute_ever_holds_more_than_the_limits(calls: list[tuple[float, int, int]], requests: int) -> None:
     window = SlidingWindow(requests, 100)
     now = 0.0
     sent: list[tuple[float, int]] = []

@@ -70,9 +70,7 @@ def test_a_word_that_an_earlier_value_has_too_is_removed_where_the_answer_stands
 
 def test_without_inserted_values_the_last_user_message_is_the_answer(request_for: Make) -> None:
     messages = (Message("system", "Paris is the capital"), Message("user", "capital Paris"))
-    assert json.loads(ask(request_for(messages=messages, inserted=(), json_schema=SCORE)).text) == {
-        "score": 5
-    }
+    assert json.loads(ask(request_for(messages=messages, inserted=(), json_schema=SCORE)).text) == {"score": 5}
 
 
 def test_string_fields_name_the_overlap_and_the_words(request_for: Make) -> None:
@@ -117,13 +115,7 @@ def test_random_depends_on_seed_row_node_call_and_attempt_alone(request_for: Mak
         return ask(request_for("baseline/random", **fields)).text
 
     assert drawn() == drawn(messages=(Message("user", "other"),))
-    changed = [
-        drawn(seed=1),
-        drawn(row=Row(0, "b", {})),
-        drawn(node="judge[1]"),
-        drawn(call=1),
-        drawn(attempt=1),
-    ]
+    changed = [drawn(seed=1), drawn(row=Row(0, "b", {})), drawn(node="judge[1]"), drawn(call=1), drawn(attempt=1)]
     assert len({drawn(), *changed}) == 6
 
 
@@ -173,9 +165,7 @@ def test_echo_puts_the_message_into_fields_that_are_texts(request_for: Make) -> 
 def test_echo_leaves_json_as_it_is(request_for: Make) -> None:
     schema = {"type": "object", "properties": {"thinking": {"type": "string"}}}
     messages = (Message("user", '{"thinking": "x"}'),)
-    assert (
-        ask(request_for("baseline/echo", messages=messages, json_schema=schema)).text == messages[0].content
-    )
+    assert ask(request_for("baseline/echo", messages=messages, json_schema=schema)).text == messages[0].content
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -208,9 +198,7 @@ leaf = st.one_of(
 )
 schemas = st.recursive(
     st.dictionaries(st.text(max_size=4), leaf, min_size=1, max_size=4),
-    lambda inner: st.dictionaries(
-        st.text(max_size=4), inner.map(lambda p: {"type": "object", "properties": p})
-    ),
+    lambda inner: st.dictionaries(st.text(max_size=4), inner.map(lambda p: {"type": "object", "properties": p})),
     max_leaves=6,
 ).map(lambda properties: {"type": "object", "properties": properties, "required": list(properties)})
 

@@ -20,10 +20,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ("settings", "said"),
     [
         ({"name": "baseline/lexcal"}, "did you mean baseline/lexical?"),
-        (
-            {"name": "baseline/zzz"},
-            "the built-in models are baseline/lexical, baseline/random, baseline/echo",
-        ),
+        ({"name": "baseline/zzz"}, "the built-in models are baseline/lexical, baseline/random, baseline/echo"),
         ({"name": "replay/nowhere.jsonl"}, "no recording at nowhere.jsonl"),
         ({"name": "gpt-4o-mini"}, "OPENAI_API_KEY is not set"),
         ({"name": "openai/gpt-4o", "api_key_env": "MY_KEY"}, "MY_KEY (api_key_env) is not set"),

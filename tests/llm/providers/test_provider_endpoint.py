@@ -28,15 +28,7 @@ def test_openais_names_go_to_openai(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "claude-3-5-haiku-latest",
-        "anthropic/x",
-        "ollama/llama3",
-        "o365",
-        "gpt-3.5-turbo-instruct",
-        "gpt-5-pro",
-        "a/b",
-    ],
+    ["claude-3-5-haiku-latest", "anthropic/x", "ollama/llama3", "o365", "gpt-3.5-turbo-instruct", "gpt-5-pro", "a/b"],
 )
 def test_other_names_are_litellms(name: str) -> None:
     assert found({}, name=name) is None
@@ -93,9 +85,7 @@ def test_the_named_variable_holds_the_key() -> None:
     assert there is not None and (there.key, there.key_variable) == ("k", "MY_KEY")
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"api_base": "https://api.openai.com/v1"}, {"api_key_env": "NO_KEY"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"api_base": "https://api.openai.com/v1"}, {"api_key_env": "NO_KEY"}])
 def test_a_missing_key_is_refused_by_its_variable(settings: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=settings.get("api_key_env", "OPENAI_API_KEY")):
         found({}, name="gpt-4o", **settings)

@@ -26,9 +26,7 @@ SCHEMA = {
 
 
 def events(*made: Any) -> bytes:
-    return b"".join(
-        b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n" for one in made
-    )
+    return b"".join(b"data: " + (json.dumps(one).encode() if one != "[DONE]" else b"[DONE]") + b"\n\n" for one in made)
 
 
 def delta(finish: str | None = None, **keys: Any) -> dict[str, Any]:
@@ -65,13 +63,8 @@ def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> 
             }
         ]
     }
-    whole = assembled(
-        events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
-    )
-    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {
-        "name": "reply",
-        "arguments": '{"score": 4}',
-    }
+    whole = assembled(events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
+    assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "reply", "arguments": '{"score": 4}'}
     assert whole["choices"][0]["logprobs"] == logprobs
     assert whole["usage"]["completion_tokens"] == 2
 

@@ -49,9 +49,7 @@ def both(request: Request) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"json_schema": SCHEMA}, {"top_logprobs": 3}],
-    ids=["text", "schema", "logprobs"],
+    "fields", [{}, {"json_schema": SCHEMA}, {"top_logprobs": 3}], ids=["text", "schema", "logprobs"]
 )
 def test_both_paths_give_the_same_reply(loopback: Any, request_for: Make, fields: dict[str, Any]) -> None:
     model = Model(name="openai/gpt-4o-mini", api_base=loopback.url, temperature=0, max_tokens=64)
@@ -66,9 +64,7 @@ def test_both_paths_give_the_same_reply(loopback: Any, request_for: Make, fields
     assert fraction == pytest.approx(1.5e-7 * litellm.usage.prompt_tokens)
 
 
-@pytest.mark.parametrize(
-    "status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504]
-)
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 408, 409, 413, 422, 425, 429, 500, 502, 503, 504])
 def test_both_paths_give_the_same_error_for_a_status(loopback: Any, request_for: Make, status: int) -> None:
     url = loopback.start("--error-rate", f"{status}=1", "--retry-after", "7")
     native, litellm = both(request_for(Model(name="openai/gpt-4o-mini", api_base=url)))
@@ -150,9 +146,7 @@ def test_own_prices_come_before_litellms(loopback: Any, request_for: Make) -> No
 
 
 def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
-    reply = outcome(
-        LitellmProvider, request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url))
-    )
+    reply = outcome(LitellmProvider, request_for(Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)))
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
@@ -182,10 +176,7 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
     ("status", "says"),
     [
         (400, "no response_format here"),
-        (
-            500,
-            "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}",
-        ),
+        (500, "1 validation error:\n  {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"),
     ],
 )
 @pytest.mark.parametrize(

@@ -112,10 +112,7 @@ def test_what_is_sent_is_what_was_asked_for(request_for: Make) -> None:
         "stop": ["END"],
         "guided": 1,
         "top_k": 5,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": schema, "strict": False},
-        },
+        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": False}},
         "logprobs": True,
         "top_logprobs": 7,
     }
@@ -128,12 +125,7 @@ def test_a_closed_schema_is_asked_for_strictly(request_for: Make) -> None:
         strict.append((await request.json())["response_format"]["json_schema"]["strict"])
         return web.json_response(chat({"content": "{}"}))
 
-    inner: dict[str, Any] = {
-        "type": "object",
-        "properties": {},
-        "required": [],
-        "additionalProperties": False,
-    }
+    inner: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     closed = {**inner, "properties": {"a": inner}, "required": ["a"]}
     opened = {**inner, "properties": {"a": {"type": "object", "properties": {}}}, "required": ["a"]}
     for schema in (closed, opened):
@@ -227,9 +219,7 @@ def test_a_reply_that_is_none_is_never_a_text(
         (b'{"choices": [{"message": {"content": "\\ud800"}}]}', "not JSON"),
     ],
 )
-def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(
-    request_for: Make, content: bytes, what: str
-) -> None:
+def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(request_for: Make, content: bytes, what: str) -> None:
     with pytest.raises(Retryable, match=what) as caught:
         answered(request_for, content)
     assert caught.value.failure == "unavailable"
@@ -254,9 +244,7 @@ def test_a_prompt_of_megabytes_is_sent(request_for: Make) -> None:
 
 
 def test_a_prompt_that_is_no_text_is_rejected(request_for: Make) -> None:
-    request = request_for(
-        Model(name="m", api_base="http://127.0.0.1:9/v1"), messages=(Message("user", "\ud800"),)
-    )
+    request = request_for(Model(name="m", api_base="http://127.0.0.1:9/v1"), messages=(Message("user", "\ud800"),))
     with pytest.raises(Rejected, match="cannot be written as JSON"):
         sent(request)
 
@@ -270,13 +258,7 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
     [
         (401, error("bad key"), Refused, "refused-by-provider", "judge-model"),
         (403, error("region"), Refused, "refused-by-provider", "region"),
-        (
-            404,
-            error("no such"),
-            Refused,
-            "refused-by-provider",
-            "/v1/chat/completions knows no model judge-model",
-        ),
+        (404, error("no such"), Refused, "refused-by-provider", "/v1/chat/completions knows no model judge-model"),
         (307, {}, Refused, "refused-by-provider", "redirect"),
         (408, error("late"), Retryable, "timeout", "late"),
         (409, error("busy"), Retryable, "unavailable", "busy"),
@@ -286,13 +268,7 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
         (500, b"<html>oops</html>", Retryable, "unavailable", "oops"),
         (529, error("overloaded"), Retryable, "unavailable", "overloaded"),
         (400, error("x", "context_length_exceeded"), Rejected, "context-too-long", "x"),
-        (
-            400,
-            error("This model's maximum context length is 9 tokens"),
-            Rejected,
-            "context-too-long",
-            "9 tokens",
-        ),
+        (400, error("This model's maximum context length is 9 tokens"), Rejected, "context-too-long", "9 tokens"),
         (400, error("no", "content_filter"), Rejected, "content-filter", "no"),
         (400, error("Invalid parameter: 'response_format'"), Rejected, "rejected", "post_hoc"),
         (422, {"detail": [{"msg": "field required"}]}, Rejected, "rejected", "field required"),
@@ -437,9 +413,7 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
     params = {"extra_headers": {"X-Secret": "s"}, "extra_body": {"guided": 1}, "top_k": 5}
     reply = served(
         handler,
-        lambda url: request_for(
-            Model(name="o3-mini", api_base=url, max_tokens=9, params=params), top_logprobs=2
-        ),
+        lambda url: request_for(Model(name="o3-mini", api_base=url, max_tokens=9, params=params), top_logprobs=2),
     )
     assert json.loads(reply.sent) == {
         "top_k": 5,
@@ -450,9 +424,7 @@ def test_the_parameters_that_were_really_sent_come_with_the_reply(request_for: M
     }
 
 
-def test_a_call_goes_by_the_proxy_that_the_environment_sets(
-    request_for: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_goes_by_the_proxy_that_the_environment_sets(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     async def handler(request: web.BaseRequest) -> web.Response:

@@ -17,9 +17,7 @@ def test_the_pipelines_own_prices_come_first() -> None:
     assert cost_usd(model, Usage(2_000_000, 100_000)) == 3.0
 
 
-@pytest.mark.parametrize(
-    "name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"]
-)
+@pytest.mark.parametrize("name", ["nobody-knows-this", "openai/nobody", "", '"', "cache_read_input_token_cost"])
 def test_an_unknown_price_is_none_and_never_zero(name: str) -> None:
     assert prices_of(name) is None
     assert cost_usd(Model(name=name or "x"), Usage(1, 1)) is None

@@ -57,9 +57,7 @@ def test_a_recording_answers_for_every_model(tmp_path: Path, request_for: Make) 
         assert ask(request_for(model), recording).text == "as recorded"
 
 
-def test_a_call_that_a_recording_lacks_is_never_made(
-    tmp_path: Path, loopback: Any, request_for: Make
-) -> None:
+def test_a_call_that_a_recording_lacks_is_never_made(tmp_path: Path, loopback: Any, request_for: Make) -> None:
     recording = Recording.load(recorded(tmp_path / "r.jsonl", "x"))
     request = request_for(Model(name="m", api_base=loopback.url), node="verifier")
     with pytest.raises(Rejected, match="verifier"):

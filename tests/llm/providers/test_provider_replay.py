@@ -41,9 +41,7 @@ def ask(path: Path, *requests: Request) -> Reply:
 
 
 @pytest.mark.parametrize("name", ["calls.jsonl", "calls.jsonl.gz"])
-def test_a_call_is_answered_by_the_record_of_its_row_or_id(
-    tmp_path: Path, request_for: Make, name: str
-) -> None:
+def test_a_call_is_answered_by_the_record_of_its_row_or_id(tmp_path: Path, request_for: Make, name: str) -> None:
     path = write(
         tmp_path / name,
         {"row": 0, "unit": "judge", "reply": "by row"},
@@ -67,16 +65,12 @@ def test_call_and_attempt_default_to_zero(tmp_path: Path, request_for: Make) -> 
 
 
 @pytest.mark.parametrize(("recorded", "asked"), [(3, "3"), ("3", 3), (3, 3), ("3", "3")])
-def test_a_number_and_its_text_are_the_same_id(
-    tmp_path: Path, request_for: Make, recorded: Any, asked: Any
-) -> None:
+def test_a_number_and_its_text_are_the_same_id(tmp_path: Path, request_for: Make, recorded: Any, asked: Any) -> None:
     path = write(tmp_path / "r.jsonl", {"id": recorded, "unit": "judge", "reply": "yes"})
     assert ask(path, request_for(row=Row(9, asked, {}))).text == "yes"
 
 
-def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(
-    tmp_path: Path, request_for: Make
-) -> None:
+def test_a_record_with_an_id_never_answers_for_another_row_in_its_place(tmp_path: Path, request_for: Make) -> None:
     path = write(tmp_path / "r.jsonl", {"row": 0, "id": "a", "unit": "judge", "reply": "a"})
     assert ask(path, request_for(row=Row(5, "a", {}))).text == "a"
     with pytest.raises(Rejected):
@@ -120,9 +114,7 @@ def test_logprobs_of_both_shapes_give_the_chosen_token_first(tmp_path: Path, req
 
 @pytest.mark.parametrize("spelled", ["NaN", "null"])
 def test_a_logprob_that_is_no_number_stays_none(tmp_path: Path, request_for: Make, spelled: str) -> None:
-    line = '{"row":0,"unit":"judge","reply":"4","logprobs":[[{"token":"4","logprob":?}]]}'.replace(
-        "?", spelled
-    )
+    line = '{"row":0,"unit":"judge","reply":"4","logprobs":[[{"token":"4","logprob":?}]]}'.replace("?", spelled)
     reply = ask(write(tmp_path / "r.jsonl", line), request_for())
     assert reply.logprobs is not None and math.isnan(reply.logprobs[0][0].logprob)
 
@@ -160,14 +152,7 @@ def test_a_recorded_failure_is_raised_again(
 def test_recorded_usage_and_model_are_kept(tmp_path: Path, request_for: Make) -> None:
     path = write(
         tmp_path / "r.jsonl",
-        {
-            "row": 0,
-            "unit": "judge",
-            "reply": "x",
-            "model": "gpt-x",
-            "prompt_tokens": 7,
-            "completion_tokens": 2,
-        },
+        {"row": 0, "unit": "judge", "reply": "x", "model": "gpt-x", "prompt_tokens": 7, "completion_tokens": 2},
         {"row": 1, "unit": "judge", "reply": "x", "usage": {"prompt_tokens": 5, "completion_tokens": 1}},
     )
     assert ask(path, request_for()).usage == Usage(7, 2)
@@ -231,9 +216,7 @@ def test_an_empty_recording_answers_nothing(tmp_path: Path, request_for: Make) -
 
 def test_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path, request_for: Make) -> None:
     path = tmp_path / "r.jsonl"
-    path.write_bytes(
-        b'\xef\xbb\xbf{"row":0,"unit":"judge","reply":"a"}\r\n{"row":1,"unit":"judge","reply":"b"}'
-    )
+    path.write_bytes(b'\xef\xbb\xbf{"row":0,"unit":"judge","reply":"a"}\r\n{"row":1,"unit":"judge","reply":"b"}')
     assert ask(path, request_for()).text == "a"
     assert ask(path, request_for(row=Row(1, "", {}))).text == "b"
 
@@ -270,9 +253,7 @@ def test_a_runs_calls_are_read_from_its_directory(tmp_path: Path, request_for: M
     with pytest.raises(Retryable, match="slow down"):
         ask(tmp_path, request_for())
     reply = ask(tmp_path, request_for(attempt=1))
-    assert reply == Reply(
-        "4", logprobs=((Alternative("4", -0.5),),), usage=Usage(3, 1), cost_usd=0.0, model="m"
-    )
+    assert reply == Reply("4", logprobs=((Alternative("4", -0.5),),), usage=Usage(3, 1), cost_usd=0.0, model="m")
     assert ask(tmp_path, request_for(row=Row(2, "c", {}))).finish_reason == "length"
 
 

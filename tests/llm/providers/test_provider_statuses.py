@@ -49,8 +49,7 @@ def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple
 
 
 @pytest.mark.parametrize(
-    "secret",
-    ["sk-proj-abcdef123456", "sk-ant-api03-abcdef", "sk-ab******wxyz", "Bearer abcdef123", "gsk_abcdefgh"],
+    "secret", ["sk-proj-abcdef123456", "sk-ant-api03-abcdef", "sk-ab******wxyz", "Bearer abcdef123", "gsk_abcdefgh"]
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
     assert secret.removeprefix("Bearer ") not in clean(f"Incorrect API key provided: {secret} was sent")

@@ -46,10 +46,7 @@ class Server:
         text = json.dumps({"score": 4})
         message_: dict[str, Any] = {"content": text}
         if way == "tool":
-            message_ = {
-                "content": "let me see",
-                "tool_calls": [{"function": {"name": TOOL, "arguments": text}}],
-            }
+            message_ = {"content": "let me see", "tool_calls": [{"function": {"name": TOOL, "arguments": text}}]}
         return web.json_response({"choices": [{"message": message_, "finish_reason": "stop"}]})
 
 
@@ -98,9 +95,7 @@ def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make
     assert json.loads(server.prompts[2].partition("Schema:\n")[2]) == SCHEMA
 
 
-def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(
-    request_for: Make,
-) -> None:
+def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(request_for: Make) -> None:
     server = Server("schema", "tool", "words", says="the year {way} is wrong")
     first, second = answers(server, request_for, json_schema=SCHEMA)
     assert isinstance(first, Rejected) and "response_format" in first.message

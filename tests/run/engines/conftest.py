@@ -80,9 +80,7 @@ class Bench:
             rows=found.rows,
             nodes=nodes(plan, seed),
         )
-        return RunJob(
-            plan, dataset, found, RunDirectory(self.folder / out), start, **{"concurrency": 4, **settings}
-        )
+        return RunJob(plan, dataset, found, RunDirectory(self.folder / out), start, **{"concurrency": 4, **settings})
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()

@@ -6,13 +6,7 @@ import asyncio
 from pathlib import Path
 
 from verdict_cli.messages import Reply, Row
-from verdict_cli.run.ray.partition import (
-    DEALT,
-    clear_partitions,
-    merge_partitions,
-    partition_journal,
-    partition_name,
-)
+from verdict_cli.run.ray.partition import DEALT, clear_partitions, merge_partitions, partition_journal, partition_name
 from verdict_cli.run.remote_directory import JOURNAL
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.journal.entry import JournalEntry

@@ -64,9 +64,7 @@ def test_only_failed_calls_are_asked_again_and_their_attempts_go_on(
     assert (first.failed, facts.failed, facts.status) == (1 if readable_anyway else 2, 0, "finished")
     assert read(job.directory.results, "status") == ["ok"] * 6
     rows = zip(*(read(job.directory.calls, name) for name in ("row", "unit", "attempt")), strict=True)
-    assert [attempt for row, unit, attempt in rows if (row, unit) == (1, "judge")] == list(
-        range(attempts + 1)
-    )
+    assert [attempt for row, unit, attempt in rows if (row, unit) == (1, "judge")] == list(range(attempts + 1))
 
 
 def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench: Any, read: Any) -> None:
@@ -154,9 +152,7 @@ def test_what_was_paid_is_counted_once(bench: Any) -> None:
     assert (facts.cost_usd, facts.calls, facts.recalled) == (6, 6, 4)
 
 
-def test_a_run_with_more_rounds_replays_from_its_own_calls(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_more_rounds_replays_from_its_own_calls(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.rule = failing((1, "judge"), (2, "judge"))
     bench.run(bench.job(4, TWO_STEPS))
     bench.rule = failing((2, "judge"))

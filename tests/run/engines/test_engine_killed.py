@@ -26,12 +26,7 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(("count", "flags"), [(8, ("--no-cache",)), (2, ())], ids=["journal", "cache"])
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
-    count: int,
-    flags: tuple[str, ...],
-    kills: Any,
-    loopback: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    count: int, flags: tuple[str, ...], kills: Any, loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     urls = (loopback.start(*kills.SERVER), loopback.start(*kills.SERVER))

@@ -54,9 +54,7 @@ def test_results_are_in_input_order_whatever_comes_back_first(bench: Any, read: 
     assert read(job.directory.calls, "row") == list(range(200))
 
 
-def test_the_same_run_writes_the_same_bytes_at_any_concurrency(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_run_writes_the_same_bytes_at_any_concurrency(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     tables = set()
     for name, concurrency in (("a", 1), ("b", 64), ("c", 64)):
@@ -109,12 +107,7 @@ def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any
     bench.rule = unlucky
     job = bench.job(3, TWO_STEPS)
     facts = bench.run(job)
-    assert (facts.status, facts.done, facts.failed, facts.failures) == (
-        "finished",
-        3,
-        1,
-        {"context-too-long": 1},
-    )
+    assert (facts.status, facts.done, facts.failed, facts.failures) == ("finished", 3, 1, {"context-too-long": 1})
     results = job.directory.results
     assert read(results, "status") == ["ok", "failed", "ok"]
     assert read(results, "failure.node") == [None, "judge", None]
@@ -123,9 +116,7 @@ def test_a_failure_is_a_value_of_its_row_which_keeps_what_is_finished(bench: Any
     assert read(results, "output.score") == [3, None, 3]
 
 
-@pytest.mark.parametrize(
-    ("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)]
-)
+@pytest.mark.parametrize(("selection", "expected"), [({"limit": 3}, [0, 1, 2]), ({"sample": 4, "seed": 7}, None)])
 def test_only_the_selected_rows_are_judged(
     selection: dict[str, int], expected: list[int] | None, bench: Any, read: Any
 ) -> None:
@@ -296,9 +287,7 @@ def test_a_failure_that_lasts_is_not_asked_again_when_the_run_goes_on(bench: Any
     assert bench.calls().count((0, "judge", 0, 0)) == 1
 
 
-def test_a_process_that_dies_loses_no_call_that_came_back(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_dies_loses_no_call_that_came_back(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second call of every row never ends; what the first ones said is in the journal by then."""
     held: list[int] = []
     journal = bench.folder / "out" / "journal.jsonl"
@@ -460,14 +449,7 @@ def test_a_dataset_that_breaks_off_while_it_is_read_stops_the_run(bench: Any) ->
 def test_progress_ends_with_all_rows(bench: Any) -> None:
     bench.run(bench.job(30))
     last = bench.seen[-1]
-    assert (last.rows, last.done, last.failed, last.calls, last.running, last.waiting) == (
-        30,
-        30,
-        0,
-        30,
-        0,
-        0,
-    )
+    assert (last.rows, last.done, last.failed, last.calls, last.running, last.waiting) == (30, 30, 0, 30, 0, 0)
 
 
 def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> None:
@@ -519,11 +501,7 @@ def test_a_run_replays_from_its_own_calls(bench: Any, read: Any, monkeypatch: py
 def test_a_directory_whose_facts_are_no_runs_is_refused(bench: Any, tmp_path: Path) -> None:
     job = bench.job(2)
     job.directory.prepare()
-    for content in (
-        "[]",
-        '{"name": "x", "status": "finished", "spec_fingerprint": "", "data_fingerprint": ""}',
-        "{",
-    ):
+    for content in ("[]", '{"name": "x", "status": "finished", "spec_fingerprint": "", "data_fingerprint": ""}', "{"):
         (job.directory.path / "run.json").write_text(content)
         with pytest.raises(JournalError, match=r"run\.json"):
             job.directory.facts()
@@ -546,10 +524,7 @@ def test_a_model_that_rejects_everything_stops_the_run_and_its_rows_are_asked_ag
 
 @pytest.mark.parametrize(
     ("head", "steps"),
-    [
-        ("model: [{name: bad}, {name: good}]", RATES % ""),
-        ("model: {name: bad}", RATES % ", on_failure: skip"),
-    ],
+    [("model: [{name: bad}, {name: good}]", RATES % ""), ("model: {name: bad}", RATES % ", on_failure: skip")],
     ids=["fallback", "skip"],
 )
 def test_a_model_that_may_fail_stops_no_run(head: str, steps: str, bench: Any) -> None:

@@ -29,9 +29,7 @@ async def spoken(request: Request) -> Reply:
     return Reply('{"score": 3}' if request.json_schema else "strictly", cost_usd=0.5)
 
 
-def parts(
-    job: RunJob, cuts: Sequence[int], pinned: dict[int, Output | None] | None = None
-) -> list[Partition]:
+def parts(job: RunJob, cuts: Sequence[int], pinned: dict[int, Output | None] | None = None) -> list[Partition]:
     """The job's rows between the cuts; each part's folder is named by its number."""
     every = list(number_duplicates(stream_rows(job.dataset, job.data.selection)))
     ends = zip((0, *cuts), (*cuts, len(every)), strict=True)

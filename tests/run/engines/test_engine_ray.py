@@ -42,9 +42,7 @@ class Cluster:
     head: subprocess.Popen[str]
     environ: dict[str, str]
 
-    def start(
-        self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = ""
-    ) -> subprocess.Popen[str]:
+    def start(self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = "") -> subprocess.Popen[str]:
         head = f"model: {{name: openai/loopback, api_base: '{url}', cache: false, retries: 3}}"
         (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{STEPS}")
         data = folder / "data.jsonl"
@@ -99,12 +97,7 @@ def cluster(store_server: Any) -> Iterator[Cluster]:
     }
     command = [sys.executable, str(Path(__file__).with_name("ray_head.py"))]
     head = subprocess.Popen(
-        command,
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
+        command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert head.stdin is not None
     assert head.stdout is not None
@@ -177,9 +170,7 @@ def test_a_run_stopped_by_ctrl_c_goes_on_by_either_engine_and_its_budget_is_that
     asked = stats(url)["requests"]
     assert asked >= first["calls"]
     budget = first["cost_usd"] / first["calls"] * (asked + 20)
-    assert "USD is spent" in ended(
-        cluster.start(tmp_path, url, *cluster.flags, price, "--budget", f"{budget}"), 3
-    )
+    assert "USD is spent" in ended(cluster.start(tmp_path, url, *cluster.flags, price, "--budget", f"{budget}"), 3)
     assert asked + 10 <= stats(url)["requests"] <= asked + 40
     ended(cluster.start(tmp_path, url, price))
     assert facts(tmp_path)["calls"] == stats(url)["requests"] == 2 * ROWS + 1
@@ -246,9 +237,7 @@ def test_parts_journalled_in_a_store_outlive_their_worker_and_the_command(
     assert 2 * ROWS + 1 <= stats(broken)["requests"] <= 2 * ROWS + 1 + 2 * 8
     assert not [name for name in place.names() if name.partition("/")[0] in {"parts", "journal", "lease"}]
     place.fetch("results.parquet", tmp_path / "results.parquet")
-    assert (tmp_path / "results.parquet").read_bytes() == (
-        tmp_path / "whole" / "results.parquet"
-    ).read_bytes()
+    assert (tmp_path / "results.parquet").read_bytes() == (tmp_path / "whole" / "results.parquet").read_bytes()
 
 
 def test_a_cluster_that_wants_a_token_is_told(cluster: Cluster, tmp_path: Path) -> None:

@@ -127,9 +127,7 @@ def test_a_broken_rule_is_asked_again_and_then_fails_the_row(plan_of: Any, model
     assert "response.score > 3" in failure.message
 
 
-def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_kept(
-    plan_of: Any, model: Any
-) -> None:
+def test_a_rule_that_cannot_be_computed_fails_the_row_at_once_and_its_call_is_kept(plan_of: Any, model: Any) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, validate: ['response.score / source.zero > 1']}"
     fake = model(Reply('{"score": 3}', usage=Usage(5, 1), cost_usd=0.5))
     result = fake.run(plan_of(steps), {"zero": 0})
@@ -187,9 +185,7 @@ def test_at_temperature_0_the_same_unreadable_text_twice_is_not_asked_for_again(
     temperature: float | None, texts: list[str], asked: int, plan_of: Any, model: Any
 ) -> None:
     given = "" if temperature is None else f", temperature: {temperature}"
-    plan = plan_of(
-        "- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", f"model: {{name: m, retries: 3{given}}}"
-    )
+    plan = plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", f"model: {{name: m, retries: 3{given}}}")
     fake = model(*texts, "no")
     assert fake.run(plan, {"text": "x"}).failure.kind == "unreadable"
     assert len(fake.requests) == asked

@@ -71,9 +71,7 @@ def test_a_unit_that_abstains_gives_the_row_no_verdict_and_no_failure(plan_of: A
 
 
 def test_units_behind_one_that_abstains_are_not_asked(plan_of: Any, model: Any) -> None:
-    later = (
-        "  - {unit: CoTUnit, prompt: '{previous.score}'}\n  - {unit: MapUnit, map: {x: previous.thinking}}\n"
-    )
+    later = "  - {unit: CoTUnit, prompt: '{previous.score}'}\n  - {unit: MapUnit, map: {x: previous.thinking}}\n"
     fake = model(rule=by_model(cheap=0.6))
     result = fake.run(plan_of(JUDGE % "abstain" + later, HEAD))
     assert (result.outputs, result.failure, result.abstained) == ((None, None, None), None, True)
@@ -177,10 +175,7 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
     spelled = [JUDGE % to for to in ("strong", "middle", "abstain", "[strong, abstain]")]
     marks = {plan_of(steps, HEAD).fingerprint for steps in [*spelled, spelled[0].replace("0.8", "0.9")]}
     assert len(marks) == 5
-    assert (
-        plan_of(spelled[0], HEAD).fingerprint
-        == plan_of(JUDGE % "{name: large, retries: 0}", HEAD).fingerprint
-    )
+    assert plan_of(spelled[0], HEAD).fingerprint == plan_of(JUDGE % "{name: large, retries: 0}", HEAD).fingerprint
 
 
 @pytest.mark.parametrize(
@@ -190,10 +185,7 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
         ((JUDGE % "strong").replace("output.p", "output.q"), "'q'"),
         (JUDGE % "strong" + "    pin: true\n", "asked once for all rows"),
         (LAYER % ", escalate: {when: output.score, to: strong}", "asks no model"),
-        (
-            (JUDGE % "strong").replace("p: ", "answered_by: ").replace("output.p", "output.answered_by"),
-            "of its own",
-        ),
+        ((JUDGE % "strong").replace("p: ", "answered_by: ").replace("output.p", "output.answered_by"), "of its own"),
     ],
 )
 def test_what_makes_no_sense_is_told(plan_of: Callable[..., Plan], steps: str, said: str) -> None:

@@ -69,9 +69,7 @@ def test_an_unknown_price_is_unknown_and_makes_the_sum_unknown(plan_of: Any) -> 
 
 
 def test_the_built_in_models_are_free(plan_of: Any) -> None:
-    (line,) = estimate_run(
-        plan_of("- {unit: JudgeUnit, prompt: '{source.text}'}", "model: baseline/lexical"), ROWS, 3
-    )
+    (line,) = estimate_run(plan_of("- {unit: JudgeUnit, prompt: '{source.text}'}", "model: baseline/lexical"), ROWS, 3)
     assert line.cost_usd == 0
 
 

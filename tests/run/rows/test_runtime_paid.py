@@ -19,9 +19,7 @@ ROW = {"text": "this"}
 PAID = Reply("", usage=Usage(90, 10), cost_usd=0.5, latency_s=2.0)
 
 
-def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(
-    plan_of: Any, model: Any
-) -> None:
+def test_after_a_reply_that_was_cut_off_the_next_has_twice_the_room_up_to_four_times(plan_of: Any, model: Any) -> None:
     cut = Reply('{"score', finish_reason="length")
     fake = model(cut, ReplyError("none", kind="cut-off"), cut, cut, '{"score": 3}')
     result = fake.run(plan_of(JUDGE, "model: {name: m, retries: 4, max_tokens: 10}"), ROW)

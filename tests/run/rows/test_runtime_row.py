@@ -36,7 +36,9 @@ def test_a_chain_of_turns_hands_the_conversation_on(plan_of: Any, model: Any, va
         role = prompt.partition("You are ")[2].partition(".")[0]
         return f"{role} says {prompt.count('</')}"
 
-    judge = '- {unit: JudgeUnit, scale: boolean, scale_instructions: false, prompt: "Evaluate:\\n{previous.conversation}"}'
+    judge = (
+        '- {unit: JudgeUnit, scale: boolean, scale_instructions: false, prompt: "Evaluate:\\n{previous.conversation}"}'
+    )
     fake = model(rule=speak)
     result = fake.run(plan_of(TURNS % (2, "last") + judge))
     assert len(fake.requests) == expected["model_calls"]
@@ -71,9 +73,7 @@ def test_propagate_replaces_the_output_and_sees_its_input(plan_of: Any, model: A
 
 def test_propagate_rescales(plan_of: Any, model: Any, value_case: Any) -> None:
     fake = model('{"score": 3}')
-    output = fake.run(
-        plan_of("- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 5}}")
-    ).outputs[0]
+    output = fake.run(plan_of("- {unit: JudgeUnit, prompt: Rate, propagate: {score: output.score / 5}}")).outputs[0]
     assert output == value_case("propagate/rescale")
 
 
@@ -115,7 +115,9 @@ def test_a_pinned_unit_is_asked_once_for_all_rows(
 
 
 def test_a_pinned_unit_that_fails_stops_the_run(plan_of: Any, model: Any) -> None:
-    steps = "- {unit: JudgeUnit, name: shared, prompt: Think, pin: true}\n- {unit: JudgeUnit, prompt: '{previous.score}'}"
+    steps = (
+        "- {unit: JudgeUnit, name: shared, prompt: Think, pin: true}\n- {unit: JudgeUnit, prompt: '{previous.score}'}"
+    )
     fake = model(rule=lambda _: "?")
     with pytest.raises(PinnedError, match="shared"):
         fake.run(plan_of(steps), pinned=True)
@@ -218,10 +220,7 @@ def run_in_order(plan: Plan, order: list[int], fails: set[str]) -> tuple[Result,
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.integers(0, 5), max_size=12),
-    st.sets(st.sampled_from([f"judge[{place}]" for place in range(3)])),
-)
+@given(st.lists(st.integers(0, 5), max_size=12), st.sets(st.sampled_from([f"judge[{place}]" for place in range(3)])))
 def test_the_outcome_does_not_depend_on_which_call_comes_back_first(
     wide: Plan, order: list[int], fails: set[str]
 ) -> None:

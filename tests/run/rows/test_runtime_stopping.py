@@ -59,9 +59,7 @@ def test_the_votes_probability_is_that_of_polyas_urn(values: list[int], kinds: i
 
 
 @pytest.mark.parametrize(("kinds", "confidence"), [(2, 0.9), (2, 0.95), (4, 0.9)])
-def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(
-    kinds: int, confidence: float
-) -> None:
+def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(kinds: int, confidence: float) -> None:
     rng = np.random.default_rng(1)
     layer, kept = early(9, confidence, Vote((("x", kinds),))), 0
     for _ in range(1500):
@@ -186,9 +184,7 @@ def test_the_estimate_says_the_least_and_the_most(plan_of: Any) -> None:
 
 
 def test_the_pipelines_fingerprint_knows_when_it_stops(plan_of: Callable[..., Plan]) -> None:
-    marks = {
-        plan_of(jury(until)).fingerprint for until in ("{confidence: 0.9}", "{confidence: 0.95, batch: 2}")
-    }
+    marks = {plan_of(jury(until)).fingerprint for until in ("{confidence: 0.9}", "{confidence: 0.95, batch: 2}")}
     assert len(marks) == 2
 
 

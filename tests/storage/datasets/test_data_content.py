@@ -53,10 +53,6 @@ def test_whatever_a_row_can_hold_has_a_key(odd: Any) -> None:
 def test_another_process_finds_the_same_key() -> None:
     program = f"from verdict_cli.storage.datasets.dataset import content_key\nprint(content_key({ROWS[0]!r}))"
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == content_key(ROWS[0])

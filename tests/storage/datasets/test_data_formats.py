@@ -63,9 +63,7 @@ def trouble(path: Path, content: bytes) -> Problem:
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
     ".gz": gzip.compress,
-    ".zst": lambda data: (
-        zstandard.ZstdCompressor().compress(data[:5]) + zstandard.ZstdCompressor().compress(data[5:])
-    ),
+    ".zst": lambda data: zstandard.ZstdCompressor().compress(data[:5]) + zstandard.ZstdCompressor().compress(data[5:]),
 }
 
 
@@ -183,9 +181,7 @@ def test_bytes_that_are_no_text_are_told_with_their_row(tmp_path: Path) -> None:
         ("d.csv.zst", b"a,b\n1,2\n", ("broken-zst", 0, "damaged or cut off")),
     ],
 )
-def test_trouble_names_its_file_and_line(
-    tmp_path: Path, name: str, content: bytes, told: tuple[str, int, str]
-) -> None:
+def test_trouble_names_its_file_and_line(tmp_path: Path, name: str, content: bytes, told: tuple[str, int, str]) -> None:
     code, line, words = told
     problem = trouble(tmp_path / name, content)
     assert (problem.code, problem.line) == (code, line)
@@ -228,9 +224,7 @@ def test_importing_data_and_reading_jsonl_need_no_heavy_module(tmp_path: Path) -
 
 def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
-    pq.write_table(
-        pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path
-    )
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "a", "a"]), path)
     for read in (lambda: list(stream_rows(Dataset((path,)))), lambda: scan(Dataset((path,)))):
         with pytest.raises(DataError, match="two columns are named 'a'") as caught:
             read()

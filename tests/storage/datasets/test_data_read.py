@@ -44,11 +44,7 @@ def even(row: Mapping[str, Any]) -> bool:
 def test_rows_are_numbered_through_all_files(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("n\n2\n")
     dataset = Dataset((jsonl(tmp_path / "a.jsonl", [{"n": 0}, {"n": 1}]), tmp_path / "b.csv"))
-    assert [(row.index, row.id, row.source["n"]) for row in stream_rows(dataset)] == [
-        (0, 0, 0),
-        (1, 1, 1),
-        (2, 2, "2"),
-    ]
+    assert [(row.index, row.id, row.source["n"]) for row in stream_rows(dataset)] == [(0, 0, 0), (1, 1, 1), (2, 2, "2")]
     assert scan(dataset).total == 3
 
 
@@ -107,11 +103,7 @@ def test_the_schema_converts_and_refuses(tmp_path: Path) -> None:
     assert [row.source for row in stream_rows(dataset)] == [{"n": "0"}, {"n": "1"}]
     assert scan(dataset).skipped == 1
     told = problem(replace(dataset, skip_bad_rows=False))
-    assert (told.code, told.line, told.message) == (
-        "schema",
-        3,
-        "the row breaks the schema: n: 2 is not one of 0, 1",
-    )
+    assert (told.code, told.line, told.message) == ("schema", 3, "the row breaks the schema: n: 2 is not one of 0, 1")
 
 
 def test_where_keeps_rows_under_their_own_numbers(tmp_path: Path) -> None:
@@ -176,9 +168,7 @@ def test_a_sample_is_ordered_repeatable_and_of_the_asked_size(
 def test_a_sample_draws_every_row_equally_often(tmp_path: Path) -> None:
     dataset = numbered(tmp_path / "a.jsonl", 5)
     counts = Counter(
-        row.index
-        for seed in range(1000)
-        for row in stream_rows(dataset, scan(dataset, sample=2, seed=seed).selection)
+        row.index for seed in range(1000) for row in stream_rows(dataset, scan(dataset, sample=2, seed=seed).selection)
     )
     assert all(abs(count - 400) < 80 for count in counts.values())
 

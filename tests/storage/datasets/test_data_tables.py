@@ -35,9 +35,7 @@ values = st.recursive(
 )
 names = st.sampled_from(["a", "c", "c.d", "e[0]"])
 tables = st.lists(st.dictionaries(names, values, min_size=1), max_size=8)
-narrow = st.lists(
-    st.dictionaries(names, st.none() | st.integers(0, 3) | st.floats(0, 1), min_size=1), max_size=12
-)
+narrow = st.lists(st.dictionaries(names, st.none() | st.integers(0, 3) | st.floats(0, 1), min_size=1), max_size=12)
 
 
 def write(path: Path, rows: Rows, row_group: int = 5000, **settings: Any) -> Path:
@@ -154,9 +152,7 @@ def test_given_columns_are_there_and_stand_first(tmp_path: Path) -> None:
     assert table_columns(write(tmp_path / "u.parquet", [], columns={"e": "str"})) == ("e",)
 
 
-def test_long_texts_are_not_held_until_the_row_group_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_texts_are_not_held_until_the_row_group_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("verdict_cli.storage.tables.writer._GROUP_BYTES", 1000)
     rows: Rows = [{"x": "y" * 600, "z": ["y" * 600]} for _ in range(4)]
     path = write(tmp_path / "t.parquet", rows)

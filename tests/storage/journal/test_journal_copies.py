@@ -12,9 +12,7 @@ KEYS = tuple(digit * 32 for digit in "1a7f")
 
 
 def named(keys: list[str]) -> list[str]:
-    return [
-        row.key for row in number_duplicates(Row(place, place, {}, key) for place, key in enumerate(keys))
-    ]
+    return [row.key for row in number_duplicates(Row(place, place, {}, key) for place, key in enumerate(keys))]
 
 
 def test_copies_are_numbered_from_the_second_on() -> None:

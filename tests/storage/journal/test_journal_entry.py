@@ -18,9 +18,7 @@ replies = st.builds(
     text=texts,
     finish_reason=texts,
     logprobs=st.none()
-    | st.lists(st.lists(st.builds(Alternative, texts, numbers), max_size=3).map(tuple), max_size=3).map(
-        tuple
-    ),
+    | st.lists(st.lists(st.builds(Alternative, texts, numbers), max_size=3).map(tuple), max_size=3).map(tuple),
     usage=st.builds(Usage, counts, counts),
     cost_usd=st.none() | st.floats(0, 1e6),
     model=texts,
@@ -59,18 +57,7 @@ def test_infinite_logprobs_stay_infinite() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        b"",
-        b"{",
-        b"[]\n",
-        b"1\n",
-        b"null\n",
-        b"{}\n",
-        b'{"row":1}\n',
-        b"\x00" * 20 + b"\n",
-        b"\xff\n",
-        b'"\\udfff"\n',
-    ],
+    [b"", b"{", b"[]\n", b"1\n", b"null\n", b"{}\n", b'{"row":1}\n', b"\x00" * 20 + b"\n", b"\xff\n", b'"\\udfff"\n'],
 )
 def test_other_bytes_are_no_entry(line: bytes) -> None:
     for read in (decode_entry, key_of):

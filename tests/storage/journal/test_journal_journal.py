@@ -58,9 +58,7 @@ def test_fresh_forgets_the_earlier_run(tmp_path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 1
 
 
-def test_a_file_cut_at_any_byte_keeps_every_whole_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_cut_at_any_byte_keeps_every_whole_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # 700 of them take seconds
     path = tmp_path / "journal.jsonl"
     filled(path, 5)
@@ -96,11 +94,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"\0" * (len(lines[1]) - 1) + b"\n" + lines[2])
     with Journal.open(path) as journal:
-        assert [journal.recall(str(row), "judge", 0, 0) is not None for row in range(3)] == [
-            True,
-            False,
-            True,
-        ]
+        assert [journal.recall(str(row), "judge", 0, 0) is not None for row in range(3)] == [True, False, True]
 
 
 def test_a_line_whose_reply_is_damaged_is_no_call(tmp_path: Path) -> None:

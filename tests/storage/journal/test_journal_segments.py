@@ -95,9 +95,7 @@ def test_an_object_that_is_gone_costs_only_its_own_lines(place: RemoteFolder, tm
         assert has(journal, 6) == [True, True, False, False, True, True]
 
 
-def test_what_a_killed_process_had_not_sent_is_sent_by_the_next_one_here(
-    place: RemoteFolder, tmp_path: Path
-) -> None:
+def test_what_a_killed_process_had_not_sent_is_sent_by_the_next_one_here(place: RemoteFolder, tmp_path: Path) -> None:
     kept(place, tmp_path, range(2))
     path = tmp_path / "journal.jsonl"
     with Journal.open(path) as journal:  # which sends nothing

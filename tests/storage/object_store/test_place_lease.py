@@ -41,9 +41,7 @@ def lost(held: Lease) -> JournalError:
 
 def test_a_place_that_is_held_is_refused_with_its_holder_and_free_when_released(place: RemoteFolder) -> None:
     held = Lease.take(place, "one")
-    with pytest.raises(
-        JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "
-    ):
+    with pytest.raises(JournalError, match=r"another run is writing to memory://leases/run \(process \d+ of "):
         Lease.take(place, "two")
     held.check()
     held.release()
@@ -60,9 +58,7 @@ def test_an_abandoned_lease_is_taken_over_after_a_while(place: RemoteFolder) -> 
     second.release()
 
 
-def test_who_has_the_same_copy_takes_over_at_once(
-    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_has_the_same_copy_takes_over_at_once(place: RemoteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     dead(Lease.take(place, "one"))
     monkeypatch.setattr(lease, "sleep", lambda _: pytest.fail("it waited"))
     Lease.take(place, "one").release()

@@ -8,13 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.studies.rank.tournament import (
-    both_ways,
-    group_contests,
-    round_robin,
-    swiss_round,
-    swiss_rounds,
-)
+from verdict_cli.studies.rank.tournament import both_ways, group_contests, round_robin, swiss_round, swiss_rounds
 
 SEEDS = st.integers(0, 1000)
 

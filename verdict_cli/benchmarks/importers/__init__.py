@@ -40,8 +40,7 @@ def imported(name: str, path: Path) -> Imported:
     cases = selected_sets(name, path)
     if len(cases) > 1:
         raise UsageError(
-            f"{name} has {len(cases)} recorded cases",
-            hint=nearest_spelling(name, [one.name for one in cases]),
+            f"{name} has {len(cases)} recorded cases", hint=nearest_spelling(name, [one.name for one in cases])
         )
     rows, replies = cases[0].inputs()
     return Imported(lambda: iter(rows), lambda: iter(replies))

@@ -38,9 +38,7 @@ def no_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     """The error for a file that is not the benchmark's."""
     found = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
     return DataError(
-        Problem(
-            "bad-header", f"this is no file of {benchmark}: its columns are {found}", expected, file=str(path)
-        )
+        Problem("bad-header", f"this is no file of {benchmark}: its columns are {found}", expected, file=str(path))
     )
 
 
@@ -51,10 +49,5 @@ def told(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
     except (KeyError, TypeError):
         known = ", ".join(str(each) for each in meanings)
         raise DataError(
-            Problem(
-                "bad-label",
-                f"{what} is {value!r}, expected one of {known}",
-                "is the file whole?",
-                file=str(path),
-            )
+            Problem("bad-label", f"{what} is {value!r}, expected one of {known}", "is the file whole?", file=str(path))
         ) from None

@@ -39,38 +39,26 @@ def llmbar(path: Path) -> Imported:
     def rows() -> ImportedRows:
         for place, record in enumerate(file_records(path)):
             label = told(record["label"], _FIRST_OR_SECOND, "label", path)
-            yield _pair(
-                f"{subset}-{record.get('index', place)}", subset, record, "output_1", "output_2", label
-            )
+            yield _pair(f"{subset}-{record.get('index', place)}", subset, record, "output_1", "output_2", label)
 
     return Imported(rows)
 
 
 def pandalm(path: Path) -> Imported:
     """PandaLM's test set (Wang et al., 2024); the label is what most of three annotators say, a tie where none do."""
-    if not {
-        "idx",
-        "instruction",
-        "response1",
-        "response2",
-        "annotator1",
-        "annotator2",
-        "annotator3",
-    } <= file_columns(path):
+    if not {"idx", "instruction", "response1", "response2", "annotator1", "annotator2", "annotator3"} <= file_columns(
+        path
+    ):
         raise no_file_of(
             "PandaLM's test set", path, "it has idx, instruction, input, response1, response2, annotator1..3"
         )
 
     def rows() -> ImportedRows:
         for record in file_records(path):
-            votes = Counter(
-                told(record[f"annotator{each}"], _OR_TIE, f"annotator{each}", path) for each in (1, 2, 3)
-            )
+            votes = Counter(told(record[f"annotator{each}"], _OR_TIE, f"annotator{each}", path) for each in (1, 2, 3))
             label, count = votes.most_common(1)[0]
             source = str(record.get("motivation_app", "pandalm"))
-            made = _pair(
-                str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie"
-            )
+            made = _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
             yield made
 
     return Imported(rows)
@@ -79,9 +67,7 @@ def pandalm(path: Path) -> Imported:
 def alpacaeval(path: Path) -> Imported:
     """Human labels of AlpacaFarm's pairs (Dubois et al., 2023), a row for each annotation."""
     if not {"instruction", "output_1", "output_2", "preference"} <= file_columns(path):
-        raise no_file_of(
-            "AlpacaEval's human labels", path, "they have instruction, output_1, output_2, preference"
-        )
+        raise no_file_of("AlpacaEval's human labels", path, "they have instruction, output_1, output_2, preference")
 
     def rows() -> ImportedRows:
         for place, record in enumerate(file_records(path)):
@@ -103,11 +89,7 @@ def rewardbench(path: Path) -> Imported:
             names = ("rejected", "chosen") if turned else ("chosen", "rejected")
             identity, source = f"{record['subset']}-{record['id']}", str(record["subset"])
             yield _pair(
-                identity,
-                source,
-                {**record, "instruction": record["prompt"]},
-                *names,
-                "B>A" if turned else "A>B",
+                identity, source, {**record, "instruction": record["prompt"]}, *names, "B>A" if turned else "A>B"
             )
 
     return Imported(rows)
@@ -115,16 +97,7 @@ def rewardbench(path: Path) -> Imported:
 
 def mtbench(path: Path) -> Imported:
     """MT-Bench's human judgements (Zheng et al., 2023), a row for each vote: of turn 2, the whole conversations."""
-    needed = {
-        "question_id",
-        "model_a",
-        "model_b",
-        "winner",
-        "judge",
-        "conversation_a",
-        "conversation_b",
-        "turn",
-    }
+    needed = {"question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "turn"}
     if not needed <= file_columns(path):
         raise no_file_of("MT-Bench's human judgements", path, f"they have {', '.join(sorted(needed))}")
     winners = {"model_a": "A>B", "model_b": "B>A", "tie": "tie", "tie (inconsistent)": "tie"}
@@ -135,9 +108,7 @@ def mtbench(path: Path) -> Imported:
             yield {
                 "pair_id": f"{record['question_id']}-{turn}-{place}",
                 "source": f"turn {turn}",
-                "question": "\n\n".join(
-                    each["content"] for each in first[: 2 * turn] if each["role"] == "user"
-                ),
+                "question": "\n\n".join(each["content"] for each in first[: 2 * turn] if each["role"] == "user"),
                 "response_A": _said(first, turn),
                 "response_B": _said(record["conversation_b"], turn),
                 "label": told(record["winner"], winners, "winner", path),
@@ -146,9 +117,7 @@ def mtbench(path: Path) -> Imported:
     return Imported(rows)
 
 
-def _pair(
-    identity: str, source: str, record: ImportedRecord, one: str, two: str, label: str
-) -> Mapping[str, Any]:
+def _pair(identity: str, source: str, record: ImportedRecord, one: str, two: str, label: str) -> Mapping[str, Any]:
     given = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
     return {

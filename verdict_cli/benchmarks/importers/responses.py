@@ -31,13 +31,9 @@ def xstest(path: Path) -> Imported:
         return Imported(lambda: (_prompt(record) for record in file_records(path)))
     if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= found:
         return Imported(
+            lambda: ({name: record[name] for name in _COMPLETIONS if name in record} for record in file_records(path)),
             lambda: (
-                {name: record[name] for name in _COMPLETIONS if name in record}
-                for record in file_records(path)
-            ),
-            lambda: (
-                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]}
-                for record in file_records(path)
+                {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]} for record in file_records(path)
             ),
         )
     expected = "prompts have id, prompt, type, label; completions have id, prompt, completion, final_label, gpt4_label"
@@ -60,9 +56,7 @@ _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 def realmistake(path: Path) -> Imported:
     """ReaLMistake (Kamoi et al., 2024): `id, input, response, label` (error or no_error)."""
     if not {"input", "llm_response", "label"} <= file_columns(path):
-        raise no_file_of(
-            "ReaLMistake", path, "its data have input, llm_response, label, and metadata with an id"
-        )
+        raise no_file_of("ReaLMistake", path, "its data have input, llm_response, label, and metadata with an id")
 
     def rows() -> ImportedRows:
         for place, record in enumerate(file_records(path)):
@@ -86,9 +80,7 @@ def halueval(path: Path) -> Imported:
     found = file_columns(path)
     label = next((name for name in ("hallucination", "hallucination_label") if name in found), None)
     if label is None or not {"ID", "user_query", "chatgpt_response"} <= found:
-        raise no_file_of(
-            "HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination"
-        )
+        raise no_file_of("HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination")
 
     def rows() -> ImportedRows:
         seen: set[str] = set()
@@ -128,12 +120,7 @@ def _converted(path: Path) -> ImportedRows:
     documents = next((each for each in path.parent.glob("documents.jsonl*")), None)
     if documents is None:
         raise DataError(
-            Problem(
-                "file-not-found",
-                "the articles are missing",
-                "put documents.jsonl.gz beside it",
-                file=str(path),
-            )
+            Problem("file-not-found", "the articles are missing", "put documents.jsonl.gz beside it", file=str(path))
         )
     articles = {record["doc_id"]: record["source"] for record in file_records(documents)}
     for record in file_records(path):

@@ -52,9 +52,7 @@ def selected_sets(name: str, recordings: Path) -> list[Case]:
     family = name.partition("/")[0]
     sets = _there(recordings) if name == "all" else [family]
     if not set(sets) <= SETS.keys():
-        raise UsageError(
-            f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"])
-        )
+        raise UsageError(f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"]))
     if not sets or not set(sets) <= set(_there(recordings)):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",

@@ -44,9 +44,5 @@ class Case:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSONL file, `.gz` allowed."""
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -17,12 +17,10 @@ def factcc_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         found = lines(data / "factcc_explanations" / "explanations.jsonl.gz")
         rows = [
-            {"place": str(place), "doc_id": row["doc_id"], "summary": row["summary"]}
-            for place, row in enumerate(found)
+            {"place": str(place), "doc_id": row["doc_id"], "summary": row["summary"]} for place, row in enumerate(found)
         ]
         return rows, [
-            {"id": str(place), "unit": "judge", "reply": row["explanation"]}
-            for place, row in enumerate(found)
+            {"id": str(place), "unit": "judge", "reply": row["explanation"]} for place, row in enumerate(found)
         ]
 
     figures = (PublishedFigure("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)
@@ -81,9 +79,7 @@ def triviaqa_cases(data: Path) -> Iterator[Case]:
     figures = tuple(
         PublishedFigure(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
         for judge, values in TRIVIAQA_RECOMPUTED.items()
-        for what, metric, value in zip(
-            ("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True
-        )
+        for what, metric, value in zip(("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True)
     )
     yield Case("triviaqa/v1", "triviaqa", inputs, figures, origin="recomputed")
 
@@ -109,20 +105,14 @@ def xstest_cases(data: Path) -> Iterator[Case]:
         return rows, [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows]
 
     rates = tuple(
-        PublishedFigure(
-            f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1
-        )
+        PublishedFigure(f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1)
         for (rater, group), values in RATES.items()
         for label, value in zip(LABELS, values, strict=False)
     )
     yield Case("xstest/rates", "xstest", inputs, rates)
     people = (
-        PublishedFigure(
-            "two people: agreement (%)", "people.accuracy", 96.4, 1, made=lambda share: 100 * share
-        ),
-        PublishedFigure(
-            "two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2
-        ),
+        PublishedFigure("two people: agreement (%)", "people.accuracy", 96.4, 1, made=lambda share: 100 * share),
+        PublishedFigure("two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2),
     )
     yield Case("xstest/people", "xstest", inputs, people)
     agreement = (

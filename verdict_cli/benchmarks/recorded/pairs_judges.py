@@ -27,9 +27,7 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
                     "id": row["index"],
                     "unit": "judge",
                     "reply": row["text"],
-                    "logprobs": [
-                        [{"token": token, "logprob": value} for token, value in row["top_logprobs"]]
-                    ],
+                    "logprobs": [[{"token": token, "logprob": value} for token, value in row["top_logprobs"]]],
                 }
                 for row in rows
                 if not row["identical_outputs"]
@@ -65,13 +63,7 @@ def _figures(row: Mapping[str, str]) -> tuple[PublishedFigure, ...]:
     )
 
 
-JUDGEBENCH_PUBLISHED = {
-    "overall": 65.71,
-    "knowledge": 58.44,
-    "reasoning": 62.24,
-    "math": 82.14,
-    "coding": 78.57,
-}
+JUDGEBENCH_PUBLISHED = {"overall": 65.71, "knowledge": 58.44, "reasoning": 62.24, "math": 82.14, "coding": 78.57}
 JUDGEBENCH_RECOMPUTED = {
     "first game alone right": ("first_game", 248),
     "second game alone right": ("second_game", 261),
@@ -180,9 +172,7 @@ def pandalm_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = json.loads((folder / "testset-v1.json").read_text(encoding="utf-8"))
         outputs = json.loads((folder / "gpt-3.5-turbo-testset-v1.json").read_text(encoding="utf-8"))
-        replies = [
-            {"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])} for row in outputs
-        ]
+        replies = [{"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])} for row in outputs]
         return [{key: str(value) for key, value in row.items()} for row in rows], replies
 
     people = (

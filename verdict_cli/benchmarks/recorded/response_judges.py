@@ -21,15 +21,9 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
     folder = data / "realmistake"
     for responder, judge, prompt, run in _published(folder, "simple"):
 
-        def single(
-            responder: str = responder, judge: str = judge, prompt: str = prompt
-        ) -> tuple[CaseRows, CaseRows]:
-            rows = [
-                row for row in _simple(folder)[responder] if (row["judge"], row["prompt"]) == (judge, prompt)
-            ]
-            return _labels(rows), [
-                {"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows
-            ]
+        def single(responder: str = responder, judge: str = judge, prompt: str = prompt) -> tuple[CaseRows, CaseRows]:
+            rows = [row for row in _simple(folder)[responder] if (row["judge"], row["prompt"]) == (judge, prompt)]
+            return _labels(rows), [{"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows]
 
         yield Case(f"realmistake/{responder}/{judge}/{prompt}", "realmistake", single, _figures(run))
     for responder, judge, _, run in _published(folder, "selfcons"):
@@ -49,9 +43,7 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
 
         def votes(responder: str = responder) -> tuple[CaseRows, CaseRows]:
             rows = [row for row in _simple(folder)[responder] if row["judge"] in JURY]
-            replies = [
-                {"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]} for row in rows
-            ]
+            replies = [{"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]} for row in rows]
             return _labels([row for row in rows if _seat(row) == 0]), replies
 
         yield Case(f"realmistake/{responder}/jury", "realmistake_jury", votes, _figures(run))
@@ -140,9 +132,7 @@ def summeval_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         return lines(data / "summeval" / "summaries.jsonl.gz"), []
 
-    figures = tuple(
-        PublishedFigure(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items()
-    )
+    figures = tuple(PublishedFigure(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items())
     yield Case("summeval/experts", "summeval", inputs, figures, origin="recomputed")
 
 
@@ -160,8 +150,7 @@ def debates_cases(data: Path) -> Iterator[Case]:
 
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = [
-            {**row, "key": str(place)}
-            for place, row in enumerate(lines(data / "debates_quality" / "debates.jsonl.gz"))
+            {**row, "key": str(place)} for place, row in enumerate(lines(data / "debates_quality" / "debates.jsonl.gz"))
         ]
         return rows, [{"id": row["key"], "unit": "judge", "reply": repr(_last(row))} for row in rows]
 

@@ -48,13 +48,9 @@ class Admission:
         if self.closed:
             raise Overloaded(503, "the server is stopping", 1)
         if rows > self._most:
-            raise Overloaded(
-                413, f"{rows} rows are more than the {self._most} that the server ever takes on at once"
-            )
+            raise Overloaded(413, f"{rows} rows are more than the {self._most} that the server ever takes on at once")
         if self.admitted + rows > self._most:
-            raise Overloaded(
-                429, f"{self.admitted} rows are in work, {self._most} is the most", self._again_s()
-            )
+            raise Overloaded(429, f"{self.admitted} rows are in work, {self._most} is the most", self._again_s())
         self.admitted += rows
         self._idle.clear()
         try:

@@ -120,9 +120,7 @@ def _endpoints(app: FastAPI, service: Service) -> None:
             return _refusal(409, "no-number", str(service.now.reward))
         answers = await service.answers(asked.rows, service.deadline(asked.deadline_s))
         none = {"kind": "no-number", "message": "the outcome gives no number", "unit": ""}
-        failures = [
-            answer.document["failure"] or (none if answer.reward is None else None) for answer in answers
-        ]
+        failures = [answer.document["failure"] or (none if answer.reward is None else None) for answer in answers]
         return _json({"rewards": [answer.reward for answer in answers], "failures": failures})
 
 
@@ -166,9 +164,7 @@ def _batches(app: FastAPI, service: Service, batches: Batches) -> None:
             gone = batches.remove(name)
         except KeyError:
             return _refusal(404, "no-batch", "there is no such batch")
-        return (
-            Response(status_code=204) if gone else _refusal(409, "not-finished", "the batch is being judged")
-        )
+        return Response(status_code=204) if gone else _refusal(409, "not-finished", "the batch is being judged")
 
 
 def _about(app: FastAPI, service: Service, batches: Batches) -> None:

@@ -55,9 +55,7 @@ class Batches:
         self._running: str | None = None
         self._stop = Stop()
         self._worker: asyncio.Task[None] | None = None
-        service.metrics.gauge(
-            "verdict_batches_left", "Batches that are not finished.", lambda: len(self._left)
-        )
+        service.metrics.gauge("verdict_batches_left", "Batches that are not finished.", lambda: len(self._left))
 
     @property
     def left(self) -> int:
@@ -103,12 +101,7 @@ class Batches:
         made |= {"done": 0, "failed": 0, "cost_usd": 0.0}
         progress = self._progress.get(name)
         if facts is not None and facts.status == "finished":
-            made |= {
-                "status": "finished",
-                "done": facts.done,
-                "failed": facts.failed,
-                "cost_usd": facts.cost_usd,
-            }
+            made |= {"status": "finished", "done": facts.done, "failed": facts.failed, "cost_usd": facts.cost_usd}
         elif progress is not None:
             made |= {"done": progress.done, "failed": progress.failed, "cost_usd": progress.cost_usd}
         if name in self._stopped:
@@ -259,8 +252,7 @@ class Batches:
         if not lock_file(descriptor):
             os.close(descriptor)
             raise UsageError(
-                f"{self._folder} belongs to another server that is running",
-                hint="give this one its own --state",
+                f"{self._folder} belongs to another server that is running", hint="give this one its own --state"
             )
         self._lock = descriptor
 
@@ -308,12 +300,8 @@ def _restored(plan: Plan, row: Mapping[str, Any]) -> Result:
     for node in plan.nodes:
         output = {name: row[f"{node.id}.{name}"] for name in node.output.fields}
         outputs.append(None if all(value is None for value in output.values()) else output)
-    source = {
-        name.removeprefix("source."): value for name, value in row.items() if name.startswith("source.")
-    }
+    source = {name.removeprefix("source."): value for name, value in row.items() if name.startswith("source.")}
     failure = None
     if row["status"] == "failed":
         failure = Failure(row["failure.kind"], row["failure.message"], row["failure.node"])
-    return Result(
-        Row(row["row"], row["id"], source), tuple(outputs), failure, abstained=row["status"] == "abstained"
-    )
+    return Result(Row(row["row"], row["id"], source), tuple(outputs), failure, abstained=row["status"] == "abstained")

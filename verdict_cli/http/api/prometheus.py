@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from verdict_cli.messages import Call, Failure
@@ -28,9 +21,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         own = self._registry
-        self._requests = Counter(
-            "verdict_requests", "Requests answered.", ["endpoint", "status"], registry=own
-        )
+        self._requests = Counter("verdict_requests", "Requests answered.", ["endpoint", "status"], registry=own)
         self._seconds = Histogram(
             "verdict_request_seconds",
             "From a request's arrival to its answer.",
@@ -42,14 +33,9 @@ class Metrics:
         self._failures = Counter("verdict_failures", "Rows that failed, by kind.", ["kind"], registry=own)
         self._shed = Counter("verdict_shed", "Requests turned away.", ["status"], registry=own)
         self._calls = Counter("verdict_model_calls", "Model calls.", ["model", "outcome"], registry=own)
-        self._tokens = Counter(
-            "verdict_tokens", "Tokens that calls were charged for.", ["model", "kind"], registry=own
-        )
+        self._tokens = Counter("verdict_tokens", "Tokens that calls were charged for.", ["model", "kind"], registry=own)
         self._cost = Counter(
-            "verdict_cost_usd",
-            "US dollars that calls cost, where the price is known.",
-            ["model"],
-            registry=own,
+            "verdict_cost_usd", "US dollars that calls cost, where the price is known.", ["model"], registry=own
         )
         self._reloads = Counter("verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=own)
         self._pipeline = Gauge(

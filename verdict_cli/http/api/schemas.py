@@ -77,9 +77,7 @@ class Batch(BaseModel):
     done: int
     failed: int
     cost_usd: float | None
-    error: Annotated[
-        str | None, Field(description="What stopped it; a reload or a new start tries again.")
-    ] = None
+    error: Annotated[str | None, Field(description="What stopped it; a reload or a new start tries again.")] = None
     results: list[JudgeResponse] | None = None
     next_offset: int | None = None
 
@@ -90,9 +88,7 @@ class PipelineInfo(BaseModel):
     name: str
     fingerprint: str
     columns: Annotated[list[str], Field(description="The columns that a row needs.")]
-    floors: Annotated[
-        list[str], Field(description="Embedded baselines that answer: floors to beat, not judges.")
-    ]
+    floors: Annotated[list[str], Field(description="Embedded baselines that answer: floors to beat, not judges.")]
     policy: str
     reload_error: Annotated[str | None, Field(description="Why the latest reload was refused.")]
 

@@ -84,9 +84,7 @@ async def _serve(
 
 
 @contextlib.contextmanager
-def _signals(
-    server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]
-) -> Iterator[None]:
+def _signals(server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -120,9 +118,7 @@ def _signals(
                 loop.remove_signal_handler(number)
 
 
-async def _drained(
-    server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]
-) -> None:
+async def _drained(server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(service.settings.limits.drain_s):
             await service.admission.drained()

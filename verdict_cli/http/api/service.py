@@ -87,12 +87,8 @@ class Service:
             "What all calls cost, those of batches too, as far as it is known.",
             lambda: self.access.spending.spent_usd,
         )
-        self.metrics.gauge(
-            "verdict_rows_judging", "Rows that are judged now.", lambda: self.admission.judging
-        )
-        self.metrics.gauge(
-            "verdict_rows_waiting", "Rows that wait for a place.", lambda: self.admission.waiting
-        )
+        self.metrics.gauge("verdict_rows_judging", "Rows that are judged now.", lambda: self.admission.judging)
+        self.metrics.gauge("verdict_rows_waiting", "Rows that wait for a place.", lambda: self.admission.waiting)
 
     @property
     def now(self) -> ActivePipeline:

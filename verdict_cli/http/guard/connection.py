@@ -83,11 +83,7 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def _turn_away(self, status: int, kind: str, message: str) -> None:
         self._came()
         body = orjson.dumps({"error": {"kind": kind, "message": message}})
-        own = {
-            b"content-type": b"application/json",
-            b"content-length": b"%d" % len(body),
-            b"connection": b"close",
-        }
+        own = {b"content-type": b"application/json", b"content-length": b"%d" % len(body), b"connection": b"close"}
         head = b"".join(b"%b: %b\r\n" % pair for pair in (SECURITY_HEADERS | own).items())
         line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
         self.transport.write(line + head + b"\r\n" + body)

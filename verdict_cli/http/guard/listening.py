@@ -37,8 +37,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as fault:
         found.close()
         raise UsageError(
-            f"{host}:{port} cannot be listened at: {fault.strerror or fault}",
-            hint="choose another --port or --host",
+            f"{host}:{port} cannot be listened at: {fault.strerror or fault}", hint="choose another --port or --host"
         ) from None
     return found
 

@@ -45,12 +45,7 @@ class AccessPolicy:
     def names(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
         """The Hosts that are answered at that address."""
         return tuple(
-            sorted(
-                {
-                    name.lower()
-                    for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)
-                }
-            )
+            sorted({name.lower() for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)})
         )
 
 
@@ -132,9 +127,7 @@ class GuardMiddleware:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if "*" not in self._door.hosts and name not in self._door.hosts:
-            raise _Rejected(
-                421, "wrong-host", f"this server does not answer for {name[:100]!r}; --allow-host names it"
-            )
+            raise _Rejected(421, "wrong-host", f"this server does not answer for {name[:100]!r}; --allow-host names it")
         self._check_origin(headers, host)
         if self._token is not None and scope["path"] not in self._unguarded:
             self._check_token(scope, headers, self._token)
@@ -159,16 +152,12 @@ class GuardMiddleware:
         if hmac.compare_digest(scheme.lower() + b" " + token.strip(), wanted):
             return
         if self._pages:
-            if hmac.compare_digest(
-                _cookies(headers).get(self._cookie(scope), "").encode(), self._session.encode()
-            ):
+            if hmac.compare_digest(_cookies(headers).get(self._cookie(scope), "").encode(), self._session.encode()):
                 return
             said = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
             if scope["method"] == "GET" and hmac.compare_digest(b"bearer " + said.encode(), wanted):
                 raise _TokenInQuery
-            raise _Rejected(
-                401, "unauthorized", "open the address that `verdict view` printed, with its token"
-            )
+            raise _Rejected(401, "unauthorized", "open the address that `verdict view` printed, with its token")
         raise _Rejected(401, "unauthorized", "send the server's token: `Authorization: Bearer …`")
 
     @staticmethod
@@ -216,10 +205,7 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 def _cookies(headers: dict[bytes, bytes]) -> dict[str, str]:
     try:
-        return {
-            name: one.value
-            for name, one in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()
-        }
+        return {name: one.value for name, one in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()}
     except CookieError:
         return {}
 

@@ -14,11 +14,7 @@ VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "run.js", "com
 
 def viewer_page() -> str:
     """The one page: what it shows is in its address."""
-    return (
-        page_environment()
-        .from_string((VIEWER_FOLDER / "view.html").read_text("utf-8"))
-        .render(kicker="Verdict")
-    )
+    return page_environment().from_string((VIEWER_FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
 
 
 def viewer_script() -> str:

@@ -123,21 +123,12 @@ def _rows(request: Request, library: RunRegistry) -> Any:
         library.judged(opened, wait_s=0.0 if opened.shown_once else 1.0)
     columns = opened.columns()
     query = Query.read(
-        asked.getlist("f"),
-        asked.get("q", ""),
-        asked.get("sort", ""),
-        asked.get("down") == "1",
-        tuple(columns),
+        asked.getlist("f"), asked.get("q", ""), asked.get("sort", ""), asked.get("down") == "1", tuple(columns)
     )
     shown = [name for name in asked.getlist("c") if name in columns][:40] or opened.shown()
     total, rows = opened.page(query, _number(asked.get("page", "0")), shown)
     opened.shown_once = True
-    return {
-        "total": total,
-        "per": PER_PAGE,
-        "columns": [[name, columns[name]] for name in shown],
-        "rows": rows,
-    }
+    return {"total": total, "per": PER_PAGE, "columns": [[name, columns[name]] for name in shown], "rows": rows}
 
 
 def _row(request: Request, library: RunRegistry) -> Any:

@@ -136,9 +136,7 @@ def _passes(column: Any, one: Filter) -> npt.NDArray[np.bool_]:
         try:
             value = float(one.value)
         except ValueError:
-            raise UsageError(
-                f"{one.value[:100]!r} is no number, and {one.column} is compared by size"
-            ) from None
+            raise UsageError(f"{one.value[:100]!r} is no number, and {one.column} is compared by size") from None
         if not numeric:
             raise UsageError(f"{one.column} holds no numbers: compare it with is, not or has")
         compare = {"least": pc.greater_equal, "most": pc.less_equal}.get(one.operation, pc.equal)

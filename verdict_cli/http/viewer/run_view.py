@@ -222,9 +222,7 @@ class RunView:
         texts = [
             name
             for name, kind in columns.items()
-            if name in self.kinds
-            and kind == "text"
-            and (name.startswith(("source.", "output.")) or name == "id")
+            if name in self.kinds and kind == "text" and (name.startswith(("source.", "output.")) or name == "id")
         ]
         texts += ["id"] if "id" not in texts else []
         found = matching(self.results, texts, virtual, query)
@@ -238,9 +236,7 @@ class RunView:
         said: list[Mapping[str, Any]] = []
         for batch in read_arrow(self.results, ["id"]):
             said += [people.get(label_key(one), NOTHING) for one in batch.column("id").to_pylist()]
-        return {
-            f"human.{name}": pa.array([_word(one[name]) for one in said], pa.string()) for name in NOTHING
-        }
+        return {f"human.{name}": pa.array([_word(one[name]) for one in said], pa.string()) for name in NOTHING}
 
 
 def short(value: Any) -> Any:
@@ -287,9 +283,7 @@ def _cell(value: Any) -> Any:
 
 def _array(values: list[Any]) -> Any:
     """Numbers as numbers, whatever else as text."""
-    if all(
-        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
-    ):
+    if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     return pa.array([_word(value) for value in values], pa.string())
 

@@ -100,9 +100,7 @@ class Composer:
             self._problem("empty-file", "the file is empty", _START, Position(1, 1))
         elif root.value is not None and not isinstance(root.value, dict):
             kind = "a list" if isinstance(root.value, list) else "a single value"
-            self._problem(
-                "not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at
-            )
+            self._problem("not-a-mapping", f"the file is {kind}, expected `key: value` lines", _START, root.at)
         if self.problems or root is None:
             raise SpecError(self.problems)
         return Document(self.file, root.value, root)
@@ -126,12 +124,7 @@ class Composer:
     def _open(self, event: events.CollectionStartEvent) -> None:
         if len(self.stack) >= MAX_DEPTH:
             hint = "Name inner parts under `blocks:` and refer to them with `use:`."
-            self.stop(
-                "too-deep",
-                f"lists and mappings are nested more than {MAX_DEPTH} deep",
-                hint,
-                event.start_mark,
-            )
+            self.stop("too-deep", f"lists and mappings are nested more than {MAX_DEPTH} deep", hint, event.start_mark)
         empty: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
         at = _position(event.start_mark)
         expected = "!!seq" if empty == [] else "!!map"
@@ -155,11 +148,7 @@ class Composer:
         node = ValueNode(value, at)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
-        is_key = (
-            bool(self.stack)
-            and isinstance(self.stack[-1].node.value, dict)
-            and self.stack[-1].key is _AWAITED
-        )
+        is_key = bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is _AWAITED
         if is_key and fits and value == "<<" and event.implicit[0]:
             fits = False
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
@@ -175,9 +164,7 @@ class Composer:
         node = self.anchors.get(name)
         if node is None:
             near = get_close_matches(name, self.anchors, n=1)
-            hint = (
-                f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must stand in quotes."
-            )
+            hint = f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must stand in quotes."
             if name in self.anchors:
                 self._problem("recursive-alias", f"`*{name}` stands inside its own anchor", _CYCLE, at)
             else:
@@ -217,7 +204,9 @@ class Composer:
         first = (parent.node.keys or {}).get(key)
         parent.key, parent.key_at = key, at
         if first is not None:
-            message = f"the key {json.dumps(key, ensure_ascii=False)} stands here a second time, first on line {first.line}"
+            message = (
+                f"the key {json.dumps(key, ensure_ascii=False)} stands here a second time, first on line {first.line}"
+            )
             self._problem("duplicate-key", message, "Keep one of the two.", at)
             parent.key = _DROPPED
 

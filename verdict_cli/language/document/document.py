@@ -66,9 +66,7 @@ def parse_document(text: bytes, file: str) -> Document:
     decoded = _decode(text, file)
     # YAML 1.2 breaks lines at LF and CR only, PyYAML also at these; it drops a byte order mark at the start.
     # Characters for private use that the file names neither as they are nor as an escape stand in for them.
-    used = set(map(ord, set(decoded))) | {
-        int(code, 16) for code in re.findall(r"\\U([0-9a-fA-F]{8})", decoded)
-    }
+    used = set(map(ord, set(decoded))) | {int(code, 16) for code in re.findall(r"\\U([0-9a-fA-F]{8})", decoded)}
     free = (code for code in range(0xF0000, 0x10FFFE) if code not in used)
     away = dict(zip(map(ord, "\x85\u2028\u2029\ufeff"), free, strict=False))
     back = {code: chr(special) for special, code in away.items()}
@@ -97,9 +95,7 @@ def _decode(text: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         at = _place(text[: error.start].decode("utf-8"))
         message = f"byte 0x{text[error.start]:02x} is not valid UTF-8"
-        raise SpecError(
-            [Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]
-        ) from None
+        raise SpecError([Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]) from None
     bad = Reader.NON_PRINTABLE.search(decoded)
     if bad:
         at = _place(decoded[: bad.start()])
@@ -183,6 +179,4 @@ def _why(before: str) -> str:
         return f"Nothing may follow the closing {before[-1]} on its line. {_QUOTES}"
     if ": " in before:
         return f"Unquoted text cannot contain a colon with a space behind it. {_QUOTES}"
-    return (
-        "Indent the line as those around it; see also that every key above has a colon and a space behind it."
-    )
+    return "Indent the line as those around it; see also that every key above has a colon and a space behind it."

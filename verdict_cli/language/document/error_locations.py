@@ -86,9 +86,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
             kind.model_rebuild()
             for name, field in kind.model_fields.items():
                 if part in (field.alias, name):
-                    return (
-                        Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-                    )
+                    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
         arguments = get_args(kind)
         if get_origin(kind) is dict:
             return arguments[1]

@@ -47,10 +47,7 @@ def _itself(path: ErrorPath) -> ErrorPath:
 
 
 def explain_error(
-    error: ValidationError,
-    root: type[BaseModel],
-    document: Document,
-    place: Callable[[ErrorPath], ErrorPath] = _itself,
+    error: ValidationError, root: type[BaseModel], document: Document, place: Callable[[ErrorPath], ErrorPath] = _itself
 ) -> list[Problem]:
     """Every problem of a validation error, each at its place: `place` gives the document's path for one in `root`."""
     grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None]]] = {}
@@ -69,15 +66,11 @@ def explain_error(
         code, message, hint, at_key = _words(detail, kinds, owner, path)
         whole = place(path)
         position = document.key_at(whole) if at_key else document.value_at(whole)
-        found.append(
-            Problem(code, message, hint, document.file, position.line, position.column, format_path(whole))
-        )
+        found.append(Problem(code, message, hint, document.file, position.line, position.column, format_path(whole)))
     return found
 
 
-def _words(
-    detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: ErrorPath
-) -> tuple[str, str, str, bool]:
+def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: ErrorPath) -> tuple[str, str, str, bool]:
     """(code, message, hint, whether it stands at the key)."""
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = path[-1] if path else ""
@@ -89,9 +82,7 @@ def _words(
         message, hint = _untagged(given, path)
         return "wrong-type", message, hint, False
     if kind == "literal_error":
-        allowed = [
-            word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")
-        ]
+        allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
         allowed += extractors.EXTRACTOR_PLUGINS.names() if last == "extract" else ()
         allowed += metric_names.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
         return (
@@ -124,12 +115,7 @@ def _limit(kind: str, context: dict[str, Any]) -> str:
         return f"must match {context['pattern']}"
     words = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}
     if kind in words:
-        symbol = {
-            "greater_than": "gt",
-            "greater_than_equal": "ge",
-            "less_than": "lt",
-            "less_than_equal": "le",
-        }[kind]
+        symbol = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}[kind]
         return f"must be {words[kind]} {context[symbol]:g}"
     return kind.replace("_", " ")
 
@@ -152,21 +138,13 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
     if last == "extract":
         names = [*EXTRACTORS, *extractors.EXTRACTOR_PLUGINS.names()]
         kind = given.get("type") if isinstance(given, dict) else None
-        message = (
-            f"unknown extractor {kind!r}"
-            if kind is not None
-            else f"expected an extractor, found {_shown(given)}"
-        )
+        message = f"unknown extractor {kind!r}" if kind is not None else f"expected an extractor, found {_shown(given)}"
         return message, nearest_spelling(
             str(kind), names
         ) if kind is not None else f"a name ({', '.join(names)}) or a mapping with `type`"
     if last in ("scale", "scales") or (len(path) > 1 and path[0] == "scales"):
         kind = given.get("type") if isinstance(given, dict) else None
-        message = (
-            f"unknown type of scale {kind!r}"
-            if kind is not None
-            else f"expected a scale, found {_shown(given)}"
-        )
+        message = f"unknown type of scale {kind!r}" if kind is not None else f"expected a scale, found {_shown(given)}"
         hint = (
             nearest_spelling(str(kind), ("boolean", "discrete", "continuous", *SCALE_PLUGINS.names()))
             if kind is not None
@@ -174,10 +152,7 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
         )
         return message, hint
     if last == "prompt":
-        return (
-            f"expected a prompt, found {_shown(given)}",
-            "write a text, `{file: prompts/judge.md}` or `{jinja: …}`",
-        )
+        return (f"expected a prompt, found {_shown(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`")
     return (
         f"expected a type, found {_shown(given)}",
         "write `str`, `int`, `float`, `bool`, `list[str]`, a scale, `{enum: [a, b]}` or `{field: type}`",
@@ -197,11 +172,7 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
 
 
 def _boolean_hint(given: Any, kinds: set[str]) -> str:
-    if (
-        "bool_type" in kinds
-        and isinstance(given, str)
-        and given.lower() in ("yes", "no", "on", "off", "y", "n")
-    ):
+    if "bool_type" in kinds and isinstance(given, str) and given.lower() in ("yes", "no", "on", "off", "y", "n"):
         return f"in YAML 1.2 `{given}` is a text; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
     if "string_type" in kinds and isinstance(given, bool | int | float):
         return "put it in quotes to make it a text"

@@ -23,9 +23,7 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
     for setting in settings:
         path, found, text = setting.partition("=")
         if not found or not path:
-            raise UsageError(
-                f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'"
-            )
+            raise UsageError(f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'")
         _put(data, parts_of(path), _value(text, setting), path)
     return replace(document, data=data)
 
@@ -93,9 +91,7 @@ def parts_of(path: str) -> list[str | int]:
     while place < len(path):
         match = _PART.match(path, place)
         if match is None:
-            raise UsageError(
-                f"--set: {path!r} is no path", hint="a path is written `pipeline[1].layer[0].scale`"
-            )
+            raise UsageError(f"--set: {path!r} is no path", hint="a path is written `pipeline[1].layer[0].scale`")
         parts.append(int(match[2]) if match[2] is not None else match[1])
         place = match.end()
     return parts
@@ -108,8 +104,7 @@ def _value(text: str, setting: str) -> Any:
         parsed = {}
     if parsed.keys() != {"value"}:
         raise UsageError(
-            f"--set {setting!r}: the value is not YAML",
-            hint="put a text with special characters in quotes",
+            f"--set {setting!r}: the value is not YAML", hint="put a text with special characters in quotes"
         )
     return parsed["value"]
 

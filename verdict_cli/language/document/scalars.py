@@ -40,9 +40,7 @@ def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
         number = float("nan") if _UNBOUNDED.fullmatch(text) else float(text)
         if not abs(number) < float("inf"):
             shown = text if len(text) <= 40 else f"{text[:40]}…"
-            raise UnfitError(
-                "not-finite", f"{shown} is not a finite number", "If text is meant, put it in quotes."
-            )
+            raise UnfitError("not-finite", f"{shown} is not a finite number", "If text is meant, put it in quotes.")
         return number
     if tag is None:
         return text

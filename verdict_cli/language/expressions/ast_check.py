@@ -27,17 +27,9 @@ def literal_path(node: nodes.Node) -> ExpressionPath | None:
 
 
 def _literal(node: nodes.Node) -> str | int | None:
-    if (
-        isinstance(node, nodes.Neg)
-        and isinstance(node.node, nodes.Const)
-        and isinstance(node.node.value, int)
-    ):
+    if isinstance(node, nodes.Neg) and isinstance(node.node, nodes.Const) and isinstance(node.node.value, int):
         return -node.node.value
-    if (
-        isinstance(node, nodes.Const)
-        and isinstance(node.value, str | int)
-        and not isinstance(node.value, bool)
-    ):
+    if isinstance(node, nodes.Const) and isinstance(node.value, str | int) and not isinstance(node.value, bool):
         return node.value
     return None
 
@@ -84,9 +76,7 @@ def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
             _known(node.name, "filter", sandbox.filters)
         elif isinstance(node, nodes.Test):
             _known(node.name, "test", sandbox.tests)
-        elif (
-            isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value)
-        ):
+        elif isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value):
             raise ExpressionError("a number in it is too large", "numbers end at 1.8e308")
 
 
@@ -102,8 +92,7 @@ def assigned_names(template: nodes.Template) -> frozenset[str]:
     return frozenset(
         str(name.name) for name in template.find_all(nodes.Name) if name.ctx in ("store", "param")
     ) | frozenset(
-        {"loop", "caller", "varargs", "kwargs"}
-        | {str(macro.name) for macro in template.find_all(nodes.Macro)}
+        {"loop", "caller", "varargs", "kwargs"} | {str(macro.name) for macro in template.find_all(nodes.Macro)}
     )
 
 

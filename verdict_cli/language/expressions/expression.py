@@ -17,16 +17,7 @@ from verdict_cli.language.expressions.ast_check import check_ast, literal_path, 
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
 from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
 from verdict_cli.language.fields.field_keys import fits
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    FieldType,
-    PlainType,
-    ScaleType,
-    UnknownType,
-)
+from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
 
 
 def to_plain(value: Any) -> Any:
@@ -55,9 +46,7 @@ def to_plain(value: Any) -> Any:
 _FILTERS: dict[str, FieldType] = {
     **dict.fromkeys(("mean", "median", "variance", "stdev", "float"), NUMBER),
     **dict.fromkeys(("length", "count", "int", "wordcount"), INTEGER),
-    **dict.fromkeys(
-        ("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT
-    ),
+    **dict.fromkeys(("upper", "lower", "trim", "join", "string", "title", "capitalize", "replace", "truncate"), TEXT),
 }
 
 
@@ -96,8 +85,7 @@ def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
 def _plain(kind: FieldType) -> FieldType:
     """The plain type of a scale's values; another type as it is."""
     return next(
-        (one for one in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, one)),
-        kind,
+        (one for one in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, one)), kind
     )
 
 
@@ -158,9 +146,7 @@ class Expression:
             raise RowError(f"`{self.text}`: {fault}") from None
 
 
-def compile_expression(
-    text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved
-) -> Expression:
+def compile_expression(text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved) -> Expression:
     """The expression, its paths replaced by what `resolve` says that they mean.
 
     Raises ExpressionError for bad syntax, a name outside `roots` (None: any), an unknown filter, or a path that

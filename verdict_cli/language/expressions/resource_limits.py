@@ -23,9 +23,7 @@ LONGEST_RENDER_S = 3.0
 
 _WIDTH = re.compile(r"\d{5}")
 _NESTED = re.compile(r"\{[^{}]*:[^{}]*\{")
-_SLOW = frozenset(
-    ["urlize", "striptags", "wordwrap", "title", "wordcount", "xmlattr", "tojson", "pprint", "urlencode"]
-)
+_SLOW = frozenset(["urlize", "striptags", "wordwrap", "title", "wordcount", "xmlattr", "tojson", "pprint", "urlencode"])
 _WHOLE = frozenset(
     [
         "string",

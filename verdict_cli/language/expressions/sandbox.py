@@ -95,9 +95,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Methods of strings, lists and mappings only, and what a `for` knows of its turn."""
-        known = isinstance(obj, LoopContext) or (
-            isinstance(obj, str | list | tuple | Mapping) and callable(value)
-        )
+        known = isinstance(obj, LoopContext) or (isinstance(obj, str | list | tuple | Mapping) and callable(value))
         return known and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -145,12 +143,7 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     Constants are not computed beforehand: Jinja2 cannot write all of them, such as NaN, into its code.
     """
     sandbox = Sandbox(
-        undefined=Absent,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-        optimized=False,
+        undefined=Absent, finalize=finalize, trim_blocks=True, lstrip_blocks=True, autoescape=False, optimized=False
     )
     sandbox.globals.clear()
     sandbox.filters = {name: resource_limits.bounded(name, own) for name, own in sandbox.filters.items()}

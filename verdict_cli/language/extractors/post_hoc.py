@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from verdict_cli.language.extractors.bound_extractor import (
-    BaseExtractor,
-    BoundExtractor,
-    ExtractorIssue,
-    FollowUp,
-)
+from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue, FollowUp
 from verdict_cli.language.extractors.structured import Structured
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags

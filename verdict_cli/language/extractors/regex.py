@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import (
-    EXPLANATION,
-    BaseExtractor,
-    BoundExtractor,
-    ExtractorIssue,
-)
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BaseExtractor, BoundExtractor, ExtractorIssue
 from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, PlainType, RecordType, ScaleType
 from verdict_cli.language.scales.boolean import Boolean
 
@@ -59,11 +54,7 @@ class Regex(BaseExtractor):
                         "use fewer parentheses within each other",
                     )
                 except regex.error as error:
-                    return (
-                        f"fields.{name}",
-                        f"{pattern!r} is no pattern: {error}",
-                        "patterns are regular expressions",
-                    )
+                    return (f"fields.{name}", f"{pattern!r} is no pattern: {error}", "patterns are regular expressions")
         for name, kind in response.fields.items():
             if name not in self.fields and not (name == EXPLANATION and kind == TEXT):
                 return ("fields", f"the field {name!r} has no pattern", f"add `{name}: …` to `fields`")
@@ -77,9 +68,7 @@ class Regex(BaseExtractor):
 
     def bind(self, response: RecordType) -> BoundExtractor:
         """Searches the text once for each field."""
-        searches = {
-            name: _search(self.fields.get(name), kind, self.match) for name, kind in response.fields.items()
-        }
+        searches = {name: _search(self.fields.get(name), kind, self.match) for name, kind in response.fields.items()}
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             found = {}
@@ -90,9 +79,7 @@ class Regex(BaseExtractor):
                     raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
             return found
 
-        late = self.match != "first" or any(
-            CONSTANTS.get(pattern) == "last" for pattern in self.fields.values()
-        )
+        late = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in self.fields.values())
         return BoundExtractor(response, read, whole=late)
 
 

@@ -44,9 +44,7 @@ class Structured(BaseExtractor):
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
-        return BoundExtractor(
-            response, read, json_schema=response.json_schema(), corrects=True, repaired=repaired
-        )
+        return BoundExtractor(response, read, json_schema=response.json_schema(), corrects=True, repaired=repaired)
 
 
 def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
@@ -101,9 +99,7 @@ def _only_object(text: str) -> dict[str, Any]:
             raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
         now = json.dumps(value, sort_keys=True)
         if found is not None and now != spelled:
-            raise ReplyError(
-                "the reply holds several JSON objects that differ; reply with one, and nothing else"
-            )
+            raise ReplyError("the reply holds several JSON objects that differ; reply with one, and nothing else")
         found, spelled = value, now
         answers = answers or _is_answer(text, start, end)
     if found is None:

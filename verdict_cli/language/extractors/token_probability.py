@@ -129,11 +129,7 @@ class _TokenExtractor(BaseExtractor):
         return None
 
     def _reading(
-        self,
-        response: RecordType,
-        name: str,
-        kind: FieldType,
-        score: Callable[[dict[Any, float], Request], Any],
+        self, response: RecordType, name: str, kind: FieldType, score: Callable[[dict[Any, float], Request], Any]
     ) -> BoundExtractor:
         (field,) = response.fields.values()
         assert isinstance(field, ScaleType)
@@ -174,9 +170,7 @@ class ArgmaxScore(_TokenExtractor):
     def bind(self, response: RecordType) -> BoundExtractor:
         """Gives the distribution's mode."""
         ((name, kind),) = response.fields.items()
-        return self._reading(
-            response, name, kind, lambda found, _: max(found, key=lambda value: found[value])
-        )
+        return self._reading(response, name, kind, lambda found, _: max(found, key=lambda value: found[value]))
 
 
 class SampleScore(_TokenExtractor):
@@ -224,17 +218,9 @@ class WeightedSummedScore(_TokenExtractor):
         weights = self._numbers()
         for value in weights:
             if value not in values:
-                return (
-                    "weights",
-                    f"{value!r} is not a value of the scale",
-                    f"its values are {field.scale.display()}",
-                )
+                return ("weights", f"{value!r} is not a value of the scale", f"its values are {field.scale.display()}")
         missing = [value for value in values if value not in weights]
-        return (
-            ("weights", f"the value {missing[0]!r} has no weight", "give every value a number")
-            if missing
-            else None
-        )
+        return ("weights", f"the value {missing[0]!r} has no weight", "give every value a number") if missing else None
 
     def _numbers(self) -> dict[Value, float]:
         """The weights, written out or fitted."""

@@ -31,9 +31,7 @@ class Support:
         begun = [
             value
             for known, value in self.exact.items()
-            if word
-            and known.startswith(word)
-            and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
+            if word and known.startswith(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
         ]
         return tuple(dict.fromkeys(begun))
 
@@ -50,17 +48,13 @@ class Support:
         text = word + self.normal(following)
         longer = [known for known in self.exact if known != word and known.startswith(word)]
         number = word[-1].isdigit() and re.match(r"[.,]?\d", following) is not None
-        return number or (
-            text != word and any(text.startswith(known) or known.startswith(text) for known in longer)
-        )
+        return number or (text != word and any(text.startswith(known) or known.startswith(text) for known in longer))
 
 
 def support_of(scale: Boolean | Discrete) -> Support:
     """The scale's support."""
     cased = _cased(scale)
-    return Support(
-        {(token if cased else token.casefold()): value for token, value in _stripped(scale)}, cased
-    )
+    return Support({(token if cased else token.casefold()): value for token, value in _stripped(scale)}, cased)
 
 
 def ambiguity(scale: Boolean | Discrete) -> str | None:

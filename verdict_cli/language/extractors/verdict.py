@@ -10,12 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import (
-    EXPLANATION,
-    BaseExtractor,
-    BoundExtractor,
-    ExtractorIssue,
-)
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BaseExtractor, BoundExtractor, ExtractorIssue
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales.discrete import Categories
 
@@ -69,11 +64,7 @@ class Verdict(BaseExtractor):
         """A response with fields other than verdict, score and explanation does not fit."""
         for name, kind in response.fields.items():
             if name not in ("verdict", "score") and not (name == EXPLANATION and kind == TEXT):
-                return (
-                    "",
-                    f"`verdict` reads `verdict` and `score`, not {name!r}",
-                    "use `structured` or `regex`",
-                )
+                return ("", f"`verdict` reads `verdict` and `score`, not {name!r}", "use `structured` or `regex`")
         return None
 
     def bind(self, response: RecordType) -> BoundExtractor:

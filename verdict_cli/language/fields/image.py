@@ -10,12 +10,7 @@ from typing import Any
 
 from verdict_cli.errors import ReplyError, RowError
 
-_SIGNATURES = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
+_SIGNATURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _URLS = ("http://", "https://", "data:image/")
 
 
@@ -74,8 +69,7 @@ def image_url(value: str) -> str:
         content = Path(value).read_bytes()
     except (OSError, ValueError) as fault:
         raise RowError(
-            f"the image {value!r:.200} cannot be read: {getattr(fault, 'strerror', fault)}",
-            kind="missing-value",
+            f"the image {value!r:.200} cannot be read: {getattr(fault, 'strerror', fault)}", kind="missing-value"
         ) from None
     try:
         return _data_url(content, _kind(content))

@@ -74,9 +74,7 @@ class JinjaTemplate:
             return Rendered(tuple(Message(role, body) for role, body in sections), ())
         pieces = [(role, self._pieces(body)) for role, body in sections]
         mark = boundary(text for _, texts in pieces for text in texts)
-        messages = [
-            Message(role, "".join(wrap_in_tags(text, mark) for text in texts)) for role, texts in pieces
-        ]
+        messages = [Message(role, "".join(wrap_in_tags(text, mark) for text in texts)) for role, texts in pieces]
         return Rendered(append_data_notice(messages, mark), ())
 
     def _pieces(self, body: str) -> list[str]:
@@ -93,9 +91,7 @@ class JinjaTemplate:
             else:
                 pieces.append(Delimited(text) if depth else text)
         if depth:
-            raise RowError(
-                "the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`"
-            )
+            raise RowError("the jinja prompt cuts a delimited text, or starts a section in it; use `delimit: false`")
         return pieces
 
 
@@ -106,8 +102,7 @@ def _text_only(resolve: Resolve) -> Resolve:
         meant = resolve(path)
         if isinstance(meant.type, ImageType):
             raise ExpressionError(
-                f"`{format_expression_path(path)}` is an image",
-                "write a prompt with placeholders: `{source.photo}`",
+                f"`{format_expression_path(path)}` is an image", "write a prompt with placeholders: `{source.photo}`"
             )
         return meant
 
@@ -128,9 +123,7 @@ def compile_jinja(
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
-            problem(
-                "the jinja prompt takes in another template", "write its text here: there is only this one"
-            )
+            problem("the jinja prompt takes in another template", "write its text here: there is only this one")
             return None
         check_ast(tree, sandbox)
         if delimit:

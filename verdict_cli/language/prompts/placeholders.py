@@ -59,8 +59,7 @@ class Slot:
             said = error.message
             name = f"{{{format_expression_path(self.written)}}}"
             raise RowError(
-                said if said.startswith(format_expression_path(self.written)) else f"{name}: {said}",
-                kind=error.failure,
+                said if said.startswith(format_expression_path(self.written)) else f"{name}: {said}", kind=error.failure
             ) from None
 
     def _all(self, values: Mapping[str, Any]) -> list[Any]:
@@ -125,9 +124,7 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:
     while match := _STEP.match(rest, place):
         name, index, single, double = match.groups()
         parts.append(
-            int(index)
-            if index is not None
-            else next(text for text in (name, single, double) if text is not None)
+            int(index) if index is not None else next(text for text in (name, single, double) if text is not None)
         )
         place = match.end()
     tail = rest[place:]

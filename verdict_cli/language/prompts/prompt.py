@@ -42,9 +42,7 @@ def _spelling(value: Any) -> str | None:
 
 
 PromptKey = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[PromptFile, Tag("<file>")]
-    | Annotated[JinjaPrompt, Tag("<jinja>")],
+    Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
     Discriminator(_spelling),
 ]
 """How a pipeline spells a prompt: a text, `{file: …}` or `{jinja: …}`."""
@@ -143,8 +141,6 @@ def compile_prompt(
     text = dedented(text)
     for seen, root in lookalikes(text):
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
-    sections = tuple(
-        (role, parse_placeholders(body, resolve, problem, delimit)) for role, body in split_sections(text)
-    )
+    sections = tuple((role, parse_placeholders(body, resolve, problem, delimit)) for role, body in split_sections(text))
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
     return PlaceholderPrompt(sections, slots, delimit, bare_names(text))

@@ -110,11 +110,7 @@ class Discrete(ConfigModel):
             return None
         for value in self.scores:
             if value not in self.ordered():
-                return (
-                    "scores",
-                    f"{value!r} is not a value of the scale",
-                    f"its values are {self.display()}",
-                )
+                return ("scores", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
         for value in self.ordered():
             if value not in self.scores:
                 return ("scores", f"the value {value!r} has no score", "give every value a number")
@@ -174,9 +170,7 @@ class Discrete(ConfigModel):
         """The sentence added to a prompt."""
         values = self.values()
         ends = (
-            f", where {_spelled(values[0])} is the worst and {_spelled(values[-1])} the best"
-            if len(values) > 1
-            else ""
+            f", where {_spelled(values[0])} is the worst and {_spelled(values[-1])} the best" if len(values) > 1 else ""
         )
         return f"The {field} must be one of: {self.display()}{ends}."
 
@@ -185,10 +179,7 @@ class Discrete(ConfigModel):
         kinds = {type(value) for value in self.ordered()}
         schema: dict[str, Any] = {"enum": list(self.values())}
         if len(kinds) == 1:
-            schema = {
-                "type": {str: "string", int: "integer", float: "number", bool: "boolean"}[kinds.pop()],
-                **schema,
-            }
+            schema = {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[kinds.pop()], **schema}
         return schema
 
 

@@ -65,9 +65,7 @@ class UnitBase(ConfigModel):
         """What `unit.…` means in its prompt: its own plain settings."""
         dumped = self.model_dump(by_alias=True, exclude_none=True)
         return {
-            key: value
-            for key, value in dumped.items()
-            if isinstance(value, str | int | float | bool | list | tuple)
+            key: value for key, value in dumped.items() if isinstance(value, str | int | float | bool | list | tuple)
         }
 
 
@@ -147,10 +145,7 @@ class LLMUnit(UnitBase):
         return ((),)
 
     def settle(
-        self,
-        responses: Sequence[dict[str, Any]],
-        arrangements: Sequence[tuple[int, ...]],
-        given: Mapping[str, Any],
+        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The output, from each call's response and the unit's input."""
         return responses[0]

@@ -52,10 +52,7 @@ class BestOfKJudgeUnit(KChoiceUnit):
         return (shuffled(self.count(), draw),) if self.shuffle else super().arrangements(draw)
 
     def settle(
-        self,
-        responses: Sequence[dict[str, Any]],
-        arrangements: Sequence[tuple[int, ...]],
-        given: Mapping[str, Any],
+        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():

@@ -67,9 +67,7 @@ class ChoiceUnit(LLMUnit):
 
     def listed(self) -> str:
         """The part of a prompt that shows the options."""
-        return "\n\n".join(
-            f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters()
-        )
+        return "\n\n".join(f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters())
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:

@@ -34,10 +34,7 @@ class _Turn(LLMUnit):
         return RecordType({"conversation": TranscriptType(), **read.fields})
 
     def settle(
-        self,
-        responses: Sequence[dict[str, Any]],
-        arrangements: Sequence[tuple[int, ...]],
-        given: Mapping[str, Any],
+        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The transcript with this turn at its end."""
         before = list(given["conversation"])

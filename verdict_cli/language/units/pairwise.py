@@ -34,11 +34,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
                 "use BestOfKJudgeUnit for more",
             )
         if self.scale is not None:
-            return (
-                "scale",
-                "a pairwise judge chooses between A and B",
-                "leave `scale` out; `tie: true` adds a tie",
-            )
+            return ("scale", "a pairwise judge chooses between A and B", "leave `scale` out; `tie: true` adds a tie")
         return super().problem()
 
     def default_scale(self) -> Scale:
@@ -80,10 +76,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
 
     def settle(
-        self,
-        responses: Sequence[dict[str, Any]],
-        arrangements: Sequence[tuple[int, ...]],
-        given: Mapping[str, Any],
+        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():

@@ -79,11 +79,7 @@ class MeanPoolUnit(Pool):
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
         """The mean, weighted where weights are given."""
         found = summary_statistics.as_numbers(values, "mean")
-        return (
-            summary_statistics.mean(found)
-            if weights is None
-            else summary_statistics.weighted_mean(found, weights)
-        )
+        return summary_statistics.mean(found) if weights is None else summary_statistics.weighted_mean(found, weights)
 
 
 AGREEMENT = "agreement"
@@ -164,11 +160,7 @@ class ModePoolUnit(Pool):
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
         """The value with most votes."""
-        return (
-            summary_statistics.mode(values)
-            if weights is None
-            else summary_statistics.weighted_mode(values, weights)
-        )
+        return summary_statistics.mode(values) if weights is None else summary_statistics.weighted_mode(values, weights)
 
     def beside(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None

@@ -32,10 +32,7 @@ class RankerUnit(KChoiceUnit):
         return RecordType({**read.fields, **({"ranked": TextListType()} if self.original else {})})
 
     def settle(
-        self,
-        responses: Sequence[dict[str, Any]],
-        arrangements: Sequence[tuple[int, ...]],
-        given: Mapping[str, Any],
+        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The ranking's letters, and the texts in that order where they are wanted."""
         ranked = [given[letter] for letter in responses[0]["ranking"]]

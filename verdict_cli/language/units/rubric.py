@@ -29,11 +29,7 @@ class RubricUnit(LLMUnit):
     def problem(self) -> UnitIssue | None:
         """`n` belongs to a rubric that is written, not to one that is given."""
         if self.criteria is not None and "n" in self.model_fields_set:
-            return (
-                "n",
-                "`n` says how many criteria to write, but `criteria` gives them",
-                "leave one of the two out",
-            )
+            return ("n", "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out")
         return None
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:

@@ -79,10 +79,7 @@ KEY_PARTS = (
     ("endpoint", "the URL that is asked, or the provider that litellm asks; never the key"),
     ("model", "the model's name"),
     ("messages", "every role and text, byte for byte"),
-    (
-        "parameters",
-        "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`",
-    ),
+    ("parameters", "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`"),
     ("schema", "the JSON schema of the response"),
     ("logprobs", "how many alternatives are wanted at each position"),
     ("seed", "the run's --seed: another seed draws anew"),

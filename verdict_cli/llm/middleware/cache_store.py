@@ -120,9 +120,7 @@ class CacheStore:
 
     def kept(self) -> Kept:
         """What is on the disk."""
-        counted = self._reader.execute(
-            "SELECT model, count(*) FROM replies GROUP BY model ORDER BY 2 DESC, 1"
-        )
+        counted = self._reader.execute("SELECT model, count(*) FROM replies GROUP BY model ORDER BY 2 DESC, 1")
         return Kept(dict(counted.fetchall()), sum(part.stat().st_size for part in files(self.path)))
 
     def close(self) -> None:

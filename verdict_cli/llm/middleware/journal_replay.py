@@ -69,14 +69,7 @@ def replay_journal(
             appended()
             raise
         journal.append(
-            JournalEntry(
-                request.row.key,
-                request.node,
-                request.call,
-                request.attempt,
-                reply,
-                latency_s=reply.latency_s,
-            )
+            JournalEntry(request.row.key, request.node, request.call, request.attempt, reply, latency_s=reply.latency_s)
         )
         appended()
         return reply

@@ -98,9 +98,7 @@ class OpenTelemetrySpans(Spans):
         return ask_traced
 
     @contextmanager
-    def _span(
-        self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
-    ) -> Iterator[Span]:
+    def _span(self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
         """A span that is the current one while it lasts; what is raised ends it as failed."""
         with self._tracer.start_as_current_span(
             name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -141,9 +139,7 @@ def _fixed(name: str, api_base: str | None, api_key_env: str | None) -> dict[str
         "gen_ai.request.model": short or name,
     }
     with suppress(AddressError):  # a provider's name, whose address litellm knows
-        there = parse_address(
-            endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0]
-        )
+        there = parse_address(endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
         fixed["server.address"] = there.host.strip("[]")
         fixed["server.port"] = there.port or (80 if there.scheme == "http" else 443)
     return fixed

@@ -41,9 +41,7 @@ class _RemainingQuota:
         if self.left is not None:
             self.left -= amount
 
-    def learn(
-        self, left: int | None, most: int | None, reset_s: float | None, since: int, now: float
-    ) -> None:
+    def learn(self, left: int | None, most: int | None, reset_s: float | None, since: int, now: float) -> None:
         if left is None or reset_s is None or reset_s > LONGEST_RESET_S:
             self.left = None
             return

@@ -52,7 +52,5 @@ def argument_refused(params: Mapping[str, Any]) -> str | None:
             cure = f"did you mean {near[0]}?" if near else "what only a server knows goes in `extra_body`"
             return f"{name!r:.80} cannot stand in params: it is not an argument of a request; {cure}"
         if name in _IN_ADDRESSES and not (isinstance(value, str) and _PLAIN.fullmatch(value)):
-            return (
-                f"{name} in params may have letters, digits and ._:- only, because it is part of an address"
-            )
+            return f"{name} in params may have letters, digits and ._:- only, because it is part of an address"
     return None

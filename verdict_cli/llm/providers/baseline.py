@@ -204,9 +204,7 @@ class BaselineProvider:
         answer = _BASELINES.get(request.model.name)
         if answer is None:
             known = ", ".join(NAMES)
-            raise Refused(
-                f"there is no built-in model {request.model.name!r}", hint=f"the built-in ones are {known}"
-            )
+            raise Refused(f"there is no built-in model {request.model.name!r}", hint=f"the built-in ones are {known}")
         return answer(request)
 
     async def close(self) -> None:

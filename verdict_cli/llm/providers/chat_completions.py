@@ -226,9 +226,7 @@ def _text(message: Mapping[str, Any], name: str) -> str:
     if isinstance(content, str) and content and not content.isspace() and _CALLS.isdisjoint(message):
         return content
     calls = message.get("tool_calls") or [{"function": message.get("function_call")}]
-    functions = (
-        [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    )
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     called = [function for function in functions if isinstance(function, dict)]
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
@@ -253,9 +251,7 @@ def _given(function: Mapping[str, Any]) -> str:
 
 def _accept(reply: Reply, name: str, refusal: Any) -> None:
     if refusal:
-        raise ReplyError(
-            f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply
-        )
+        raise ReplyError(f"model {name} declined to answer: {clean(str(refusal))}", kind="refused", reply=reply)
     if reply.finish_reason == "content_filter":
         message = f"model {name}: the provider's content filter withheld the reply"
         raise Rejected(message, kind="content-filter", reply=reply)

@@ -108,9 +108,7 @@ def clean(text: str) -> str:
 
 
 _RETRYABLE_KINDS = frozenset({"rate-limit", "timeout", "unavailable"})
-_OF_THE_REPLY = frozenset(
-    {"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid"}
-)
+_OF_THE_REPLY = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid"})
 
 
 def failure_again(failure: str, message: str, reply: Reply | None = None) -> ProviderError | ReplyError:

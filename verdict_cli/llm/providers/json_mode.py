@@ -24,9 +24,7 @@ class JsonModeFallback:
         self._first: dict[Hashable, JsonMode] = {}
         self._proven: set[Hashable] = set()
 
-    async def ask(
-        self, where: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]
-    ) -> Reply:
+    async def ask(self, where: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]) -> Reply:
         """The reply, asked for in the first way that is not refused.
 
         A way that has brought a reply counts as refused only when the refusal names it. When every way is refused,

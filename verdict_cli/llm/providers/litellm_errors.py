@@ -26,9 +26,7 @@ def _by_status(name: str, problem: Any) -> Ours:
     response = getattr(problem, "response", None)
     headers = getattr(problem, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     address = f"the provider of {name}"
-    error = error_of(
-        status, error_text(problem), code, model=name, url=address, retry_after_s=retry_after(headers)
-    )
+    error = error_of(status, error_text(problem), code, model=name, url=address, retry_after_s=retry_after(headers))
     error.allowance = allowance_of(headers)
     return error
 
@@ -50,9 +48,7 @@ def _refused(hint: str) -> _Translate:
 
 
 def _bad_request(name: str, problem: Any) -> Ours:
-    return (
-        _unknown(name, problem) if "LLM Provider NOT provided" in str(problem) else _by_status(name, problem)
-    )
+    return _unknown(name, problem) if "LLM Provider NOT provided" in str(problem) else _by_status(name, problem)
 
 
 def _unknown(name: str, problem: Any) -> Ours:

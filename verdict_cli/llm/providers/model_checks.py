@@ -44,9 +44,7 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
             if sampling.get(name):
                 return f"{name} is not taken by this reasoning model; remove it"
         if top_logprobs:
-            return (
-                "this reasoning model returns no log-probabilities; use another model, or another extractor"
-            )
+            return "this reasoning model returns no log-probabilities; use another model, or another extractor"
     effort = sampling.get("reasoning_effort")
     if effort not in (None, "none") and not reasons and entry.get("litellm_provider") == "openai":
         return "reasoning_effort is taken by reasoning models only, which this is not; remove it"

@@ -132,9 +132,7 @@ class NativeProvider:
         for client in clients:
             await client.close()
 
-    def _listener(
-        self, request: Request, status: int, hidden: tuple[str, ...]
-    ) -> Callable[[bytes], None] | None:
+    def _listener(self, request: Request, status: int, hidden: tuple[str, ...]) -> Callable[[bytes], None] | None:
         """What is told the bytes of a streamed reply; None where nobody listens."""
         heard = self._heard
         if heard is None or not request.stream or status != 200:
@@ -191,9 +189,7 @@ def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
     """The headers, as text. Raises Refused, without quoting them, for characters that no header may have."""
     headers = {str(name): str(value) for name, value in given.items()}
     if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
-        raise Refused(
-            f"{source} holds characters that cannot be sent in a header", hint="look for a line break"
-        )
+        raise Refused(f"{source} holds characters that cannot be sent in a header", hint="look for a line break")
     return headers
 
 

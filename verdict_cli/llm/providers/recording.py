@@ -144,9 +144,7 @@ def _parse(text: bytes, path: Path, line: int) -> Any:
         return loads(text)
     except ValueError as problem:
         hint = "a recording has one JSON object a line"
-        raise DataError(
-            Problem("not-json", f"not JSON: {problem}", hint, file=str(path), line=line)
-        ) from None
+        raise DataError(Problem("not-json", f"not JSON: {problem}", hint, file=str(path), line=line)) from None
 
 
 CALLS = "calls.parquet"

@@ -57,9 +57,7 @@ def _not_recorded(request: Request, recording: Recording) -> Rejected:
     hint = ""
     if request.node not in units:
         near = get_close_matches(request.node, units, n=1)
-        hint = (
-            f"it has calls of {near[0]}" if near else f"it has calls of {', '.join(units[:8]) or 'no unit'}"
-        )
+        hint = f"it has calls of {near[0]}" if near else f"it has calls of {', '.join(units[:8]) or 'no unit'}"
     elif before := recording.attempts(request):
         hint = f"its {before} earlier attempt{'s' if before > 1 else ''} brought nothing that could be used"
     return Rejected(message, hint=hint, kind="not-recorded")

@@ -29,11 +29,7 @@ def secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
 def in_the_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Every value of the environment that may be a key or hold one, whatever its name, and what the keyring gave, the
     longest first: for texts that nobody looks through, such as a traceback."""
-    found = {
-        value
-        for value in environ.values()
-        if not value.startswith("/") and ("://" not in value or "@" in value)
-    }
+    found = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
     return _longest_first({*found, *system_keyring.find_key()})
 
 

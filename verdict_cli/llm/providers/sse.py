@@ -69,9 +69,7 @@ class _Message:
         """The message."""
         made: dict[str, Any] = {"content": None} | {key: "".join(said) for key, said in self.texts.items()}
         if self.calls:
-            functions = [
-                {key: "".join(said) for key, said in self.calls[at].items()} for at in sorted(self.calls)
-            ]
+            functions = [{key: "".join(said) for key, said in self.calls[at].items()} for at in sorted(self.calls)]
             made["tool_calls"] = [{"type": "function", "function": function} for function in functions]
         return made
 

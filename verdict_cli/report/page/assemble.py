@@ -23,9 +23,7 @@ SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "stor
 """The page's own script, in the order in which its files build on each other."""
 
 
-def assemble_page(
-    title: str, sections: Sequence[Section], *, kicker: str = "Verdict report", lead: str = ""
-) -> str:
+def assemble_page(title: str, sections: Sequence[Section], *, kicker: str = "Verdict report", lead: str = "") -> str:
     """The file's text; `kicker` stands above the title and `lead`, one line, under it.
 
     It opens from anywhere, asks nothing of any network, and shows its tables where scripts are off.

@@ -61,12 +61,7 @@ class Dots:
     def table(self) -> PageTable:
         """The same as a table."""
         rows = [
-            (
-                spot.label,
-                formatting.format_number(spot.value),
-                formatting.interval(spot.low, spot.high),
-                spot.note,
-            )
+            (spot.label, formatting.format_number(spot.value), formatting.interval(spot.low, spot.high), spot.note)
             for spot in self.spots
         ]
         return PageTable(("", self.x, "95% interval", ""), rows, (1, 2), folded="The numbers of this chart")
@@ -125,15 +120,7 @@ class Scatter:
                     "joined": series.joined,
                     "named": series.named,
                     "places": [
-                        [
-                            one.x,
-                            one.y,
-                            one.low,
-                            one.high,
-                            one.x_low,
-                            one.x_high,
-                            formatting.visible_text(one.label, 60),
-                        ]
+                        [one.x, one.y, one.low, one.high, one.x_low, one.x_high, formatting.visible_text(one.label, 60)]
                         for one in series.places
                     ],
                 }
@@ -163,9 +150,7 @@ class Scatter:
             for series in self.series
             for one in series.places
         ]
-        return PageTable(
-            ("", self.x, self.y, "95% interval"), rows, (1, 2, 3), folded="The numbers of this chart"
-        )
+        return PageTable(("", self.x, self.y, "95% interval"), rows, (1, 2, 3), folded="The numbers of this chart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +176,7 @@ class Bars:
         return {
             "type": "bars",
             "labels": [formatting.visible_text(label, 60) for label in self.labels],
-            "series": [
-                [formatting.visible_text(name, 60), list(values)] for name, values in self.series.items()
-            ],
+            "series": [[formatting.visible_text(name, 60), list(values)] for name, values in self.series.items()],
             "x": self.x,
             "y": self.y,
             "joined": self.joined,
@@ -206,6 +189,4 @@ class Bars:
             (label, *(formatting.format_number(values[place]) for values in self.series.values()))
             for place, label in enumerate(self.labels)
         ]
-        return PageTable(
-            (self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="The numbers of this chart"
-        )
+        return PageTable((self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="The numbers of this chart")

@@ -28,9 +28,7 @@ def check_label_values(tally: Tally, at: Problem, *, sampled: bool) -> tuple[lis
     if not tally.labels or tally.lists or tally.evaluation.kind == "ranking":
         if tally.rows and tally.missing == tally.rows:
             hint = "see that `target` names the column of the human labels"
-            warnings.append(
-                problem("no-labels", f"`{tally.target.text}` is null in all {tally.rows:,} rows", hint)
-            )
+            warnings.append(problem("no-labels", f"`{tally.target.text}` is null in all {tally.rows:,} rows", hint))
         return errors, warnings
     errors += _without_positive(tally, seen, problem)
     if tally.evaluation.prediction is not None:
@@ -69,12 +67,8 @@ def _never_equal(tally: Tally, seen: Mapping[Key, Any], problem: Any) -> list[Pr
         return []
     labels = f"{'text' if texts == {True} else 'labels'} such as {_listed(seen.values())}"
     if differ and texts == {False}:
-        labels = (
-            f"{'booleans' if tally.truths == tally.labels else 'numbers'} such as {_listed(seen.values())}"
-        )
-    message = (
-        f"no prediction can ever equal a target: predictions are {_predictions(tally)}, targets are {labels}"
-    )
+        labels = f"{'booleans' if tally.truths == tally.labels else 'numbers'} such as {_listed(seen.values())}"
+    message = f"no prediction can ever equal a target: predictions are {_predictions(tally)}, targets are {labels}"
     return [problem("label-types" if differ else "label-off-scale", message, fix(tally))]
 
 
@@ -100,9 +94,7 @@ def _is_nominal(tally: Tally) -> bool:
     if tally.evaluation.kind is not None:
         return tally.evaluation.kind != "numeric"
     numeric = tally.possible.numeric is True and not tally.texts
-    return not (numeric and (tally.fractions or tally.possible.values is None)) or bool(
-        tally.evaluation.positive
-    )
+    return not (numeric and (tally.fractions or tally.possible.values is None)) or bool(tally.evaluation.positive)
 
 
 def _predictions(tally: Tally) -> str:

@@ -59,9 +59,7 @@ def _for_truth(tally: Tally, labels: list[Any]) -> Iterator[str]:
     meant = {label: _truth(scale, label) for label in labels}
     prediction = _operand(tally.evaluation.prediction or "")
     words = {truth: label for label, truth in meant.items() if isinstance(label, str)}
-    plain = all(
-        isinstance(label, str) and label.isprintable() and not set(label) & set("'\"\\") for label in labels
-    )
+    plain = all(isinstance(label, str) and label.isprintable() and not set(label) & set("'\"\\") for label in labels)
     if None not in meant.values() and plain and len(words) == len(labels):
         yes = words.get(True, scale.yes[0])
         no = words.get(False, scale.no[0])

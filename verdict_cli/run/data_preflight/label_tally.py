@@ -69,9 +69,7 @@ class Tally:
         elif isinstance(value, list | tuple):
             self.lists += 1
         elif isinstance(value, float) and not math.isfinite(value):
-            hint = (
-                "leave the cell empty or give null where there is no label, or leave the row out with `where`"
-            )
+            hint = "leave the cell empty or give null where there is no label, or leave the row out with `where`"
             self._found_bad(f"row {index}: `{self.target.text}` is {value}, not a label", hint)
         elif isinstance(value, str | int | float):
             self._count(value)

@@ -185,9 +185,7 @@ class Coordinator:
                 cached=whole.cached + one.cached,
                 running=whole.running + one.running,
                 waiting=whole.waiting + one.waiting,
-                cost_usd=None
-                if whole.cost_usd is None or one.cost_usd is None
-                else whole.cost_usd + one.cost_usd,
+                cost_usd=None if whole.cost_usd is None or one.cost_usd is None else whole.cost_usd + one.cost_usd,
             )
             _add(units, one.units)
         return replace(whole, units=units)

@@ -42,9 +42,7 @@ def partition_name(part: int) -> str:
     return f"{part:06}"
 
 
-def partition_journal(
-    journal: Path, parts: Path, rows: Iterable[Row], size: int, nodes: Mapping[str, str]
-) -> float:
+def partition_journal(journal: Path, parts: Path, rows: Iterable[Row], size: int, nodes: Mapping[str, str]) -> float:
     """What the calls have cost in USD that the journal has of the rows, once their parts have the lines.
 
     Each part has ``size`` rows. A row takes 18 to 36 bytes of memory meanwhile.

@@ -59,14 +59,10 @@ def check_ray(job: RunJob) -> None:
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise UsageError(
-            "--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'"
-        ) from None
+        raise UsageError("--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'") from None
 
 
-def run_on_ray(
-    job: RunJob, stop: Stop, watch: Callable[[Progress], None], *, address: str | None = None
-) -> RunFacts:
+def run_on_ray(job: RunJob, stop: Stop, watch: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
     """As `engines.run`, on Ray: that of the address, else one on this machine that ends with the run.
 
     The workers must reach the run's directory by the same path. Raises what `engines.run` raises, and WorkerError.

@@ -78,9 +78,7 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
 class _Reader:
     """Reads one evaluation's columns, row by row."""
 
-    def __init__(
-        self, name: str, evaluation: Evaluation, results: Path, ids: bool, only: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, name: str, evaluation: Evaluation, results: Path, ids: bool, only: Mapping[str, Any]) -> None:
         self.name, self.results = name, results
         places: dict[Any, int] = {}
         given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
@@ -140,9 +138,7 @@ class _Reader:
         if self.where is not None:
             known, value = self._fixed("where", self.where, row, failed, values)
             if known and not isinstance(value, bool):
-                raise self._error(
-                    "where", row, f"`{self.where.text}` gives {value!r}, not true or false", "compare"
-                )
+                raise self._error("where", row, f"`{self.where.text}` gives {value!r}, not true or false", "compare")
             if not known or not value:
                 return None if not known else False
         for expression, wanted in self.only:
@@ -151,9 +147,7 @@ class _Reader:
                 return None if not known else False
         return True
 
-    def _value(
-        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
-    ) -> None:
+    def _value(self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]) -> None:
         growing = self.growing[key]
         if key in ("target", "gold"):
             known, value = self._fixed(key, expression, row, failed, values)
@@ -214,9 +208,7 @@ class _Reader:
 
     def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
-        return DataError(
-            Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path)
-        )
+        return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
 
     def collected(self) -> Collected:
         """What was read."""

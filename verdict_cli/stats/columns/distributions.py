@@ -70,10 +70,7 @@ def distributions_of(data: EvaluationData) -> Distributions:
         return Distributions(reliability, probabilities)
     both = number & np.isfinite(targets)
     return Distributions(
-        reliability,
-        probabilities,
-        histogram(numbers[number], None, ()),
-        means(targets[both], numbers[both]),
+        reliability, probabilities, histogram(numbers[number], None, ()), means(targets[both], numbers[both])
     )
 
 
@@ -132,8 +129,7 @@ def histogram(
     shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
     names = disambiguate_labels([labels[code] for code in shown])
     return Histogram(
-        tuple(edges.tolist()),
-        {name: _counts(x[codes == code], edges) for name, code in zip(names, shown, strict=True)},
+        tuple(edges.tolist()), {name: _counts(x[codes == code], edges) for name, code in zip(names, shown, strict=True)}
     )
 
 

@@ -75,9 +75,7 @@ def _check(column: Column, how: str, path: str, results: Path) -> None:
     needs = "true or false" if truth else "numbers"
     found = ", ".join(sorted(column.types))
     hint = "write an expression that gives them, or use `mode` or `first`"
-    raise DataError(
-        Problem("reduce", f"`{how}` needs {needs}; found {found}", hint, file=str(results), path=path)
-    )
+    raise DataError(Problem("reduce", f"`{how}` needs {needs}; found {found}", hint, file=str(results), path=path))
 
 
 def _firsts(groups: Ints) -> Ints:

@@ -59,9 +59,7 @@ def _given(results: Path) -> list[str] | None:
 def _content(results: Path, columns: Sequence[str]) -> list[str]:
     keys: list[str] = []
     for batch in read_table(results, ["row", *columns]):
-        keys += (
-            _digest({name: batch[name][index] for name in columns}) for index in range(len(batch["row"]))
-        )
+        keys += (_digest({name: batch[name][index] for name in columns}) for index in range(len(batch["row"])))
     return keys
 
 

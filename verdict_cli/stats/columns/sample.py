@@ -65,9 +65,7 @@ class Sample:
                 yield self._of_units(draws.astype(np.float64))
             elif atoms * 2 > self.n:
                 rows = rng.integers(0, self.n, size=(some, self.n))
-                yield np.stack([np.bincount(self.atom[row], minlength=atoms) for row in rows]).astype(
-                    np.float64
-                )
+                yield np.stack([np.bincount(self.atom[row], minlength=atoms) for row in rows]).astype(np.float64)
             else:
                 yield rng.multinomial(self.n, self.counts / self.n, size=some).astype(np.float64)
 
@@ -108,6 +106,4 @@ class Sample:
         group = rng.permutation(self.units) % count
         of_row = group if self.cluster is None else group[self.cluster]
         for one in range(count):
-            yield np.bincount(self.atom[of_row == one], minlength=len(self.counts)).astype(np.float64)[
-                None, :
-            ]
+            yield np.bincount(self.atom[of_row == one], minlength=len(self.counts)).astype(np.float64)[None, :]

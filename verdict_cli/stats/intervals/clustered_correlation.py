@@ -37,9 +37,7 @@ def mean_of(values: Floats) -> tuple[Sample, Statistic]:
     kept = values[np.isfinite(values)]
     sample = Sample.of((kept,))
     at = kept[sample.first]
-    statistic = Statistic(
-        lambda weights: ratio(weights @ at, weights.sum(axis=1)), NONE, least=-2.0, most=2.0
-    )
+    statistic = Statistic(lambda weights: ratio(weights @ at, weights.sum(axis=1)), NONE, least=-2.0, most=2.0)
     return sample, statistic
 
 

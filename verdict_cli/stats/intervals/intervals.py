@@ -62,9 +62,7 @@ class Draw:
     width: int = 1
 
 
-def metrics_with_intervals(
-    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw
-) -> dict[str, MetricValue]:
+def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, MetricValue]:
     """Each statistic's value on the sample with its interval."""
     values = {name: value_of(statistic, sample) for name, statistic in statistics.items()}
     done: dict[str, MetricValue] = {}
@@ -199,9 +197,7 @@ def _median(value: float, ordered: Floats, sample: Sample, level: float) -> Metr
     return MetricValue(value, min(float(low), value), max(float(high), value), sample.n)
 
 
-def _resampled(
-    statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int
-) -> dict[str, Floats]:
+def _resampled(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int) -> dict[str, Floats]:
     """The value of each statistic in each resample."""
     if not statistics:
         return {}

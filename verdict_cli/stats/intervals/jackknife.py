@@ -70,9 +70,7 @@ def around(value: float, error: Error, scale: NormalizingScale, level: float) ->
     return scale.back(middle - reach), scale.back(middle + reach)
 
 
-def without_exception(
-    value: float, statistic: Statistic, sample: Sample, level: float
-) -> tuple[float, float] | None:
+def without_exception(value: float, statistic: Statistic, sample: Sample, level: float) -> tuple[float, float] | None:
     """The ends where all rows agree and the figure is at its best; None where it is not, or nothing is known."""
     if statistic.beside is None or value < statistic.most - NEAR:
         return None

@@ -15,9 +15,7 @@ BoundEnds = tuple[float, float]
 RANKED = ("auroc", "average_precision", "brier")
 
 
-def missing_data_bounds(
-    metrics: tuple[str, ...], data: EvaluationData, missing: RowMask
-) -> dict[str, BoundEnds]:
+def missing_data_bounds(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask) -> dict[str, BoundEnds]:
     """Worst and best values if the missing rows had predictions, for the figures that then have a worst and a best.
 
     These are shares of right rows, shares of values that are true or false, and figures of a probability that its ends,

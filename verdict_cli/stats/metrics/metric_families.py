@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.language.metric_names import (
-    OF_CHOICE,
-    OF_PROBABILITY,
-    OF_RANKING,
-    OF_VALUE,
-    WITHIN,
-    Metric,
-    foreign,
-)
+from verdict_cli.language.metric_names import OF_CHOICE, OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN, Metric, foreign
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
@@ -124,11 +116,7 @@ def family_refusal(name: str, data: EvaluationData) -> str:
         found = {data.labels[place] for place in np.unique(data.prediction) if place != MISSING}
         return "" if found <= {*OPTIONS, TIE} else "it needs choices between A and B"
     if name == "value":
-        return (
-            ""
-            if data.value.numeric
-            else "the value is text: write an expression that gives a number or true/false"
-        )
+        return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
     if name == "probability":
         if not data.probability.numeric:
             return "the probability is no number"
@@ -166,17 +154,13 @@ def family_statistics(name: str, data: EvaluationData, at: Ints) -> dict[str, St
         return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y)
     spelled = (*data.labels, None)
     if name == "ranking":
-        given = ranks.rankings(
-            [spelled[c] for c in data.target[at]], [spelled[c] for c in data.prediction[at]]
-        )
+        given = ranks.rankings([spelled[c] for c in data.target[at]], [spelled[c] for c in data.prediction[at]])
         if data.wrong and not isinstance(given, str) and (data.prediction[at] == MISSING).any():
             return {"accuracy": given["accuracy"]}
         return given
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
     lacking = bool((prediction == len(data.labels)).any())
-    return confusion.label_statistics(
-        data.target[at], prediction, len(data.labels) + lacking, data.positive, lacking
-    )
+    return confusion.label_statistics(data.target[at], prediction, len(data.labels) + lacking, data.positive, lacking)
 
 
 def metrics_offered(metric: Metric, name: str, data: EvaluationData, at: Ints) -> Statistic:

@@ -48,9 +48,7 @@ class Moments:
         self.gap = float(x.mean() - y.mean()) if len(x) else 0.0
         u, v = _centred(x), _centred(y)
         distance = x - y
-        self._columns = np.stack(
-            [np.ones(len(x)), u, v, u * u, v * v, u * v, distance**2, np.abs(distance)], axis=1
-        )
+        self._columns = np.stack([np.ones(len(x)), u, v, u * u, v * v, u * v, distance**2, np.abs(distance)], axis=1)
 
     def __call__(self, weights: Floats) -> Means:
         sums = weights @ self._columns

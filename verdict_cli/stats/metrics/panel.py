@@ -41,9 +41,7 @@ def panel_statistics(
     """
     codes = np.stack(votes, axis=1)
     given = codes != MISSING
-    alpha, apart = (
-        _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
-    )
+    alpha, apart = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
     return {
         "krippendorff_alpha": Statistic(alpha, ALIKE, apart=apart, scale=FISHER, least=-1.0, most=1.0),
@@ -105,9 +103,7 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
         weighted = numbers.number_pairs(values[both, pair[0]], values[both, pair[1]])["weighted_kappa"].at
         return lambda weights: weighted(weights[:, both])
     found = np.union1d(first, second)
-    table = confusion.ConfusionTable(
-        np.searchsorted(found, first), np.searchsorted(found, second), len(found)
-    )
+    table = confusion.ConfusionTable(np.searchsorted(found, first), np.searchsorted(found, second), len(found))
     return lambda weights: confusion.cohen_kappa(table(weights[:, both]))
 
 

@@ -55,11 +55,7 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     def mean(column: Floats, most: float) -> Statistic:
         return Statistic(
-            lambda weights: ratio(weights @ column, weights.sum(axis=1)),
-            "no rows",
-            scale=LOG,
-            least=0.0,
-            most=most,
+            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", scale=LOG, least=0.0, most=most
         )
 
     tiny = np.finfo(np.float64).eps

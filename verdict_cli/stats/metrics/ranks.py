@@ -55,9 +55,7 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         exact = signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)
         balance = ((weights.astype(exact.dtype) @ exact).astype(np.float64) * weights).sum(axis=1) / 2
         total = n * (n - 1) / 2
-        return np.clip(
-            ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1
-        )
+        return np.clip(ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1)
 
     return {
         "spearman": Statistic(spearman, CONSTANT_RANKS, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
@@ -93,14 +91,10 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, St
             return f"{prediction} and {target} are not two rankings of the same items"
         rho[index], tau[index], gain[index] = places
         first[index] = float(repr(target[0]) == repr(prediction[0]))
-    same = np.array(
-        [target == prediction for target, prediction in zip(targets, predictions, strict=True)], float
-    )
+    same = np.array([target == prediction for target, prediction in zip(targets, predictions, strict=True)], float)
 
     def mean(column: Floats, least: float = -1.0) -> Statistic:
-        return Statistic(
-            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=least, most=1.0
-        )
+        return Statistic(lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=least, most=1.0)
 
     from verdict_cli.stats.metrics.confusion import proportion
 

@@ -92,9 +92,7 @@ def missing(column: str, columns: Collection[str], also: str = "") -> Problem:
     near = difflib.get_close_matches(column, columns, n=1)
     meant = _otherwise_separated(columns) or (f"did you mean {near[0]!r}? " if near else "")
     listed = ", ".join(columns) or "none"
-    return Problem(
-        "missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}"
-    )
+    return Problem("missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}")
 
 
 def _otherwise_separated(columns: Collection[str]) -> str:

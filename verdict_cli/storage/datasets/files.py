@@ -14,14 +14,7 @@ from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
 
-ENDINGS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
+ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """Ending -> format. Each but Parquet may be followed by an ending of `COMPRESSIONS`."""
 
 SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
@@ -60,9 +53,7 @@ def find_files(data: str) -> tuple[Path, ...]:
             if files:
                 return files
     except OSError as error:
-        raise DataError(
-            Problem("not-readable", error.strerror or str(error), "check the permissions", data)
-        ) from error
+        raise DataError(Problem("not-readable", error.strerror or str(error), "check the permissions", data)) from error
     raise DataError(_missing(data))
 
 
@@ -75,9 +66,7 @@ def _inside(directory: Path) -> tuple[Path, ...]:
         )
     )
     if not files:
-        raise DataError(
-            Problem("file-not-found", "the directory holds no dataset", _endings(), str(directory))
-        )
+        raise DataError(Problem("file-not-found", "the directory holds no dataset", _endings(), str(directory)))
     return files
 
 
@@ -94,9 +83,7 @@ def _known(path: Path) -> Path:
 
 
 def _endings() -> str:
-    return (
-        f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} behind"
-    )
+    return f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} behind"
 
 
 def _missing(data: str) -> Problem:
@@ -140,9 +127,7 @@ def unreadable(path: Path, error: OSError) -> Problem:
     """The problem that the operating system's error is."""
     if isinstance(error, FileNotFoundError):
         return Problem("file-not-found", "there is no such file", "", str(path))
-    return Problem(
-        "not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path)
-    )
+    return Problem("not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path))
 
 
 _AGAIN = "copy or download the file again"
@@ -171,9 +156,7 @@ class _Zst(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            packed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(
-                _PACKED
-            )
+            packed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(_PACKED)
             if not packed:
                 if self._frame and not self._frame.eof:
                     raise DataError(self._broken("it is cut off"))
@@ -195,6 +178,4 @@ class _Zst(io.RawIOBase):
             raise DataError(self._broken(str(error))) from error
 
     def _broken(self, reason: str) -> Problem:
-        return Problem(
-            "broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _AGAIN, str(self._path)
-        )
+        return Problem("broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _AGAIN, str(self._path))

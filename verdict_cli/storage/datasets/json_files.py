@@ -36,9 +36,7 @@ def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
 
 def no_object(value: Any) -> Problem:
     """The problem of a row that is something else."""
-    name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(
-        type(value), "a number"
-    )
+    name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
     return Problem(
         "not-an-object",
         f"a row must be an object, this is {name}",
@@ -120,8 +118,5 @@ def _is_lines(text: bytes) -> bool:
 
 def _lines(path: Path) -> Problem:
     return Problem(
-        "json-lines",
-        "the file holds JSON lines, not one JSON array",
-        "let its name end in .jsonl",
-        str(path),
+        "json-lines", "the file holds JSON lines, not one JSON array", "let its name end in .jsonl", str(path)
     )

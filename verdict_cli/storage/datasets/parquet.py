@@ -72,9 +72,7 @@ def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any
         yield from file.iter_batches(batch_size=size, columns=list(columns))
 
 
-def picked(
-    path: Path, places: Sequence[int], columns: Sequence[str], size: int
-) -> Iterator[dict[str, list[Any]]]:
+def picked(path: Path, places: Sequence[int], columns: Sequence[str], size: int) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending places, a batch at a time; row groups without one are not read."""
     import numpy as np
 
@@ -174,8 +172,6 @@ def _plain(value: Any) -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                return Problem(
-                    "bad-encoding", "a cell holds bytes that are not UTF-8 text", "leave that column out"
-                )
+                return Problem("bad-encoding", "a cell holds bytes that are not UTF-8 text", "leave that column out")
         case _:
             return value

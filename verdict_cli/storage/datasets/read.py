@@ -14,15 +14,7 @@ import orjson
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.storage.datasets import json_files, parquet, separated
-from verdict_cli.storage.datasets.dataset import (
-    Dataset,
-    DatasetFacts,
-    Selection,
-    content_key,
-    lacking,
-    renamed,
-    used,
-)
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection, content_key, lacking, renamed, used
 from verdict_cli.storage.datasets.files import compression_of, format_of, unreadable
 
 
@@ -121,9 +113,7 @@ def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem |
             yield record, item
 
 
-def _source(
-    dataset: Dataset, needed: frozenset[str], values: dict[str, Any]
-) -> Mapping[str, Any] | Problem | None:
+def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) -> Mapping[str, Any] | Problem | None:
     if not values.keys() >= needed:
         return lacking(dataset, values)
     source: Mapping[str, Any] = renamed(dataset.columns, values) if dataset.columns else values
@@ -141,9 +131,7 @@ def _source(
         identity = source[dataset.id]
         if isinstance(identity, bool) or not isinstance(identity, _IDS):
             return Problem(
-                "bad-id",
-                f"the id column {dataset.id!r} holds {identity!r}",
-                "an id is a string or an integer",
+                "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
             )
     return source
 
@@ -163,9 +151,7 @@ def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
     if skipped == total:
         return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
     bad = f" ({skipped} of them are bad)" if skipped else ""
-    return Problem(
-        "empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file
-    )
+    return Problem("empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file)
 
 
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:

@@ -149,9 +149,7 @@ def read_reply(fields: dict[str, Any]) -> Reply:
         fields["finish"],
         None
         if logprobs is None
-        else tuple(
-            tuple(Alternative(token, _number(value)) for token, value in position) for position in logprobs
-        ),
+        else tuple(tuple(Alternative(token, _number(value)) for token, value in position) for position in logprobs),
         Usage(*fields["usage"]),
         fields["cost"],
         fields["model"],

@@ -32,9 +32,7 @@ class Journal:
     With ``segments`` the journal is in a store, and the file its copy on this machine: what is on disk is also there.
     """
 
-    def __init__(
-        self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None
-    ) -> None:
+    def __init__(self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None) -> None:
         self._path, self._descriptor, self._nodes, self._segments = path, descriptor, nodes, segments
         self._reader = path.open("rb")
         self._index = DigestIndex()

@@ -49,8 +49,7 @@ class RemoteFolder:
             raise UsageError(f"{url} cannot be reached: {error}", hint=hint) from None
         except ValueError as error:
             raise UsageError(
-                f"{url} is no place that fsspec knows: {error}",
-                hint="give a path, or a URL such as s3://bucket/folder",
+                f"{url} is no place that fsspec knows: {error}", hint="give a path, or a URL such as s3://bucket/folder"
             ) from None
         if (
             getattr(files, "loop", None) is not None

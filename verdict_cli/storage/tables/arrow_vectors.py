@@ -20,9 +20,9 @@ def floats(array: Any) -> npt.NDArray[np.float64]:
         return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
-    return np.from_dlpack(
-        pc.fill_null(array.cast(pa.float64(), safe=False), scalar(float("nan"), "float"))
-    ).astype(np.float64, copy=False)
+    return np.from_dlpack(pc.fill_null(array.cast(pa.float64(), safe=False), scalar(float("nan"), "float"))).astype(
+        np.float64, copy=False
+    )
 
 
 def scalar(value: Any, kind: ColumnKind) -> Any:

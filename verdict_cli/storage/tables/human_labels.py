@@ -72,6 +72,5 @@ def add_label(path: Path, row_id: Any, label: Any, note: str | None, at: str) ->
             os.close(descriptor)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="free space, or check the permissions",
+            f"{path} cannot be written: {error.strerror or error}", hint="free space, or check the permissions"
         ) from None

@@ -28,9 +28,7 @@ def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
     return parquet.kinds(path)
 
 
-def read_table(
-    path: Path, columns: Sequence[str] | None = None, batch: int = 5000
-) -> Iterator[dict[str, list[Any]]]:
+def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 5000) -> Iterator[dict[str, list[Any]]]:
     """Column -> values, for at most ``batch`` rows at a time; only the asked ``columns`` are read from disk.
 
     Raises DataError for a file that is no Parquet file, and for a column it has not.

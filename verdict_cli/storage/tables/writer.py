@@ -41,9 +41,7 @@ class ParquetTable:
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
-    def __init__(
-        self, path: Path, columns: Mapping[str, ColumnKind] | None = None, row_group: int = 5000
-    ) -> None:
+    def __init__(self, path: Path, columns: Mapping[str, ColumnKind] | None = None, row_group: int = 5000) -> None:
         self._path, self._row_group = path, row_group
         self._piece = min(_PIECE, row_group)
         self._kinds: dict[str, ColumnKind] = dict(columns or {})
@@ -194,9 +192,7 @@ class ParquetTable:
 
     def _columns(self, runs: list[_Run]) -> dict[str, list[Any]]:
         """The rows by column; widens the kinds to fit them."""
-        columns: dict[str, list[Any]] = {
-            name: [] for name in chain(self._kinds, *(names for names, _ in runs))
-        }
+        columns: dict[str, list[Any]] = {name: [] for name in chain(self._kinds, *(names for names, _ in runs))}
         for names, rows in runs:
             there = dict(zip(names, zip(*rows, strict=True), strict=True))
             for name, column in columns.items():

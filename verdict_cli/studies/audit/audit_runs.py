@@ -91,9 +91,7 @@ def expected(runs: Sequence[PreparedRun], *, recorded: bool) -> Expected:
     for one in runs:
         job = one.job
         if job.plan.fingerprint not in known:
-            each = estimate_run(
-                job.plan, stream_rows(job.dataset, job.data.selection), job.data.rows, job.start.seed
-            )
+            each = estimate_run(job.plan, stream_rows(job.dataset, job.data.selection), job.data.rows, job.start.seed)
             known[job.plan.fingerprint] = total(each, "", "")
         lines.append(known[job.plan.fingerprint])
     summed = total(lines, "", "")

@@ -91,10 +91,7 @@ def noise(askings: Sequence[Sequence[Any]], seed: int) -> Noise | None:
     """How much several askings of the same rows differ; None where no row has two verdicts."""
     rows = [[said for said in row if said is not None] for row in zip(*askings, strict=True)]
     apart = np.array(
-        [
-            np.mean([one != other for one, other in combinations(row, 2)]) if len(row) > 1 else np.nan
-            for row in rows
-        ]
+        [np.mean([one != other for one, other in combinations(row, 2)]) if len(row) > 1 else np.nan for row in rows]
     )
     if not np.isfinite(apart).any():
         return None
@@ -109,13 +106,7 @@ def noise(askings: Sequence[Sequence[Any]], seed: int) -> Noise | None:
 
 
 def effect(
-    name: str,
-    cause: str,
-    before: Sequence[Any],
-    after: Sequence[Any],
-    goal: Any,
-    floor: Noise | None,
-    seed: int,
+    name: str, cause: str, before: Sequence[Any], after: Sequence[Any], goal: Any, floor: Noise | None, seed: int
 ) -> Effect:
     """What the change did to the verdicts. `goal` is the verdict that the changed text's author would like."""
     both = [
@@ -155,12 +146,7 @@ def success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> MetricVal
 
 
 def figure_change(
-    name: str,
-    evaluations: tuple[Evaluation, Evaluation],
-    metric: str,
-    runs: tuple[Path, Path],
-    count: int,
-    seed: int,
+    name: str, evaluations: tuple[Evaluation, Evaluation], metric: str, runs: tuple[Path, Path], count: int, seed: int
 ) -> MetricValue | None:
     """The change of the pipeline's own figure, rows paired by their place; None where it has none in either run."""
     only = [one.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for one in evaluations]
@@ -185,9 +171,7 @@ class PositionEffect:
 def position_effect(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEffect]:
     """By unit name: position effects of the pairwise judges that were asked in both orders (calls 0 and 1)."""
     judges = {
-        node.id: node
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
+        node.id: node for node in plan.nodes if isinstance(node.work, LLMNode) and "consistent" in node.output.fields
     }
     said: dict[tuple[int, str], dict[int, Any]] = {}
     for request, reply in recorded_replies(calls, seed):
@@ -207,11 +191,7 @@ def position_effect(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEff
             if judges[judge].name == name and orders.keys() >= {0, 1}
         ]
         flips = [not (one == other == TIE_VERDICT or {one, other} == {"A", "B"}) for one, other in pairs]
-        firsts = [
-            ((one == "A") + (other == "A")) / 2 - 0.5
-            for one, other in pairs
-            if TIE_VERDICT not in (one, other)
-        ]
+        firsts = [((one == "A") + (other == "A")) / 2 - 0.5 for one, other in pairs if TIE_VERDICT not in (one, other)]
         first = mean_change(np.array(firsts), seed) if firsts else None
         found[name] = PositionEffect(share(sum(flips), len(flips)), first)
     return found
@@ -239,9 +219,7 @@ def preference(
         return MetricValue(None, None, None, len(mine) + len(others), why), unit
     value = float(np.mean(mine) - np.mean(others))
     if np.var(mine) + np.var(others) == 0:
-        return MetricValue(
-            value, None, None, len(mine) + len(others), "no verdict differs within a family"
-        ), unit
+        return MetricValue(value, None, None, len(mine) + len(others), "no verdict differs within a family"), unit
     ends = ttest_ind(mine, others, equal_var=False).confidence_interval(CONFIDENCE_LEVEL)
     return MetricValue(value, float(ends.low), float(ends.high), len(mine) + len(others)), unit
 

@@ -38,11 +38,7 @@ class ProbeResult:
 
 
 def measure_probes(
-    baseline: VariantRun,
-    probed: Sequence[ProbeResult],
-    verdict: ProbeVerdict,
-    wanted: AuditOptions,
-    seed: int,
+    baseline: VariantRun, probed: Sequence[ProbeResult], verdict: ProbeVerdict, wanted: AuditOptions, seed: int
 ) -> tuple[list[Effect], dict[str, str]]:
     """The effects in the order of the probes, and what could not be measured, with the reason."""
     before = verdicts(_results(baseline.folder), verdict.text)
@@ -57,9 +53,7 @@ def measure_probes(
     for one in probed:
         if one.probe.again or one.probe.cause == "position":
             continue
-        found = effect(
-            one.probe.name, one.probe.cause, before, said[one.probe.name], one.probe.goal, floor, seed
-        )
+        found = effect(one.probe.name, one.probe.cause, before, said[one.probe.name], one.probe.goal, floor, seed)
         if one.probe.attack:
             found = replace(found, success=success(before, said[one.probe.name], one.probe.goal))
         failed = f"{one.failed:,} rows failed" if one.failed else ""
@@ -122,9 +116,7 @@ def _extraction(baseline: VariantRun, left: dict[str, str], seed: int) -> list[E
         note = f"{one.readable:,} of {one.replies:,} replies read"
         if one.both:
             changed = share(one.both - one.agreed, one.both)
-            effects.append(
-                Effect(f"{one.unit} by {one.extractor}", "extraction", one.both, changed=changed, note=note)
-            )
+            effects.append(Effect(f"{one.unit} by {one.extractor}", "extraction", one.both, changed=changed, note=note))
         else:
             left[f"extraction of {one.unit} by {one.extractor}"] = (
                 f"{note}, none of them by the unit's own extractor too"

@@ -118,18 +118,14 @@ def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, wanted: AuditO
     for cause, change in (("length", pad_text), ("style", strip_markdown)):
         for column in columns:
             name = cause if len(columns) == 1 else f"{cause} of {column}"
-            probes.append(
-                Probe(name, cause, column=column, change=change, goal=_likes(plan, verdict, column))
-            )
+            probes.append(Probe(name, cause, column=column, change=change, goal=_likes(plan, verdict, column)))
         if not columns:
             left[cause] = why
     scales = reversed_scales(units, data)
     if scales:
         probes.append(Probe("scale reversed", "scale", settings=scales))
     else:
-        left["scale"] = (
-            "no JudgeUnit with a scale from one number to another whose scores are passed on as they are"
-        )
+        left["scale"] = "no JudgeUnit with a scale from one number to another whose scores are passed on as they are"
     names = renamed_labels(units, data, wanted.rename, folder) if wanted.rename else ()
     if names:
         probes.append(Probe("labels renamed", "labels", settings=names))
@@ -255,16 +251,13 @@ def _paraphrase(units: list[UnitLocation], name: str, file: Path) -> Probe:
 
 def _known_labels(units: list[UnitLocation]) -> str:
     kinds = [unit.name for unit in units if unit.type in ("JudgeUnit", "CategoricalJudgeUnit")]
-    return f"it renames `categories` and the `values` of a scale of {', '.join(kinds) or 'judges, of which there is none'}"
+    return (
+        f"it renames `categories` and the `values` of a scale of {', '.join(kinds) or 'judges, of which there is none'}"
+    )
 
 
 def _attacks(
-    plan: Plan,
-    verdict: ProbeVerdict,
-    columns: Sequence[str],
-    wanted: AuditOptions,
-    left: dict[str, str],
-    why: str,
+    plan: Plan, verdict: ProbeVerdict, columns: Sequence[str], wanted: AuditOptions, left: dict[str, str], why: str
 ) -> list[Probe]:
     if not columns:
         left["attack"] = why

@@ -38,15 +38,9 @@ AUDIT_HEADERS = ("changed", "n", "other verdict", "beyond noise", "verdicts move
 ATTACKS = ("attack", "n", "success", "")
 
 
-def audit_json(
-    facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str]
-) -> dict[str, Any]:
+def audit_json(facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str]) -> dict[str, Any]:
     """The document of `verdict audit --json`, and `audit.json`."""
-    return {
-        **facts,
-        "effects": [_effect(one) for one in effects],
-        "left_out": dict(left),
-    }
+    return {**facts, "effects": [_effect(one) for one in effects], "left_out": dict(left)}
 
 
 def lead_of(facts: Mapping[str, Any]) -> list[str]:
@@ -87,19 +81,9 @@ def _said(one: MetricValue | None) -> str:
 
 
 def _cells(one: Effect) -> tuple[str, ...]:
-    moved = _said(one.shift) + (
-        f" ({formatting.visible_text(one.shift_of, 40)})" if one.shift is not None else ""
-    )
+    moved = _said(one.shift) + (f" ({formatting.visible_text(one.shift_of, 40)})" if one.shift is not None else "")
     name = formatting.visible_text(one.name, 60)
-    return (
-        name,
-        f"{one.n:,}",
-        _said(one.changed),
-        _said(one.beyond_noise),
-        moved,
-        _said(one.figure),
-        one.note,
-    )
+    return (name, f"{one.n:,}", _said(one.changed), _said(one.beyond_noise), moved, _said(one.figure), one.note)
 
 
 def _tables(effects: Sequence[Effect]) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
@@ -131,13 +115,7 @@ def _left(left: Mapping[str, str]) -> list[str]:
 def audit_terminal(lead: Sequence[str], effects: Sequence[Effect], left: Mapping[str, str]) -> Group:
     """What `rich` prints."""
     lines = [Text(formatting.visible_text(line)) for line in lead]
-    lines += [
-        Text(),
-        *(_line(one) for one in effects),
-        Text(),
-        *map(Text, _left(left)),
-        *map(Text, _papers(effects)),
-    ]
+    lines += [Text(), *(_line(one) for one in effects), Text(), *map(Text, _left(left)), *map(Text, _papers(effects))]
     return Group(*lines)
 
 
@@ -149,10 +127,7 @@ def _line(one: Effect) -> Text:
             ("success", one.success),
             ("other verdict", one.changed),
             ("beyond noise", one.beyond_noise),
-            (
-                formatting.visible_text(one.shift_of, 40) if one.shift_of != "verdict" else "verdicts move",
-                one.shift,
-            ),
+            (formatting.visible_text(one.shift_of, 40) if one.shift_of != "verdict" else "verdicts move", one.shift),
             ("figure", one.figure),
         )
         if found is not None
@@ -162,9 +137,7 @@ def _line(one: Effect) -> Text:
     return shown.append(f": {' · '.join([*parts, *([one.note] if one.note else [])])}", style="not bold")
 
 
-def audit_markdown(
-    title: str, lead: Sequence[str], effects: Sequence[Effect], left: Mapping[str, str]
-) -> str:
+def audit_markdown(title: str, lead: Sequence[str], effects: Sequence[Effect], left: Mapping[str, str]) -> str:
     """`audit.md`."""
     parts = [f"# {safe(title)}", "\n".join(f"- {safe(line)}" for line in lead)]
     for name, headers, rows in _tables(effects):
@@ -194,13 +167,7 @@ def audit_html(title: str, lead: Sequence[str], effects: Sequence[Effect], left:
         ]
         if spots:
             charts.append(
-                Dots(
-                    name,
-                    spots,
-                    "share" if attribute != "figure" else "difference",
-                    reference=0,
-                    caption=caption,
-                )
+                Dots(name, spots, "share" if attribute != "figure" else "difference", reference=0, caption=caption)
             )
     for name, headers, rows in _tables(effects):
         sections.append(Section(name, [PageTable(headers, rows, (1,))]))
@@ -209,6 +176,4 @@ def audit_html(title: str, lead: Sequence[str], effects: Sequence[Effect], left:
     if left:
         sections.append(Section("Not done", [Note(line) for line in _left(left)]))
     sections.append(Section("Papers", [Note(line) for line in _papers(effects)]))
-    return assemble_page(
-        title, sections, kicker="Verdict audit", lead="What should not decide a verdict, and may"
-    )
+    return assemble_page(title, sections, kicker="Verdict audit", lead="What should not decide a verdict, and may")

@@ -18,9 +18,7 @@ from verdict_cli.studies.calibrate.fit_threshold import fit_threshold
 from verdict_cli.studies.calibrate.fit_weights import fit_score_weights
 
 
-def calibrate_run(
-    plan: Plan, results: Path, calls: Path, wanted: FitOptions, *, made: str, run: str
-) -> Calibrated:
+def calibrate_run(plan: Plan, results: Path, calls: Path, wanted: FitOptions, *, made: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
     nodes = _nodes(plan, wanted)
     fit = {

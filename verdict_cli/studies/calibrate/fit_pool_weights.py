@@ -32,32 +32,22 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     ((name, taken),) = pool.work.fields
     method = job.wanted.method or ("logistic" if isinstance(pool.unit, ModePoolUnit) else "least_squares")
     if (method == "least_squares") == isinstance(pool.unit, ModePoolUnit):
-        fit = (
-            "`logistic`, `log_odds` or `dawid_skene`"
-            if isinstance(pool.unit, ModePoolUnit)
-            else "`least_squares`"
-        )
+        fit = "`logistic`, `log_odds` or `dawid_skene`" if isinstance(pool.unit, ModePoolUnit) else "`least_squares`"
         raise UsageError(f"`{method}` does not fit a {pool.unit.type_name}", hint=f"use {fit}")
     if job.wanted.target is None and method != "dawid_skene":
         raise UsageError(f"`{method}` needs --target", hint="`--method dawid_skene` needs no labels")
     rows = [
         row
         for row in labelled(job.results, parents, job.wanted.target, job.wanted.where)
-        if (row.target is not None or job.wanted.target is None)
-        and any(output is not None for output in row.outputs)
+        if (row.target is not None or job.wanted.target is None) and any(output is not None for output in row.outputs)
     ]
     enough(len(rows))
     said = [
-        [
-            None if output is None else take(output[name])
-            for output, take in zip(row.outputs, taken, strict=True)
-        ]
+        [None if output is None else take(output[name]) for output, take in zip(row.outputs, taken, strict=True)]
         for row in rows
     ]
     fit_job = _mean_pool if method == "least_squares" else _vote
-    weights, figures = fit_job(
-        job, method, said, [row.target for row in rows], np.array([row.row for row in rows])
-    )
+    weights, figures = fit_job(job, method, said, [row.target for row in rows], np.array([row.row for row in rows]))
     content = PoolWeights.model_validate(
         job.head
         | {"fingerprint": job.marks("output"), "rows": len(rows), "method": method}
@@ -67,9 +57,7 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     return Calibrated(content, {method: figures} if figures else {}, (f"weights: {shown}",))
 
 
-def _vote(
-    job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints
-) -> tuple[Floats, dict[str, HeldOut]]:
+def _vote(job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints) -> tuple[Floats, dict[str, HeldOut]]:
     known = list(dict.fromkeys(value for one in said for value in one if value is not None))
     votes = np.array([[known.index(value) if value is not None else -1 for value in one] for one in said])
     truth = np.array([known.index(target) if target in known else -2 for target in targets])
@@ -88,9 +76,7 @@ def _vote(
     else:
 
         def fit(votes: Ints, truth: Ints) -> Floats:
-            return weight_log_odds(
-                (votes == truth[:, None]).sum(axis=0), (votes >= 0).sum(axis=0), len(known)
-            )
+            return weight_log_odds((votes == truth[:, None]).sum(axis=0), (votes >= 0).sum(axis=0), len(known))
 
     weights = fit(votes, truth)
     if job.wanted.target is None:
@@ -102,17 +88,11 @@ def _vote(
         for place in np.flatnonzero(fold == one):
             for side, weighing in enumerate((np.ones_like(kept), kept)):
                 given = [
-                    (int(vote), float(weight))
-                    for vote, weight in zip(votes[place], weighing, strict=True)
-                    if vote >= 0
+                    (int(vote), float(weight)) for vote, weight in zip(votes[place], weighing, strict=True) if vote >= 0
                 ]
-                won = summary_statistics.weighted_mode(
-                    [vote for vote, _ in given], [weight for _, weight in given]
-                )
+                won = summary_statistics.weighted_mode([vote for vote, _ in given], [weight for _, weight in given])
                 hits[side, place] = won == truth[place]
-    found = held_out(
-        ("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng
-    )
+    found = held_out(("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng)
     return weights, {"accuracy": found["mean"]}
 
 

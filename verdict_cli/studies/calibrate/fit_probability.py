@@ -13,13 +13,7 @@ from verdict_cli.language.scales.boolean import Boolean
 from verdict_cli.language.scales.discrete import Discrete
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics import probability
-from verdict_cli.studies.calibrate.fit_options import (
-    Calibrated,
-    FitJob,
-    read_labelled_run,
-    spelled,
-    values_of,
-)
+from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, read_labelled_run, spelled, values_of
 from verdict_cli.studies.calibrate.held_out import HeldOut, folds, held_out
 from verdict_cli.studies.calibrate.probability_maps import FITS
 
@@ -33,8 +27,7 @@ def fit_probability(job: FitJob) -> Calibrated:
     chosen = job.wanted.method or methods[-1 if len(methods) == 1 else 1]
     if chosen not in methods:
         raise UsageError(
-            f"`{chosen}` maps one of two values, the scale has {len(values)}",
-            hint="use `--method temperature`",
+            f"`{chosen}` maps one of two values, the scale has {len(values)}", hint="use `--method temperature`"
         )
     positive = values.index(True) if True in values else len(values) - 1
 
@@ -48,9 +41,7 @@ def fit_probability(job: FitJob) -> Calibrated:
     for name in methods:
         after = crossed(name, p, truth, values, positive, fold)
         wanted = ("ece", "brier", "log_loss")
-        figures[name] = held_out(
-            wanted, probability.probability_statistics, told(p), told(after), rows, job.rng
-        )
+        figures[name] = held_out(wanted, probability.probability_statistics, told(p), told(after), rows, job.rng)
     keys = FITS[chosen](p, truth, positive)
     if chosen != "temperature":
         keys["positive"] = values[positive]
@@ -74,9 +65,7 @@ def crossed(name: str, p: Floats, truth: Ints, values: list[Any], positive: int,
 
 def _applied(name: Any, keys: Mapping[str, Any], values: list[Any], positive: int, p: Floats) -> Floats:
     made = ProbabilityMap.model_construct(None, method=name, positive=values[positive], **keys)
-    return np.array(
-        [list(apply_map(dict(zip(values, row, strict=True)), made).values()) for row in p.tolist()]
-    )
+    return np.array([list(apply_map(dict(zip(values, row, strict=True)), made).values()) for row in p.tolist()])
 
 
 def _place(scale: Boolean | Discrete, values: list[Any], target: Any) -> int:

@@ -49,10 +49,7 @@ def held_out(
     found = {}
     for name in wanted:
         first, second = (
-            metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name]
-            for side in (old, new)
+            metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name] for side in (old, new)
         )
-        found[name] = HeldOut(
-            first, second, paired(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL))
-        )
+        found[name] = HeldOut(first, second, paired(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL)))
     return found

@@ -43,11 +43,7 @@ def _said(expression: Expression, row: int, values: dict[str, Any]) -> Any:
 
 
 def labelled(
-    results: Path,
-    nodes: Sequence[Node],
-    target: str | None,
-    where: str | None,
-    named: Sequence[Expression] = (),
+    results: Path, nodes: Sequence[Node], target: str | None, where: str | None, named: Sequence[Expression] = ()
 ) -> list[Labelled]:
     """Every row that `where` selects, in order. UsageError for an expression that cannot be computed.
 
@@ -63,9 +59,7 @@ def labelled(
         if chosen is not None and _said(chosen, row, given) is not True:
             continue
         outputs = (values["nodes"].get(node.id, {}) for node in nodes)
-        said = tuple(
-            None if all(value is None for value in output.values()) else output for output in outputs
-        )
+        said = tuple(None if all(value is None for value in output.values()) else output for output in outputs)
         found.append(Labelled(row, given, said, None if says is None else _said(says, row, given)))
     return found
 

@@ -40,9 +40,7 @@ class Pilot:
         if self.share:
             ends = self.figure.low, self.figure.high
             worst = min(max(0.5, ends[0]), ends[1])
-            return rows_for_share(self.figure.value, half_width, level), rows_for_share(
-                worst, half_width, level
-            )
+            return rows_for_share(self.figure.value, half_width, level), rows_for_share(worst, half_width, level)
         found = (self.figure.high - self.figure.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
         rows = rows_scaled(self.figure.n, found, half_width)
         return rows, rows
@@ -55,16 +53,12 @@ def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: i
     return Pilot(figure, metric in SHARES and evaluation.cluster is None)
 
 
-def gold_labels(
-    evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int
-) -> GoldFacts | None:
+def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int) -> GoldFacts | None:
     """How many gold labels the half-width needs, by the pilot; None where the evaluation has no `gold`, or too few."""
     if evaluation.gold is None:
         return None
     gold = evaluation.gold.model_copy(update={"half_width": half_width})
-    found = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[
-        name
-    ].gold
+    found = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[name].gold
     return found if found is not None and found.alone is not None else None
 
 
@@ -82,16 +76,12 @@ def spread_of_change(
     return (change.high - change.low) / 2 / normal(CONFIDENCE_LEVEL) * float(np.sqrt(change.n)), change.n
 
 
-def repeated(
-    plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path
-) -> tuple[str, Parts] | str:
+def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path) -> tuple[str, Parts] | str:
     """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
     said = evaluation.prediction or evaluation.value
     fields = set(re.findall(r"\boutput\.(\w+)", said or ""))
     counts = Counter(
-        node.name
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
+        node.name for node in plan.nodes if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
     )
     copies = [unit for unit, count in counts.items() if count > 1]
     if not fields or len(copies) != 1:

@@ -81,9 +81,7 @@ def needed(
     runs = [load_run(path) for path in pilots]
     for path, (_, _, its) in zip(pilots, runs, strict=True):
         if want.name not in its.evaluations:
-            raise UsageError(
-                f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric"
-            )
+            raise UsageError(f"{path} has no evaluation {want.name!r}", hint="choose another pilot or --metric")
     needs: list[dict[str, Any]] = []
     notes: list[str] = []
     parts = None
@@ -93,9 +91,7 @@ def needed(
         needs.append(_difference(want, runs))
     if runs and want.half_width is not None:
         directory, facts, its = runs[0]
-        gold = gold_labels(
-            its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed
-        )
+        gold = gold_labels(its.evaluations[want.name], want.name, directory.results, want.half_width, facts.seed)
         if gold is not None:
             few = f"{gold.needed:,}" if gold.needed is not None else "more than the pilot's rows"
             notes.append(
@@ -123,8 +119,7 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
     if not runs:
         if want.figure not in SHARES:
             raise UsageError(
-                f"how much {want.figure} varies is not known beforehand",
-                hint="give a small run with --pilot RUN",
+                f"how much {want.figure} varies is not known beforehand", hint="give a small run with --pilot RUN"
             )
         p = want.expect if want.expect is not None else WORST
         why = f"a share of {p:g}" + ("" if want.expect is not None else ", the worst case")
@@ -149,9 +144,7 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     from verdict_cli.studies.power.sample_size import WORST, discordant, rows_for_change, rows_for_difference
 
     assert want.mde is not None
-    what = (
-        f"a difference of {want.mde:g} found with power {want.power:.0%}, tested at {1 - want.confidence:.2g}"
-    )
+    what = f"a difference of {want.mde:g} found with power {want.power:.0%}, tested at {1 - want.confidence:.2g}"
     if len(runs) == 2:
         both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
         paths = (runs[0][0].results, runs[1][0].results)
@@ -173,20 +166,14 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
     p = want.expect if want.expect is not None else WORST
     if runs:
         directory, facts, its = runs[0]
-        p = pilot(
-            its.evaluations[want.name], want.name, want.figure, directory.results, facts.seed
-        ).figure.value
+        p = pilot(its.evaluations[want.name], want.name, want.figure, directory.results, facts.seed).figure.value
         p = WORST if p is None else float(p)
     apart, why = want.discordant, "given"
     if apart is None:
         other = p - want.mde if p >= want.mde else p + want.mde
         apart, why = max(discordant(p, other), want.mde), f"independent errors at {p:.3g} and {other:.3g}"
     rows = rows_for_difference(want.mde, apart, want.confidence, want.power)
-    return {
-        "for": what,
-        "from": f"{apart:.3g} of the rows right in only one of the two ({why})",
-        "rows": rows,
-    }
+    return {"for": what, "from": f"{apart:.3g} of the rows right in only one of the two ({why})", "rows": rows}
 
 
 def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
@@ -198,11 +185,7 @@ def cost(lines: tuple[Line, ...]) -> dict[str, Any]:
 
 
 def trade(
-    want: RequirementOptions,
-    repeats: tuple[str, Parts] | None,
-    pipeline: Plan,
-    lines: tuple[Line, ...],
-    there: int,
+    want: RequirementOptions, repeats: tuple[str, Parts] | None, pipeline: Plan, lines: tuple[Line, ...], there: int
 ) -> list[dict[str, Any]]:
     """Rows, calls and cost for each number of repeats of the unit that the pilot repeats."""
     from verdict_cli.run.estimate import total
@@ -220,11 +203,7 @@ def trade(
     for count in range(1, MOST_REPEATS + 1):
         rows = rows_with_repeats(parts, count, want.half_width, want.confidence)
         known = own.cost_usd is not None and rest.cost_usd is not None
-        usd = (
-            ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows
-            if known
-            else None
-        )
+        usd = ((own.cost_usd or 0) / len(copies) * count + (rest.cost_usd or 0)) / there * rows if known else None
         calls = round((own.calls / len(copies) * count + rest.calls) / there * rows)
         made.append({"repeats": count, "rows": rows, "calls": calls, "cost_usd": usd})
     return made

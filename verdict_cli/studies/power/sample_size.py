@@ -56,9 +56,7 @@ def rows_for_difference(effect: float, apart: float, level: float, power: float)
     `apart` of the rows (at least the effect) is right in only one of the two."""
     from scipy.special import ndtri
 
-    reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(
-        max(apart - effect * effect, 0.0)
-    )
+    reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(max(apart - effect * effect, 0.0))
     return math.ceil((reach / effect) ** 2 - 1e-9)
 
 

@@ -69,9 +69,7 @@ def _of(path: str) -> list[Candidate]:
     try:
         return [Candidate(file.stem, content.decode("utf-8").strip())]
     except UnicodeDecodeError:
-        raise DataError(
-            Problem("bad-encoding", "a candidate's text is not UTF-8", "save it as UTF-8", path)
-        ) from None
+        raise DataError(Problem("bad-encoding", "a candidate's text is not UTF-8", "save it as UTF-8", path)) from None
 
 
 def _lines(content: bytes, name: str) -> list[Candidate]:
@@ -94,9 +92,7 @@ def _json(text: bytes, name: str, line: int) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         at = line or error.lineno
-        raise DataError(
-            Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)
-        ) from None
+        raise DataError(Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)) from None
 
 
 def _made(value: Any, place: int, name: str, line: int) -> Candidate:
@@ -104,9 +100,7 @@ def _made(value: Any, place: int, name: str, line: int) -> Candidate:
         return Candidate(str(place), value)
     if not isinstance(value, dict):
         raise DataError(
-            Problem(
-                "not-a-candidate", f"candidate {place} is {value!r:.60}", "a text or an object", name, line
-            )
+            Problem("not-a-candidate", f"candidate {place} is {value!r:.60}", "a text or an object", name, line)
         )
     label = next((str(value[key]) for key in _NAMES if isinstance(value.get(key), str | int)), str(place))
     return Candidate(label, value)

@@ -16,9 +16,7 @@ from verdict_cli.studies.rank.candidates import Candidate
 class Judging:
     """A judge that counts. ``rows`` is how many it will judge at most."""
 
-    def __init__(
-        self, warm: JudgeSession, rows: int, at_once: int, watch: Callable[[Progress], None]
-    ) -> None:
+    def __init__(self, warm: JudgeSession, rows: int, at_once: int, watch: Callable[[Progress], None]) -> None:
         self.tally = RunStats(rows)
         self._warm = warm
         self._at_once = at_once
@@ -99,10 +97,7 @@ def rank_candidates(
     candidates: Sequence[Candidate], found: Sequence[CandidateResult], apart: Callable[[int, int], bool]
 ) -> tuple[RankedCandidate, ...]:
     """The candidates, best first; equal values share a rank. ``apart`` says whether two can be told from one another."""
-    order = sorted(
-        range(len(found)),
-        key=lambda one: (found[one].value is None, -(found[one].value or 0.0), one),
-    )
+    order = sorted(range(len(found)), key=lambda one: (found[one].value is None, -(found[one].value or 0.0), one))
     first = order[0]
     made: list[RankedCandidate] = []
     for place, one in enumerate(order):
@@ -110,11 +105,7 @@ def rank_candidates(
         rank: int | None = None
         if known.value is not None:
             before = made[-1] if made else None
-            same = (
-                before is not None
-                and before.value is not None
-                and isclose(before.value, known.value, abs_tol=_SAME)
-            )
+            same = before is not None and before.value is not None and isclose(before.value, known.value, abs_tol=_SAME)
             rank = before.rank if before is not None and same else place + 1
         tied = known.value is not None and one != first and not apart(first, one)
         made.append(

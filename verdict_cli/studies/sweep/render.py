@@ -87,9 +87,7 @@ def _cells(point: Point) -> tuple[str, ...]:
         formatting.format_number(figure.value),
         formatting.interval(figure.low, figure.high) or formatting.visible_text(figure.reason, 60),
         "" if change is None else formatting.format_number(change.value),
-        formatting.visible_text(point.reason, 60)
-        if change is None
-        else formatting.interval(change.low, change.high),
+        formatting.visible_text(point.reason, 60) if change is None else formatting.interval(change.low, change.high),
         "" if point.test is None or change is None else f"{point.test.p_holm:.3g}",
         f"{point.alone.calls:,}",
         formatting.money(point.alone.cost_usd),
@@ -151,14 +149,7 @@ def _grid(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Grid:
 
 def swept_markdown(title: str, swept: SweepResult) -> str:
     """`sweep.md`."""
-    lines = [
-        f"# {safe(title)}",
-        "",
-        _title(swept),
-        "",
-        _row(SWEEP_HEADERS),
-        _row(["---"] * len(SWEEP_HEADERS)),
-    ]
+    lines = [f"# {safe(title)}", "", _title(swept), "", _row(SWEEP_HEADERS), _row(["---"] * len(SWEEP_HEADERS))]
     lines += [_row(_cells(point)) for point in swept.points]
     return "\n".join([*lines, "", safe(LEGEND), *(f"\n{safe(note)}" for note in _notes(swept))]) + "\n"
 

@@ -31,10 +31,7 @@ def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> t
     return tuple(
         one is not None
         and not any(
-            other is not None
-            and other[0] <= one[0]
-            and other[1] >= one[1]
-            and (other[0] < one[0] or other[1] > one[1])
+            other is not None and other[0] <= one[0] and other[1] >= one[1] and (other[0] < one[0] or other[1] > one[1])
             for other in known
         )
         for one in known
@@ -113,13 +110,7 @@ def best_variant(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple
 
 
 def compare_variants(
-    ran: Sequence[VariantRun],
-    name: str,
-    figure: str | None,
-    *,
-    axis: str | None,
-    recorded: bool,
-    seed: int = 0,
+    ran: Sequence[VariantRun], name: str, figure: str | None, *, axis: str | None, recorded: bool, seed: int = 0
 ) -> SweepResult:
     """The variants' places. Raises DataError where rows cannot be paired or measured, UsageError where the first
     variant has no such figure."""
@@ -134,9 +125,7 @@ def compare_variants(
     points = _against_first(points, name, metric, seed)
     lower = lower_is_better(metric)
     against = axis or _axis(points)
-    gains = [
-        None if point.figure.value is None else point.figure.value * (-1 if lower else 1) for point in points
-    ]
+    gains = [None if point.figure.value is None else point.figure.value * (-1 if lower else 1) for point in points]
     on = frontier([price(point, against) for point in points], gains)
     placed = tuple(replace(point, frontier=is_on) for point, is_on in zip(points, on, strict=True))
     return SweepResult(f"{name}.{metric}", lower, against, placed)
@@ -173,10 +162,7 @@ def _against_first(points: list[Point], name: str, metric: str, seed: int) -> li
     first = points[0].ran
     made = points[:1]
     for point in points[1:]:
-        both = (
-            _only(first.plan.evaluations[name], metric),
-            _only(point.ran.plan.evaluations[name], metric),
-        )
+        both = (_only(first.plan.evaluations[name], metric), _only(point.ran.plan.evaluations[name], metric))
         runs = (first.folder / "results.parquet", point.ran.folder / "results.parquet")
         one = compare_runs({name: both}, runs, seed=seed).evaluations[name]
         difference = one.whole.figures.get(metric)

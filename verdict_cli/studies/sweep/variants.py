@@ -78,9 +78,7 @@ def _axis(document: Document, vary: str) -> tuple[str, list[tuple[str, Any]], bo
     """The path, its values as text and parsed, and whether they switch something on and off."""
     path, given, text = vary.partition("=")
     if not given or not path:
-        raise UsageError(
-            f"--vary {vary!r} is not of the form PATH=V1,V2", hint="--vary 'pipeline[0].repeat=1,3,5'"
-        )
+        raise UsageError(f"--vary {vary!r} is not of the form PATH=V1,V2", hint="--vary 'pipeline[0].repeat=1,3,5'")
     parts_of(path)
     values = _values(text, vary)
     there = find_target(document.data, path)
