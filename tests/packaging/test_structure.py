@@ -1,0 +1,128 @@
+"""The package keeps its shape: names, sizes and words that a reader can rely on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "verdict_cli"
+
+VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
+"""Module names that say nothing of what is inside."""
+
+RETIRED = """
+access adaptive allowance allowed alone among_k asked asking away bench behind bounds browser called capped changed
+checked checks chosen claim compared computed contests dataset deal desk door drawn early events failed families
+fence finish folded foreign given gold guard home how inputs journalled kept_warm keyed keys laid_out library lights
+line live logprobs looking mapped marks measured needed needs offered opened options outcomes overlap packing parts
+pictured pilot place places plain reading ready refusals registry reread saved scored seats several shipped sound
+source span standing starter statuses stories streams study support swept tally texts threads tilted tree until warm
+ways whole window within word words written
+"""
+"""Names that modules had before they were named after what they define."""
+
+KEPT = {
+    "cli/bench": "the command `verdict bench`; retired was the compile context of plan/",
+    "cli/options": "the options of the command line; retired was the base of units that choose",
+    "http/guard": "the middleware that guards both servers; retired was the budget check of a run",
+    "storage/datasets/dataset": "defines Dataset; retired was the command line's way to open one",
+}
+"""Modules and folders with a name of that list, each with the reason why it is right there."""
+
+SAME_NAME = {"app": "each group of commands of cli/ is a Typer application of this name"}
+"""Public names that several modules may define, each with its reason. Exempt are also type variables, and the functions of
+cli/ that are commands: a command has the name that users type."""
+
+MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Path within the package without its suffix, and the file."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).with_suffix("").as_posix(), path
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """The names that the statements define, those under a top-level `if` or `try` among them; imports define nothing."""
+    for statement in body:
+        match statement:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, statement
+            case ast.Assign(targets=targets):
+                names = [node for target in targets for node in ast.walk(target)]
+                yield from ((node.id, statement) for node in names if isinstance(node, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, statement
+            case ast.If(body=first, orelse=other):
+                yield from definitions([*first, *other])
+            case ast.Try(body=first, handlers=handlers, orelse=other):
+                yield from definitions([*first, *(line for each in handlers for line in each.body), *other])
+
+
+def is_type_variable(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar" | "ParamSpec" | "TypeVarTuple"))):
+            return True
+    return False
+
+
+def is_command(module: str, statement: ast.stmt) -> bool:
+    """A function of cli/ that is registered with a Typer application, or that the list of commands finds by its module."""
+    if not module.startswith("cli/") or not isinstance(statement, ast.FunctionDef):
+        return False
+    calls = (node.func if isinstance(node, ast.Call) else node for node in statement.decorator_list)
+    registered = any(isinstance(call, ast.Attribute) and call.attr in ("command", "callback") for call in calls)
+    return registered or module == f"cli/{statement.name}"
+
+
+def duplicates(sources: dict[str, str]) -> dict[str, list[str]]:
+    """The public names that more than one module defines, with those modules."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for module, source in sources.items():
+        for name, statement in definitions(ast.parse(source).body):
+            exempt = name in SAME_NAME or is_type_variable(statement) or is_command(module, statement)
+            if not name.startswith("_") and not exempt:
+                homes[name].add(module)
+    return {name: sorted(found) for name, found in sorted(homes.items()) if len(found) > 1}
+
+
+def test_a_duplicate_name_is_found_and_the_exceptions_are_not() -> None:
+    sources = {
+        "run/a": "T = TypeVar('T')\nclass Row: ...\nif True:\n    LIMIT = 1\ndef _own(): ...\n",
+        "plan/b": "T = TypeVar('T')\nfrom a import Row as Line\nLIMIT: int = 2\ndef _own(): ...\n",
+        "stats/c": "class Row: ...\napp = 1\ndef explain(): ...\n",
+        "cli/d": "app = 2\n@app.command()\ndef explain(): ...\n",
+        "cli/explain": "def explain(): ...\n",
+    }
+    assert duplicates(sources) == {"LIMIT": ["plan/b", "run/a"], "Row": ["run/a", "stats/c"]}
+
+
+def test_no_module_or_folder_has_a_retired_name() -> None:
+    named = {module.removesuffix("/__init__") for module, _ in modules()}
+    assert {module for module in named if Path(module).name in RETIRED.split()} - KEPT.keys() == set()
+    assert KEPT.keys() <= named, "remove the exceptions that are gone"
+
+
+def test_no_module_or_folder_is_a_drawer_for_everything() -> None:
+    assert [module for module, _ in modules() if VAGUE & set(Path(module).parts)] == []
+
+
+def test_no_file_has_a_path_of_somebody_s_machine() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
+    found = [
+        f"{path.relative_to(ROOT)}: {match.decode()}"
+        for path in paths
+        if path.is_file() and path.suffix not in (".png", ".parquet", ".gz", ".zst")
+        for match in MACHINE_PATH.findall(path.read_bytes())
+    ]
+    assert found == []
