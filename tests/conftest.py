@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from verdict_cli.messages import Reply, Request
 
 pytest_plugins = ("browser_fixtures", "pytester", "stores")
 
@@ -46,6 +50,46 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """No test reads replies that another one kept, nor the user's, nor the user's keyring."""
     monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+
+@dataclass
+class ScriptedModel:
+    """A model that answers by a function, which may be a coroutine function. `requests` are all calls that reached it."""
+
+    answer: Callable[[Request], Reply | str | Awaitable[Reply]]
+    requests: list[Request] = field(default_factory=list)
+
+    async def ask(self, request: Request) -> Reply:
+        from msgspec.structs import replace
+
+        from verdict_cli.messages import Reply
+
+        self.requests.append(request)
+        answered = self.answer(request)
+        reply: Reply | str = await answered if inspect.isawaitable(answered) else answered
+        if isinstance(reply, str):
+            reply = Reply(reply)
+        return replace(reply, model=reply.model or request.model.name)
+
+    def texts(self) -> list[str]:
+        """The last message of each request."""
+        return [request.messages[-1].content for request in self.requests]
+
+
+@pytest.fixture
+def scripted_model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    """Answers every model call of the test, whatever the model's name: set `answer`.
+
+    The only place where tests take the place of the providers. Journal, cache, limits and budget are the real ones.
+    """
+    from verdict_cli.llm.providers import Providers
+
+    def unset(_: Request) -> str:
+        pytest.fail("a model was called, but scripted_model.answer is not set")
+
+    scripted = ScriptedModel(unset)
+    monkeypatch.setattr(Providers, "ask", lambda _, request: scripted.ask(request))
+    return scripted
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import Request
 
 Judge = Callable[[Request, str], str]
 SCORE = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.answer}'}"
@@ -25,25 +25,12 @@ RIGHT = "\nevaluate: {right: {prediction: output.score, target: source.label, me
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Judge], list[Request]]:
+def asked(scripted_model: Any) -> Callable[[Judge], list[Request]]:
     """A judge that answers by a rule."""
-    seen: list[Request] = []
 
     def install(rule: Judge) -> list[Request]:
-        class Providers:
-            def __init__(self, *_: Any) -> None:
-                return
-
-            async def ask(self, request: Request) -> Reply:
-                seen.append(request)
-                return Reply(rule(request, request.messages[-1].content), model="m")
-
-            async def close(self) -> None:
-                return
-
-        monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
-        monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
-        return seen
+        scripted_model.answer = lambda request: rule(request, request.messages[-1].content)
+        return scripted_model.requests
 
     return install
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.messages import Reply, Request
+from verdict_cli.messages import Request
 
 SCORE = "- {unit: JudgeUnit, prompt: 'Rate {source.answer} to {source.question}'}"
 PAIR = """
@@ -29,26 +29,15 @@ ASKED = '{"question": "why?"}'
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[list[int]], str]], list[Request]]:
+def model(scripted_model: Any) -> Callable[[Callable[[list[int]], str]], list[Request]]:
     """A model that is shown texts such as `value 7` and answers by their numbers."""
-    asked: list[Request] = []
 
     def install(rule: Callable[[list[int]], str]) -> list[Request]:
-        class Providers:
-            def __init__(self, *_: Any) -> None:
-                return
+        def answer(request: Request) -> str:
+            return rule([int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)])
 
-            async def ask(self, request: Request) -> Reply:
-                asked.append(request)
-                numbers = [int(found) for found in re.findall(r"value (\d+)", request.messages[-1].content)]
-                return Reply(rule(numbers), model="m")
-
-            async def close(self) -> None:
-                return
-
-        monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
-        monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
-        return asked
+        scripted_model.answer = answer
+        return scripted_model.requests
 
     return install
 

@@ -25,33 +25,19 @@ REPEAT = "pipeline[0].repeat=1,3,5"
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
-    """A model that is right the more often the later its copy stands; a dollar a call, three tenths of a second."""
-    seen: list[Request] = []
+def asked(scripted_model: Any) -> list[Request]:
+    """A model that is right the more often the later its copy comes; a dollar a call, three tenths of a second."""
 
-    class Providers:
-        def __init__(self, *_: Any) -> None:
-            return
+    def answer(request: Request) -> Reply:
+        copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])
+        row = request.row.index
+        right = row % 5 != copy
+        return Reply(
+            json.dumps({"score": right == (row % 2 == 0)}), usage=Usage(1, 0), cost_usd=1.0, model="m", latency_s=0.3
+        )
 
-        async def ask(self, request: Request) -> Reply:
-            seen.append(request)
-            copy = int((re.findall(r"\[(\d+)\]", request.node) or ["0"])[0])
-            row = request.row.index
-            right = row % 5 != copy
-            return Reply(
-                json.dumps({"score": right == (row % 2 == 0)}),
-                usage=Usage(1, 0),
-                cost_usd=1.0,
-                model="m",
-                latency_s=0.3,
-            )
-
-        async def close(self) -> None:
-            return
-
-    monkeypatch.setattr("verdict_cli.run.model_client.Providers", Providers)
-    monkeypatch.setattr("verdict_cli.run.preflight.check_model", lambda *_, **__: "")
-    return seen
+    scripted_model.answer = answer
+    return scripted_model.requests
 
 
 def rows(shell: Any, count: int = 20) -> Path:

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from verdict_cli.language.load import load
-from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Reply, Request, RunFacts
 from verdict_cli.plan.build import build_plan
 from verdict_cli.run.job import RunJob, Stop
@@ -96,26 +94,14 @@ def column(path: Path, name: str) -> list[Any]:
     return [value for batch in read_table(path, [name]) for value in batch[name]]
 
 
-def answering(bench: Bench) -> type:
-    class Providers:
-        def __init__(self, recording: Recording | None = None) -> None:
-            self.recording = recording
-
-        async def ask(self, request: Request) -> Reply:
-            bench.asked.append(request)
-            reply = await bench.rule(request)
-            return replace(reply, model=reply.model or request.model.name)
-
-        async def close(self) -> None:
-            return None
-
-    return Providers
-
-
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    made = Bench(tmp_path)
-    monkeypatch.setattr("verdict_cli.run.local.Providers", answering(made))
+def bench(tmp_path: Path, scripted_model: Any) -> Bench:
+    made = Bench(tmp_path, asked=scripted_model.requests)
+
+    def answer(request: Request) -> Awaitable[Reply]:
+        return made.rule(request)  # looked up at each call: a test may change the rule between two runs
+
+    scripted_model.answer = answer
     return made
 
 
