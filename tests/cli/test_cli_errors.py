@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -185,14 +186,15 @@ def test_an_unknown_unit_type_and_an_unknown_benchmark(shell: Any) -> None:
     assert "xstest" in done.err
 
 
-def test_a_mistake_of_the_program_is_logged_and_not_shown(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def mistaken(*_: object, **__: object) -> None:
+def test_an_internal_error_is_logged_and_not_shown(
+    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(_: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setenv("TMPDIR", str(shell.folder))
-    monkeypatch.setattr("tempfile.tempdir", str(shell.folder))
-    monkeypatch.setattr("verdict_cli.cli.load_pipeline.load_plan_for_command", mistaken)
-    done = shell("graph", shell.config(JUDGE))
+    monkeypatch.setattr(tempfile, "tempdir", str(shell.folder))
+    scripted_model.answer = defective
+    done = shell("run", shell.config(JUDGE), shell.rows(2))
     assert done.code == 70
     (log,) = shell.folder.glob("verdict-error-*.log")
     assert str(log) in done.err

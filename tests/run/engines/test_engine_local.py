@@ -12,6 +12,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from verdict_cli.errors import (
@@ -391,7 +392,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
     bench.rule = slowly
     job = bench.job(30, concurrency=2)
     with monkeypatch.context() as patch:
-        patch.setattr("verdict_cli.storage.journal.journal.os.write", full)
+        patch.setattr(os, "write", full)
         with pytest.raises(OutputError, match="No space left"):
             bench.run(job)
     assert len(bench.asked) < 30
@@ -402,10 +403,10 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(
 
 def test_a_table_that_cannot_be_written_stops_the_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
-        raise OutputError("results.parquet cannot be written: No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("verdict_cli.storage.tables.writer.ParquetTable._flush", full)
-    with pytest.raises(OutputError, match="No space left"):
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(OutputError, match=r"\.parquet.*No space left"):
         bench.run(bench.job(5))
 
 
