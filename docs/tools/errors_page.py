@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +45,30 @@ SECTIONS = (
     ("Pipeline files", "fix the reported line; `verdict explain KEY` describes the values of a key"),
     ("Datasets", "fix the reported line, or skip bad rows with `--skip-bad-rows`"),
 )
-OF_DATA = ("data", "engines", "evaluate", "rank", "benchmarks", "providers", "serve", "api")
-"""Folders whose problems are about datasets and other tables, not about pipeline files."""
+OF_DATA = (
+    "storage",
+    "benchmarks",
+    "http/api",
+    "llm/providers",
+    "python",
+    "run",
+    "stats",
+    "studies/calibrate",
+    "studies/power",
+    "studies/rank",
+)
+"""Folders whose messages are about datasets and other tables, not about pipeline files."""
 
-OF_PARTS = {"units": "bad-unit", "scales": "bad-scale", "extractors": "bad-extractor", "spec": "bad-evaluation"}
-"""Folders, and modules of `spec`, whose checks give (key, message, fix), and the code that they are told under."""
+OF_PARTS = {
+    "language/units": "bad-unit",
+    "language/scales": "bad-scale",
+    "language/extractors": "bad-extractor",
+    "language/document/document": "yaml-syntax",
+    "language/gate_rules": "bad-gate",
+    "language": "bad-evaluation",
+}
+"""Folders and modules whose checks return (key, message, fix), and the code under which these are reported. The first match
+wins, so the narrower path comes first."""
 
 TELLERS = {"Problem", "problem", "_problem", "_CannotStopError"}
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
@@ -78,16 +97,21 @@ def _order(section: str) -> int:
 
 def _of_file(path: Path) -> Iterator[Message]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    folder = path.relative_to(PACKAGE).parts[0]
-    texts = _Texts(tree, path.stem)
+    module = path.relative_to(PACKAGE).with_suffix("").as_posix()
+    texts = _Texts(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            yield from _called(node, folder, texts)
+            yield from _called(node, module, texts)
         elif isinstance(node, ast.Tuple):
-            yield from _tupled(node, folder, texts)
+            yield from _tupled(node, module, texts)
 
 
-def _called(call: ast.Call, folder: str, texts: _Texts) -> Iterator[Message]:
+def _within(module: str, paths: Iterable[str]) -> str | None:
+    """The first of the paths that the module is or is in."""
+    return next((path for path in paths if module == path or module.startswith(f"{path}/")), None)
+
+
+def _called(call: ast.Call, module: str, texts: _Texts) -> Iterator[Message]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
     keywords = {one.arg: one.value for one in call.keywords}
     if name in RAISED and call.args:
@@ -98,7 +122,7 @@ def _called(call: ast.Call, folder: str, texts: _Texts) -> Iterator[Message]:
     elif name in TELLERS and len(call.args) > 1:
         code = call.args[0]
         if isinstance(code, ast.Constant) and isinstance(code.value, str) and CODE.fullmatch(code.value):
-            section, fix = SECTIONS[folder in OF_DATA]
+            section, fix = SECTIONS[_within(module, OF_DATA) is not None]
             hint = keywords.get("hint") or (call.args[2] if len(call.args) > 2 else None)
             yield from _message(section, code.value, texts.of(call.args[1]), texts.of(hint), fix)
         elif name == "_CannotStopError":
@@ -106,10 +130,11 @@ def _called(call: ast.Call, folder: str, texts: _Texts) -> Iterator[Message]:
             yield from _message(section, "bad-until", texts.of(code), texts.of(call.args[1]), fix)
 
 
-def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
+def _tupled(made: ast.Tuple, module: str, texts: _Texts) -> Iterator[Message]:
     """The messages of checks that return (key, message, fix), or (code, message, fix, …)."""
     section, fix = SECTIONS[0]
-    if folder not in OF_PARTS or len(made.elts) not in (3, 4):
+    part = _within(module, OF_PARTS)
+    if part is None or len(made.elts) not in (3, 4):
         return
     first, message, hint = made.elts[:3]
     said = texts.of(message)
@@ -119,8 +144,7 @@ def _tupled(made: ast.Tuple, folder: str, texts: _Texts) -> Iterator[Message]:
     if len(made.elts) == 4 and coded:
         yield from _message(section, str(first.value), said, texts.of(hint), fix)  # type: ignore[attr-defined]
     elif len(made.elts) == 3 and (texts.of(hint) or "") != "" and isinstance(hint, ast.Constant | ast.JoinedStr):
-        code = OF_PARTS[texts.module if folder == "spec" and texts.module in OF_PARTS else folder]
-        yield from _message(section, code, said, texts.of(hint), fix)
+        yield from _message(section, OF_PARTS[part], said, texts.of(hint), fix)
 
 
 def _message(section: str, code: str, text: str | None, hint: str | None, fix: str) -> Iterator[Message]:
@@ -131,8 +155,7 @@ def _message(section: str, code: str, text: str | None, hint: str | None, fix: s
 class _Texts:
     """The texts of a module's expressions, with `…` for what varies."""
 
-    def __init__(self, tree: ast.Module, module: str) -> None:
-        self.module = module
+    def __init__(self, tree: ast.Module) -> None:
         self._within: dict[int, ast.AST] = {}
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

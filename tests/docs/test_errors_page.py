@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -26,14 +27,45 @@ def made() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def messages(made: ModuleType) -> list[Any]:
+    """Every message, read once: the whole package is parsed for it."""
+    listed: list[Any] = made.messages()
+    return listed
+
+
 def test_the_page_is_fresh(made: ModuleType) -> None:
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == made.page(), "run: make errors"
 
 
-def test_every_message_has_a_fix(made: ModuleType) -> None:
-    found = made.messages()
-    assert len(found) > 400
-    assert [one for one in found if not re.search("[a-z]{2}", one.fix)] == []
+def test_every_message_has_a_fix(messages: list[Any]) -> None:
+    assert len(messages) > 400
+    assert [one for one in messages if not re.search("[a-z]{2}", one.fix)] == []
+
+
+def test_every_path_that_decides_about_a_message_exists(made: ModuleType) -> None:
+    """A package that moves would otherwise lose its messages without a word."""
+    missing = [
+        path
+        for path in (*made.OF_DATA, *made.OF_PARTS)
+        if not (made.PACKAGE / path).is_dir() and not (made.PACKAGE / f"{path}.py").is_file()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("yaml-syntax", "a tab is used for indentation"),
+        ("bad-gate", "has no limit"),
+        ("bad-evaluation", "needs a `value` or a `prediction`"),
+        ("bad-extractor", "cannot be read from text"),
+        ("bad-scale", "needs either `range` or `values`"),
+        ("bad-unit", "a Unit needs a `response`"),
+    ],
+)
+def test_messages_of_checks_are_there_with_their_codes(messages: list[Any], code: str, said: str) -> None:
+    assert any(said in one.text and one.code == code for one in messages)
 
 
 def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
@@ -44,14 +76,14 @@ def test_every_class_of_error_has_its_section(made: ModuleType) -> None:
     assert raised - whole <= set(made.RAISED)
 
 
-def test_every_code_in_the_source_stands_on_the_page(made: ModuleType) -> None:
+def test_every_code_in_the_source_is_on_the_page(messages: list[Any]) -> None:
     codes = set()
     for path in (ROOT / "verdict_cli").rglob("*.py"):
         codes |= set(
             re.findall(r'(?:\bProblem|\.problem|_problem)\(\s*"([a-z0-9-]+)",', path.read_text(encoding="utf-8"))
         )
     assert len(codes) > 60
-    assert codes <= {one.code for one in made.messages()}
+    assert codes <= {one.code for one in messages}
 
 
 @pytest.mark.parametrize(
