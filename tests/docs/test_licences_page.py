@@ -45,6 +45,25 @@ def test_every_version_is_the_pinned_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "complete", "stale"),
+    [
+        ("| protobuf | 7.1 | BSD | otel, ray |", True, []),
+        ("| protobuf | 7.1 | BSD | otel |", True, ["protobuf"]),
+        ("| protobuf | 7.1 | BSD | otel |", False, []),
+        ("| protobuf | 7.1 | BSD | otel, s3 |", False, ["protobuf"]),
+        ("| protobuf | 7.2 | BSD | otel |", False, ["protobuf"]),
+        ("| protobuf | 7.1 | MIT | otel |", False, ["protobuf"]),
+        ("| protobuf | 7.1 | BSD | core |", False, ["protobuf"]),
+    ],
+)
+def test_a_page_may_name_extras_that_are_not_installed_here(
+    made: ModuleType, line: str, complete: bool, stale: list[str]
+) -> None:
+    page = "| protobuf | 7.1 | BSD | otel, ray |\n"
+    assert made.stale({"protobuf": line}, page, complete=complete) == stale
+
+
+@pytest.mark.parametrize(
     ("expression", "known"),
     [
         ("MIT", True),
