@@ -44,7 +44,7 @@ test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
 	$(BIN)/python -m pytest -q -m ray
 
 .PHONY: check
-check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas, reference and metrics
+check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -56,6 +56,7 @@ check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshne
 	grep -q "^No known vulnerabilities" .pip-audit && ! grep -q "could not be audited" .pip-audit \
 		|| echo "pip-audit is missing or cannot reach its database: vulnerabilities were not checked"; rm -f .pip-audit
 	$(BIN)/python docs/tools/reference.py --check
+	@$(BIN)/python docs/tools/errors_page.py | diff -q - docs/errors.md || { echo "docs/errors.md is stale: make errors"; exit 1; }
 	$(BIN)/python docs/tools/licences.py --check
 	@test ! -d $(RECORDINGS) || ! { $(BIN)/verdict bench xstest --replay $(RECORDINGS) --markdown; \
 		$(BIN)/verdict bench judgebench --replay $(RECORDINGS) --markdown; \
