@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
+
+OPTIONAL = ("benchmarks", "http", "studies")
+"""Packages without which `verdict run` works."""
 
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 """Module names that say nothing of what is inside."""
@@ -112,6 +118,24 @@ def test_no_module_or_folder_has_a_retired_name() -> None:
 
 def test_no_module_or_folder_is_a_drawer_for_everything() -> None:
     assert [module for module, _ in modules() if VAGUE & set(Path(module).parts)] == []
+
+
+def test_a_run_needs_no_optional_package(tmp_path: Path) -> None:
+    for name in ("verdict_cli", "schemas", "configs", "datasets"):
+        unneeded = shutil.ignore_patterns("__pycache__", *(OPTIONAL if name == "verdict_cli" else ()))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=unneeded)
+    assert not any((tmp_path / "verdict_cli" / name).exists() for name in OPTIONAL)
+    command = ("run", "xstest", "xstest_sample", "--model", "baseline/lexical", "--out", "out")
+    done = subprocess.run(
+        [sys.executable, "-m", "verdict_cli", *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "report.html").is_file()
 
 
 def test_no_file_has_a_path_of_somebody_s_machine() -> None:
