@@ -34,6 +34,7 @@ CHECKED = (
     "schemas/*.json",
     "README.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
     "Makefile",
     "action.yml",
     "mkdocs.yml",
