@@ -28,7 +28,7 @@ access adaptive allowance allowed alone among_k asked asking away bench behind b
 checked checks chosen claim compared computed contests dataset deal desk door drawn early events failed families
 fence finish folded foreign given gold guard home how inputs journalled kept_warm keyed keys laid_out library lights
 line live logprobs looking mapped marks measured needed needs offered opened options outcomes overlap packing parts
-pictured pilot place places plain reading ready refusals registry reread saved scored seats several shipped sound
+pictured pilot place places plain reading ready refusals reread saved scored seats several shipped sound
 source span standing starter statuses stories streams study support swept tally texts threads tilted tree until warm
 ways whole window within word words written
 """
