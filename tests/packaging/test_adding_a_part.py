@@ -149,34 +149,47 @@ def greet(name: Annotated[str, typer.Argument(help="Who is greeted.")] = "world"
 )
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of the project."""
+SESSION = '''
+import contextlib
+import io
+import sys
+from pathlib import Path
 
-    folder: Path
+from verdict_cli.cli.app import main
 
-    def python(self, *arguments: str) -> str:
-        """What Python prints in the copy's folder."""
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder), "COLUMNS": "200"},
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
 
-    def verdict(self, *arguments: str) -> str:
-        return self.python("-m", "verdict_cli", *arguments)
+def verdict(*words):
+    """What the command prints; it must end with 0."""
+    sys.argv = ["verdict", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            main()
+        except SystemExit as ended:
+            assert not ended.code, words
+    return printed.getvalue()
+'''
+"""Begins a script that runs several commands in one process: starting one takes longer than most of them."""
 
-    def add(self, part: Part) -> None:
-        package = self.folder / "verdict_cli"
-        assert not (package / part.file).exists()
-        assert "\n" not in part.line
-        (package / part.file).write_text(part.source, encoding="utf-8")
-        insert(package / part.registry, part.after, part.line)
+
+def add(folder: Path, part: Part) -> None:
+    """Add the part to the copy in that folder."""
+    package = folder / "verdict_cli"
+    assert not (package / part.file).exists()
+    assert "\n" not in part.line
+    (package / part.file).write_text(part.source, encoding="utf-8")
+    insert(package / part.registry, part.after, part.line)
+
+
+def run_script(folder: Path, lines: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([SESSION, *lines])],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
 
 
 def insert(path: Path, after: str, line: str) -> None:
@@ -189,34 +202,39 @@ def insert(path: Path, after: str, line: str) -> None:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def copy(tmp_path: Path) -> Path:
+    """A folder with a copy of the project."""
     for name in COPIED:
         shutil.copytree(
             ROOT / name, tmp_path / name
         )  # with __pycache__: modification times are kept, so it stays valid
-    return Copy(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_a_new_part_is_one_file_and_one_line(copy: Copy, part: Part) -> None:
-    copy.add(part)
-    if part.command:
-        assert part.printed in copy.verdict(*part.command)
+def test_a_new_part_is_one_file_and_one_line(copy: Path, part: Part) -> None:
+    add(copy, part)
+    lines = []
     if part.in_schema:
-        copy.verdict("schema", "pipeline", "--out", "schemas/pipeline.schema.json")
-        assert part.in_schema in (copy.folder / "schemas" / "pipeline.schema.json").read_text(encoding="utf-8")
-    if part.python:
-        copy.python("-c", part.python)
+        lines += [
+            'verdict("schema", "pipeline", "--out", "schemas/pipeline.schema.json")',
+            f'assert {part.in_schema!r} in Path("schemas/pipeline.schema.json").read_text("utf-8")',
+        ]
+    if part.command:
+        lines += [f"assert {part.printed!r} in verdict(*{part.command})"]
     if part.steps:
         head = f"verdict: 1\nname: p\nmodel: {part.model}\n"
-        (copy.folder / "p.yaml").write_text(f"{head}{part.steps}\n", encoding="utf-8")
-        (copy.folder / "d.jsonl").write_text('{"text": "a", "good": 2}\n{"text": "b", "good": 5}\n', encoding="utf-8")
-        copy.verdict("run", "p.yaml", "d.jsonl", "--out", "out")
-        assert part.expected in (copy.folder / "out" / part.written).read_text(encoding="utf-8")
+        (copy / "p.yaml").write_text(f"{head}{part.steps}\n", encoding="utf-8")
+        (copy / "d.jsonl").write_text('{"text": "a", "good": 2}\n{"text": "b", "good": 5}\n', encoding="utf-8")
+        lines += [
+            'verdict("run", "p.yaml", "d.jsonl", "--out", "out")',
+            f'assert {part.expected!r} in Path("out/{part.written}").read_text("utf-8")',
+        ]
+    run_script(copy, [*lines, part.python])
 
 
-def test_a_new_command_is_listed_and_run(copy: Copy) -> None:
+def test_a_new_command_is_listed_and_run(copy: Path) -> None:
     (command,) = (part for part in PARTS if part.name == "command")
-    copy.add(command)
-    assert "Greet somebody from the list of commands." in copy.verdict("--help")
-    assert copy.verdict("greet", "Ada") == "Hello, Ada\n"
+    add(copy, command)
+    listed = 'assert "Greet somebody from the list of commands." in verdict("--help")'
+    run_script(copy, [listed, 'assert verdict("greet", "Ada") == "Hello, Ada\\n"'])
