@@ -110,7 +110,7 @@ def rank(
     if as_json:
         document({"pipeline": plan.name, **ranking.document(), **costs})
     else:
-        from verdict_cli.cli.write_report import to_terminal
+        from verdict_cli.cli.show_report import to_terminal
         from verdict_cli.report.ranking import ranking_terminal
 
         to_terminal(ranking_terminal({**ranking.document(), **costs}))

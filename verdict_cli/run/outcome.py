@@ -1,4 +1,4 @@
-"""A row's outcome as one JSON document: what `verdict judge` prints and `verdict serve` answers."""
+"""A row's result as a JSON document: the output of `verdict judge` and the responses of `verdict serve`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verdict_cli.plan.node import LLMNode, Plan
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:
     """`{"status", "id", "output", "failure", "calls", "cost_usd"}`.
 
-    ``output`` is what the last step gives on, by unit where that is several; None for a row that failed or has no verdict.
+    ``output`` is the output of the last step, by unit where it has several; None for a row that failed or abstained.
     """
     failure = result.failure
     return {
@@ -26,7 +26,7 @@ def outcome(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def given(plan: Plan, result: Result) -> Mapping[str, Any]:
-    """What the last step gives on: its fields, or where it is several units their outputs by id."""
+    """The output of the last step: its fields, or the outputs by id where it has several units."""
     last = plan.output_node
     if last is not None:
         return result.outputs[last.index] or {}
@@ -34,12 +34,12 @@ def given(plan: Plan, result: Result) -> Mapping[str, Any]:
 
 
 def failed(failure: Failure) -> dict[str, str]:
-    """A failure's kind, words and unit."""
+    """A failure's kind, message and unit."""
     return {"kind": failure.kind, "message": failure.message, "unit": failure.node}
 
 
 def floors(plan: Plan) -> tuple[str, ...]:
-    """The baselines that the plan asks: floors to beat, not judges."""
+    """The baseline models that the plan calls, which are not judges."""
     models = (
         model.name
         for node in plan.nodes
@@ -50,7 +50,7 @@ def floors(plan: Plan) -> tuple[str, ...]:
 
 
 def tokens(calls: Iterable[Call]) -> tuple[int, int]:
-    """The tokens of the prompts and of the replies."""
+    """The number of prompt tokens and of completion tokens."""
     replies = [call.reply for call in calls if call.reply is not None]
     return (
         sum(reply.usage.prompt_tokens for reply in replies),

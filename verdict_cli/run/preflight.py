@@ -1,4 +1,4 @@
-"""What stands between a plan and its first call: models that can answer, a recording that fits, the dataset."""
+"""Checks between a plan and its first call: models that can answer, a recording that fits, the dataset."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPol
 
 
 def check_models(plan: Plan, *, priced: bool = False) -> None:
-    """Refused when something known beforehand keeps a model of the plan from answering.
+    """Check what is known of the plan's models before a call. Refused where one cannot answer.
 
-    `priced`: a model without a price is a UsageError, because no budget can be kept with it.
+    ``priced``: a model without a price is a UsageError, because no budget can be kept with it.
     """
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
-            asked = [model for models in node.stages for model in models]
-            for model in (*asked, *node.work.follow_up):
-                wanted = node.work.reading.top_logprobs if model in asked else 0
+            first_models = [model for models in node.stages for model in models]
+            for model in (*first_models, *node.work.follow_up):
+                top_logprobs = node.work.reading.top_logprobs if model in first_models else 0
                 _check_recording(node, model, plan.fence)
-                _check_model(node, node.work, model, wanted, priced=priced)
+                _check_model(node, node.work, model, top_logprobs, priced=priced)
 
 
-def _check_recording(node: Node, model: Model, fence: PathPolicy) -> None:
-    """Refused for a recording outside the pipeline file's folder: its replies could be sent on to anybody."""
-    if model.name.startswith(PREFIX) and model.name not in fence.given:
+def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
+    """Refused for a recording outside the pipeline file's folder: later prompts may send its replies to any host."""
+    if model.name.startswith(PREFIX) and model.name not in policy.given:
         try:
-            fence.path(Path(), model.name.removeprefix(PREFIX))
+            policy.path(Path(), model.name.removeprefix(PREFIX))
         except OutsideError as error:
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, priced: bool) -> None:
-    trouble = check_model(model, top_logprobs=top_logprobs)
-    if trouble:
+    error = check_model(model, top_logprobs=top_logprobs)
+    if error:
         raise Refused(
-            f"{node.id}: {trouble}",
+            f"{node.id}: {error}",
             hint=""
             if is_local(model.name)
             else "--model baseline/lexical tries the pipeline without a key or a network",
@@ -66,38 +66,49 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, 
         )
 
 
-def recording(path: Path, plan: Plan) -> Recording:
-    """The recording at the path, which must have calls of at least one unit of the plan."""
-    loaded = Recording.load(path)
-    asking = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
-    recorded = loaded.units()
-    if asking and not {_bare(unit) for unit in asking} & {_bare(unit) for unit in recorded}:
+def open_recording(replay: Path | None, plan: Plan, *, priced: bool = False) -> Recording | None:
+    """The recording that answers the plan's calls; None where its models do, once each of them is checked.
+
+    Raises what `load_recording` and `check_models` raise.
+    """
+    if replay is not None:
+        return load_recording(replay, plan)
+    check_models(plan, priced=priced)
+    return None
+
+
+def load_recording(path: Path, plan: Plan) -> Recording:
+    """The recording at the path. UsageError where it has calls of no unit of the plan."""
+    recording = Recording.load(path)
+    units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
+    recorded = recording.units()
+    if units and not {_without_copy(unit) for unit in units} & {_without_copy(unit) for unit in recorded}:
         raise UsageError(
             f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
-            hint=f"the pipeline's units are {', '.join(asking[:6])}",
+            hint=f"the pipeline's units are {', '.join(units[:6])}",
         )
-    return loaded
+    return recording
 
 
-def _bare(unit: str) -> str:
-    """`judge` and `judge[0]` are the same, as a pipeline has one copy of a unit or several."""
+def _without_copy(unit: str) -> str:
+    """`judge` and `judge[0]` are the same: a pipeline has one copy of a unit, or several."""
     return unit.removesuffix("[0]")
 
 
-def keeps(plan: Plan) -> bool:
-    """Whether a model of the plan may use replies that runs share."""
-    asked = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    models = [model for work in asked for model in (*work.models, *work.follow_up)]
+def may_cache(plan: Plan) -> bool:
+    """Whether a model of the plan may use the reply cache."""
+    llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
+    models = [model for work in llm_nodes for model in (*work.models, *work.follow_up)]
     return any(model.cache and not is_local(model.name) for model in models)
 
 
-def store(plan: Plan) -> CacheStore | None:
-    """The replies that runs share, None where no model of the plan may use them. OutputError when they cannot be opened."""
-    return CacheStore.open() if keeps(plan) else None
+def open_cache(plan: Plan) -> CacheStore | None:
+    """The reply cache, None where no model of the plan may use it. OutputError when it cannot be opened."""
+    return CacheStore.open() if may_cache(plan) else None
 
 
-def check_dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
-    """The files as the plan wants their rows."""
+def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
+    """The files as the dataset of the plan: its columns, types, filter and required columns."""
     keys = plan.resolved.get("dataset") or {}
     return Dataset(
         files=tuple(files),
@@ -105,11 +116,11 @@ def check_dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fa
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
         cast=caster(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
-        keep=_keeper(plan.where),
+        keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
     )
 
 
-def _keeper(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
+def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
     return None if where is None else lambda row: bool(where({"source": row}))

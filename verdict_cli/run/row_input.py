@@ -1,4 +1,4 @@
-"""One row as the pipeline wants it: its own names of columns, its types, and every column that it uses."""
+"""Rows that do not come from a dataset, with the pipeline's column names and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from verdict_cli.storage.datasets.dataset import renamed
 
 
 class RowInputs:
-    """Makes rows of mappings that did not come from a dataset."""
+    """Makes rows of mappings, as a dataset of the plan would."""
 
     def __init__(self, plan: Plan, folder: Path = Path()) -> None:
         keys = plan.resolved.get("dataset") or {}
@@ -24,13 +24,13 @@ class RowInputs:
         self._id = str(keys.get("id", ""))
         self._folder = folder
 
-    def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
-        """The row of that place. DataError when it lacks a column that a unit uses, breaks `dataset.schema`, or has one
-        that a prompt names in braces without `source.`.
+    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+        """The values as row ``index``.
 
-        Columns that only figures and gates use, such as labels, may be left out.
+        DataError where a column that a unit uses is missing, `dataset.schema` is broken, or a prompt names a column in
+        braces without `source.`. Columns that only metrics and gates use, such as labels, may be missing.
         """
-        source: Mapping[str, Any] = renamed(self._columns, given)
+        source: Mapping[str, Any] = renamed(self._columns, values)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
@@ -41,13 +41,13 @@ class RowInputs:
                 raise DataError(brace.problem)
         types = self._plan.row_types
         if types is not None:
-            there = RecordType({name: kind for name, kind in types.fields.items() if name in source})
+            present = RecordType({name: kind for name, kind in types.fields.items() if name in source})
             try:
-                source = caster(there, self._folder, self._plan.fence)(source)
+                source = caster(present, self._folder, self._plan.fence)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)
         if isinstance(identity, bool) or not isinstance(identity, str | int):
-            said = f"the id column {self._id!r} holds {identity!r:.80}"
-            raise DataError(Problem("bad-id", said, "an id is a string or an integer"))
+            message = f"the id column {self._id!r} holds {identity!r:.80}"
+            raise DataError(Problem("bad-id", message, "an id is a string or an integer"))
         return Row(index, identity, source)

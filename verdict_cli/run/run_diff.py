@@ -1,4 +1,4 @@
-"""What stands between a directory's run and another one that is to go on in it."""
+"""Differences between the run in a directory and the one that is to resume it."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from verdict_cli.plan.node import LLMNode, Plan
 
 @dataclass(frozen=True, slots=True)
 class RunDiff:
-    """``differs`` has (what, the run's fingerprint, this one's) of the pipeline and the dataset where they differ.
+    """``changes`` has (what, the earlier fingerprint, the new one) of the pipeline and the dataset where they differ.
 
-    ``units`` are those that ask a model and ask otherwise than they did, or after one that does, of ``asking`` in all.
+    ``units`` are the units that call a model and whose calls change, of ``llm_units`` in all.
     """
 
-    differs: tuple[tuple[str, str, str], ...]
+    changes: tuple[tuple[str, str, str], ...]
     units: tuple[str, ...]
-    asking: int
+    llm_units: int
 
     def refusal(self, directory: Path) -> str:
-        """Why the run does not simply go on."""
+        """Why the run is not resumed without `--update`."""
         others = " and ".join(
-            f"another {what} ({was[:12]}…, this one is {now[:12]}…)" for what, was, now in self.differs
+            f"another {what} ({earlier[:12]}…, this one is {now[:12]}…)" for what, earlier, now in self.changes
         )
         return f"{directory} holds a run of {others}"
 
     def work(self) -> str:
-        """What `--update` asks."""
-        done = []
-        if any(what == "pipeline" for what, _, _ in self.differs):
-            named = f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
-            done.append(f"asks {len(self.units)} of {self.asking} units again{named}")
-        if any(what == "dataset" for what, _, _ in self.differs):
-            done.append("asks for rows that it has not")
-        return " and ".join(done)
+        """What `--update` does, as a phrase."""
+        parts = []
+        if any(what == "pipeline" for what, _, _ in self.changes):
+            names = f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
+            parts.append(f"calls {len(self.units)} of {self.llm_units} units again{names}")
+        if any(what == "dataset" for what, _, _ in self.changes):
+            parts.append("calls models for rows that it does not have")
+        return " and ".join(parts)
 
 
-def diff_runs(plan: Plan, run: RunFacts, now: RunFacts) -> RunDiff | None:
-    """How the run differs from what the plan would do now; None where it is the same run."""
-    differs = tuple(
-        (what, was, new)
-        for what, was, new in (
-            ("pipeline", run.spec_fingerprint, now.spec_fingerprint),
-            ("dataset", run.data_fingerprint, now.data_fingerprint),
+def diff_runs(plan: Plan, earlier: RunFacts, now: RunFacts) -> RunDiff | None:
+    """How the earlier run differs from what the plan would do now; None where it is the same run."""
+    changes = tuple(
+        (what, before, after)
+        for what, before, after in (
+            ("pipeline", earlier.spec_fingerprint, now.spec_fingerprint),
+            ("dataset", earlier.data_fingerprint, now.data_fingerprint),
         )
-        if was != new
+        if before != after
     )
-    if not differs:
+    if not changes:
         return None
-    asking = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
-    units = tuple(name for name in asking if run.nodes.get(name) != now.nodes[name])
-    return RunDiff(differs, units, len(asking))
+    llm_units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
+    units = tuple(name for name in llm_units if earlier.nodes.get(name) != now.nodes[name])
+    return RunDiff(changes, units, len(llm_units))
