@@ -13,12 +13,10 @@ from msgspec.structs import replace
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.journal_replay import replay_journal
-from verdict_cli.llm.middleware.rate_limit import RateLimiters
-from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.budget import Spending, count_recalled_cost
+from verdict_cli.run.budget import count_recalled_cost
 from verdict_cli.run.halt import Halt
 from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
@@ -90,12 +88,8 @@ async def _with_client(
     job: RunJob, work: Callable[[ModelClient], Coroutine[Any, Any, T]], client: ModelClient | None = None
 ) -> T:
     """The work's result, with the client, which is then closed; one of the job's own where none is given."""
-    client = client or ModelClient(
-        Providers(job.recording),
-        RateLimiters(job.concurrency),
-        Spending(job.budget_usd),
-        job.store,
-        job.recording is not None,
+    client = client or ModelClient.open(
+        concurrency=job.concurrency, recording=job.recording, budget_usd=job.budget_usd, store=job.store
     )
     try:
         return await work(client)

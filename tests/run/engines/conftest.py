@@ -106,7 +106,7 @@ def column(path: Path, name: str) -> list[Any]:
 
 def answering(bench: Bench) -> type:
     class Providers:
-        def __init__(self, recording: Recording | None = None) -> None:
+        def __init__(self, recording: Recording | None = None, on_token: object = None) -> None:
             self.recording = recording
 
         async def ask(self, request: Request) -> Reply:
@@ -123,7 +123,7 @@ def answering(bench: Bench) -> type:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = Bench(tmp_path)
-    monkeypatch.setattr("verdict_cli.run.local.Providers", answering(made))
+    monkeypatch.setattr("verdict_cli.run.model_client.Providers", answering(made))
     return made
 
 

@@ -256,3 +256,12 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
 def test_a_directory_in_its_place_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="the journal cannot be written"):
         Journal.open(tmp_path)
+
+
+def test_a_line_without_its_end_is_not_joined_to_the_next_entry(tmp_path: Path) -> None:
+    first, cut, last = (JournalEntry(str(row), "judge", 0, 0, Reply(f"reply {row}")) for row in range(3))
+    with Journal.open(tmp_path / "journal.jsonl") as journal:
+        journal.include([encode_entry(first), encode_entry(cut).removesuffix(b"\n")])
+        journal.append(last)
+    with Journal.open(tmp_path / "journal.jsonl") as journal:
+        assert [journal.has(entry.row, "judge") for entry in (first, cut, last)] == [True, False, True]
