@@ -11,8 +11,7 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.data_preflight.preflight_data import preflight
-from verdict_cli.run.preflight import dataset_for
+from verdict_cli.run.preflight import dataset_for, preflight
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.local_copy import copy_stdin, local_copy_of_url

@@ -160,7 +160,7 @@ class _Asked:
         return self._contests(where)
 
     def _scores(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.run.reward import reward_of
+        from verdict_cli.run.outcome import reward_of
         from verdict_cli.studies.rank.pointwise import scored
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":

@@ -15,10 +15,9 @@ from verdict_cli.errors import DataError, JournalError, Problem, UsageError
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.sync import run_in_thread
 from verdict_cli.report.write_report import preload_report, write_report
-from verdict_cli.run.data_preflight.preflight_data import preflight
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.load_run import RunResult
-from verdict_cli.run.preflight import dataset_for, open_cache, open_recording
+from verdict_cli.run.preflight import dataset_for, open_cache, open_recording, preflight
 from verdict_cli.run.session import Session, open_run
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.tables.reader import read_table

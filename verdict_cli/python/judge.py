@@ -16,8 +16,8 @@ from verdict_cli.python.judged import Judged
 from verdict_cli.python.models import ModelLike
 from verdict_cli.python.pipeline import Pipeline
 from verdict_cli.python.running import mapping, settle_result
+from verdict_cli.run.outcome import reward_of
 from verdict_cli.run.preflight import open_recording
-from verdict_cli.run.reward import reward_of
 
 NAN = float("nan")
 

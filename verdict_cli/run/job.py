@@ -1,4 +1,4 @@
-"""What a run is to do, its partitions, and the request to stop it."""
+"""What a run is to do, its partitions, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.budget import HaltedError
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.reader import concatenate_tables
+
+
+GRACE_S = 5.0
+"""How long calls in flight may still take once a run is to stop: most replies take less, and they are paid for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,3 +135,39 @@ def join_partitions(parts: Sequence[Partition], into: RunDirectory, plan: Plan, 
     columns = result_columns(plan, source)
     concatenate_tables([part.folder.results for part in parts], into.results, columns)
     concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS)
+
+
+class Halt:
+    """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.event = stop.bind()
+        self.is_set = self.event.is_set
+        self.set = self.event.set
+        self.error: VerdictError | None = None
+
+    def fail(self, error: VerdictError) -> None:
+        """Stop because of the error, the first of which is kept. Calls in flight may still end."""
+        if self.error is None and not isinstance(error, HaltedError):
+            self.error = error
+        self.set()
+
+    async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:
+        """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
+        halted = asyncio.create_task(self.event.wait())
+        pending: set[asyncio.Task[None]] = set(tasks)
+        while pending and not self.is_set():
+            done, rest = await asyncio.wait({*pending, halted}, return_when=asyncio.FIRST_COMPLETED)
+            pending &= rest
+            if any(task.exception() for task in done):
+                self.set()
+        halted.cancel()
+        if pending:
+            _, pending = await asyncio.wait(pending, timeout=GRACE_S)
+        for task in pending:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
+                raise outcome
+        return not self.is_set()

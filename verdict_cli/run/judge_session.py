@@ -7,13 +7,56 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.plan.row_types import caster
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.run.row_input import RowInputs
+from verdict_cli.storage.datasets.dataset import renamed
+
+
+class RowInputs:
+    """Makes rows of mappings, as a dataset of the plan would."""
+
+    def __init__(self, plan: Plan, folder: Path = Path()) -> None:
+        keys = plan.resolved.get("dataset") or {}
+        self._plan = plan
+        self._columns: Mapping[str, str] = keys.get("columns") or {}
+        self._id = str(keys.get("id", ""))
+        self._folder = folder
+
+    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+        """The values as row ``index``.
+
+        DataError where a column that a unit uses is missing, `dataset.schema` is broken, or a prompt names a column in
+        braces without `source.`. Columns that only metrics and gates use, such as labels, may be missing.
+        """
+        source: Mapping[str, Any] = renamed(self._columns, values)
+        for used in self._plan.columns:
+            if used.asked and used.column not in source:
+                known = ", ".join(map(repr, source)) or "none"
+                message = f"the row has no column {used.column!r}, which {used.place} uses"
+                raise DataError(Problem("missing-column", message, f"its columns are {known}"))
+        for brace in self._plan.braces:
+            if brace.column in source:
+                raise DataError(brace.problem)
+        types = self._plan.row_types
+        if types is not None:
+            present = RecordType({name: kind for name, kind in types.fields.items() if name in source})
+            try:
+                source = caster(present, self._folder, self._plan.fence)(source)
+            except ValueError as error:
+                raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
+        identity = source.get(self._id, index)
+        if isinstance(identity, bool) or not isinstance(identity, str | int):
+            message = f"the id column {self._id!r} holds {identity!r:.80}"
+            raise DataError(Problem("bad-id", message, "an id is a string or an integer"))
+        return Row(index, identity, source)
+
 
 T = TypeVar("T")
 

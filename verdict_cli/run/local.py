@@ -17,8 +17,7 @@ from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.budget import count_recalled_cost
-from verdict_cli.run.halt import Halt
-from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
+from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions

@@ -1,12 +1,18 @@
-"""A row's result as a JSON document: the output of `verdict judge` and the responses of `verdict serve`."""
+"""A row's result as a JSON document, for `verdict judge` and `verdict serve`, and as one number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from verdict_cli.messages import Call, Failure, Result, cost_of
+from verdict_cli.errors import RowError, UsageError
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType
+from verdict_cli.messages import Call, Failure, Output, Result, cost_of
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.result_scope import RESULT_ROOTS, ResultScope
 
 
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:
@@ -56,3 +62,81 @@ def tokens(calls: Iterable[Call]) -> tuple[int, int]:
         sum(reply.usage.prompt_tokens for reply in replies),
         sum(reply.usage.completion_tokens for reply in replies),
     )
+
+
+Reward = Callable[[Result], float]
+_USUAL = ("score", "mean", "distribution")
+"""Fields that are meant where a judge gives several: a judge's, a mean-variance pool's, a token extractor's."""
+
+
+def reward_of(plan: Plan, text: str | None = None) -> Reward:
+    """The number of an outcome that did not fail: of the expression over `output`, `nodes` and `source`, or of the last step.
+
+    A value of a scale counts as its number, a distribution as its expectation. UsageError where there is no such number;
+    the function raises RowError where a row gives none.
+    """
+    return _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
+
+
+def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
+    """The value of an expression over `output`, `nodes` and `source` of an outcome. UsageError names `what`."""
+    try:
+        expression = compile_expression(text, RESULT_ROOTS, ResultScope(plan.nodes, plan.outputs).resolve)
+    except ExpressionError as error:
+        raise UsageError(f"{what} `{text}`: {error.message}", hint=error.hint) from None
+
+    def value(result: Result) -> Any:
+        nodes = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
+        last = plan.output_node
+        output = None if last is None else result.outputs[last.index]
+        return expression({"source": result.row.source, "output": output, "nodes": nodes})
+
+    return value
+
+
+def _of_expression(plan: Plan, value: Callable[[Result], Any]) -> Reward:
+    return lambda result: _finite(value(result), "the reward")
+
+
+def _of_output(plan: Plan) -> Reward:
+    last = plan.output_node
+    if last is None:
+        given = ", ".join(plan.nodes[index].id for index in plan.outputs)
+        raise UsageError(
+            f"the pipeline gives on {len(plan.outputs)} units and no single number: {given}",
+            hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
+        )
+    fields = last.output.fields
+    named = [name for name in _USUAL if name in fields] or (list(fields) if len(fields) == 1 else [])
+    for name in named:
+        number = _number(fields[name])
+        if number is not None:
+            return lambda result: _finite(number((_given(result.outputs[last.index]))[name]), f"`{name}`")
+    raise UsageError(
+        f"{last.id} gives {', '.join(fields) or 'nothing'}, and no number that stands for the row",
+        hint="give the scale `scores:`, or name the number by an expression such as `output.score`",
+    )
+
+
+def _given(output: Output | None) -> Output:
+    if output is None:
+        raise RowError("the last unit was skipped, so there is no number", kind="skipped")
+    return output
+
+
+def _number(kind: FieldType) -> Callable[[Any], Any] | None:
+    """What turns a value of the type into its number; None for a type without numbers."""
+    if isinstance(kind, DistributionType):
+        scale = kind.scale
+        if not scale.numeric():
+            return None
+        return lambda found: math.fsum(p * (scale.number(value) or 0.0) for value, p in found.items())
+    if kind.numeric() is False:
+        return None
+    return kind.scale.number if isinstance(kind, ScaleType) else lambda value: value
+
+
+def _finite(value: Any, what: str) -> float:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise RowError(f"{what} is {value!r:.80}, expected a number", kind="no-number")

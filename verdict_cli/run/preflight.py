@@ -1,12 +1,13 @@
-"""Checks between a plan and its first call: models that can answer, a recording that fits, the dataset."""
+"""Checks before the first call: models that can answer, a recording that fits, and the data itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import Refused, UsageError
+from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import is_local
@@ -16,9 +17,13 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.providers.replay import PREFIX
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import Brace, LLMNode, Node, Plan
+from verdict_cli.plan.possible_predictions import Possible, possible
 from verdict_cli.plan.row_types import caster
-from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.run.label_checks import check_label_values
+from verdict_cli.run.label_tally import Tally, tally
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
+from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 
@@ -124,3 +129,109 @@ def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fals
 
 def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
     return None if where is None else lambda row: bool(where({"source": row}))
+
+
+_BITS = 25
+"""A filter of 2^25 bits is 4 MB; of a million ids it suspects some 150 that stand in one row only."""
+_MASK = (1 << _BITS) - 1
+_PROBES = 4
+_MOST_SUSPECTS = 10_000
+
+
+class RepeatedIds:
+    """A Bloom filter suspects ids that it may have seen; a second reading of the rows counts the suspects alone."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray(1 << (_BITS - 3))
+        self._suspects: set[str | int] = set()
+
+    def watch(self, identity: str | int) -> None:
+        """Take in a row's id."""
+        code = hash((identity, type(identity)))
+        place, step, known = code & _MASK, (code >> _BITS) | 1, True
+        for _ in range(_PROBES):
+            byte, bit = place >> 3, 1 << (place & 7)
+            if not self._bits[byte] & bit:
+                known = False
+                self._bits[byte] |= bit
+            place = (place + step) & _MASK
+        if known and len(self._suspects) < _MOST_SUSPECTS:
+            self._suspects.add(identity)
+
+    @property
+    def suspects(self) -> bool:
+        """Whether a second reading is needed."""
+        return bool(self._suspects)
+
+    def repeated(self, ids: Iterable[str | int]) -> Counter[str | int]:
+        """The ids that stand in several of the rows, and in how many, by the second reading."""
+        counts = Counter(identity for identity in ids if identity in self._suspects)
+        return Counter({identity: count for identity, count in counts.items() if count > 1})
+
+
+def preflight(
+    plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
+) -> tuple[DatasetFacts, tuple[Problem, ...]]:
+    """What the dataset holds, and what its owner is warned of.
+
+    DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
+    only end in an error or in a wrong metric. The memory for it does not grow with the rows.
+    """
+    checks = _Checks(plan, dataset.id)
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.watch)
+    errors, warnings = checks.found(sampled=sample is not None)
+    if errors:
+        raise SpecError(errors)
+    if checks.ids is not None and checks.ids.suspects:
+        warnings += _repeated(checks.ids, dataset, limit)
+    return facts, tuple(warnings)
+
+
+class _Checks:
+    """What one reading of the rows finds."""
+
+    def __init__(self, plan: Plan, identity: str | None) -> None:
+        self.ids = RepeatedIds() if identity is not None else None
+        self._identity = identity
+        self._braces = plan.braces
+        self._named: dict[Brace, None] = {}
+        self._tallies: list[tuple[Tally, Problem]] = []
+        for name, evaluation in plan.evaluations.items():
+            text = evaluation.prediction
+            said = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
+            counted = tally(evaluation, said)
+            if counted is not None:
+                self._tallies.append((counted, plan.places[name]))
+
+    def watch(self, index: int, source: Mapping[str, Any]) -> None:
+        """Take in a row."""
+        if self.ids is not None and self._identity is not None:
+            self.ids.watch(source[self._identity])
+        for brace in self._braces:
+            if brace.column in source:
+                self._named[brace] = None
+        for counted, _ in self._tallies:
+            counted.watch(index, source)
+
+    def found(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
+        """The errors and the warnings."""
+        errors = [brace.problem for brace in self._named]
+        warnings: list[Problem] = []
+        for counted, at in self._tallies:
+            more, told = check_label_values(counted, at, sampled=sampled)
+            errors += more
+            warnings += told
+        return errors, warnings
+
+
+def _repeated(ids: RepeatedIds, dataset: Dataset, limit: int | None) -> list[Problem]:
+    counts = ids.repeated(row.id for row in stream_rows(dataset, Selection(limit)))
+    if not counts:
+        return []
+    first, times = next(iter(counts.items()))
+    message = (
+        f"{len(counts):,} id{'s' if len(counts) > 1 else ''} of the column {dataset.id!r} "
+        f"{'are' if len(counts) > 1 else 'is'} in several rows, such as {first!r} in {times:,}"
+    )
+    hint = "make ids unique: `verdict compare` refuses runs whose ids repeat"
+    return [Problem("duplicate-id", message, hint, str(dataset.files[0]))]

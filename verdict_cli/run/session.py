@@ -20,8 +20,7 @@ from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.local import loop_factory, run_locally, run_within
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress
-from verdict_cli.run.run_diff import RunDiff
-from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.run_directory import RunDiff, RunDirectory
 from verdict_cli.run.run_metadata import first_facts, recorded_file, resumed_facts, run_directory
 
 Show = Callable[[Progress], None]

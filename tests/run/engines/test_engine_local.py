@@ -304,7 +304,7 @@ def test_a_process_that_dies_loses_no_call_that_came_back(bench: Any, monkeypatc
             await asyncio.sleep(60)
         return await spoken(request)
 
-    monkeypatch.setattr("verdict_cli.run.halt.GRACE_S", 0.05)
+    monkeypatch.setattr("verdict_cli.run.job.GRACE_S", 0.05)
     bench.rule = never_the_second
     assert bench.run(bench.job(4, TWO_STEPS, concurrency=4)).done == 0
     assert held
