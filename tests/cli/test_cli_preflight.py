@@ -152,7 +152,7 @@ class TestLabels:
     def test_words_among_numbers_are_told(self, shell: Any) -> None:
         config, rows = labelled(shell, "{range: [1, 5]}", ["1", "2", "nan"])
         done = shell("validate", config, rows)
-        assert (done.code, "labels that are no numbers, such as 'nan'" in done.err) == (2, True)
+        assert (done.code, "labels that are not numbers, such as 'nan'" in done.err) == (2, True)
 
     def test_one_label_alone_is_a_warning(self, shell: Any) -> None:
         config, rows = labelled(shell, "boolean", [True, True])

@@ -21,7 +21,6 @@ from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.reader import concatenate_tables
 
-
 GRACE_S = 5.0
 """How long calls in flight may still take once a run is to stop: most replies take less, and they are paid for."""
 

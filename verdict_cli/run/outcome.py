@@ -65,21 +65,21 @@ def tokens(calls: Iterable[Call]) -> tuple[int, int]:
 
 
 Reward = Callable[[Result], float]
-_USUAL = ("score", "mean", "distribution")
-"""Fields that are meant where a judge gives several: a judge's, a mean-variance pool's, a token extractor's."""
+_REWARD_FIELDS = ("score", "mean", "distribution")
+"""Fields to choose where a step has several: a judge's, a mean-variance pool's, a token extractor's."""
 
 
 def reward_of(plan: Plan, text: str | None = None) -> Reward:
-    """The number of an outcome that did not fail: of the expression over `output`, `nodes` and `source`, or of the last step.
+    """The number of a result that did not fail: of the expression over `output`, `nodes` and `source`, or the last step's.
 
     A value of a scale counts as its number, a distribution as its expectation. UsageError where there is no such number;
-    the function raises RowError where a row gives none.
+    the function raises RowError where a row has none.
     """
     return _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
 
 
 def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
-    """The value of an expression over `output`, `nodes` and `source` of an outcome. UsageError names `what`."""
+    """The value of an expression over `output`, `nodes` and `source` of a result. UsageError names ``what``."""
     try:
         expression = compile_expression(text, RESULT_ROOTS, ResultScope(plan.nodes, plan.outputs).resolve)
     except ExpressionError as error:
@@ -103,29 +103,29 @@ def _of_output(plan: Plan) -> Reward:
     if last is None:
         given = ", ".join(plan.nodes[index].id for index in plan.outputs)
         raise UsageError(
-            f"the pipeline gives on {len(plan.outputs)} units and no single number: {given}",
+            f"the last step has {len(plan.outputs)} units and no single number: {given}",
             hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
         )
     fields = last.output.fields
-    named = [name for name in _USUAL if name in fields] or (list(fields) if len(fields) == 1 else [])
+    named = [name for name in _REWARD_FIELDS if name in fields] or (list(fields) if len(fields) == 1 else [])
     for name in named:
         number = _number(fields[name])
         if number is not None:
             return lambda result: _finite(number((_given(result.outputs[last.index]))[name]), f"`{name}`")
     raise UsageError(
-        f"{last.id} gives {', '.join(fields) or 'nothing'}, and no number that stands for the row",
+        f"{last.id} has the fields {', '.join(fields) or '(none)'}, none of which is the row's number",
         hint="give the scale `scores:`, or name the number by an expression such as `output.score`",
     )
 
 
 def _given(output: Output | None) -> Output:
     if output is None:
-        raise RowError("the last unit was skipped, so there is no number", kind="skipped")
+        raise RowError("the last unit was skipped, so the row has no number", kind="skipped")
     return output
 
 
 def _number(kind: FieldType) -> Callable[[Any], Any] | None:
-    """What turns a value of the type into its number; None for a type without numbers."""
+    """The function from a value of the type to its number; None for a type without numbers."""
     if isinstance(kind, DistributionType):
         scale = kind.scale
         if not scale.numeric():

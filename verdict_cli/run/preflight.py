@@ -21,7 +21,7 @@ from verdict_cli.plan.node import Brace, LLMNode, Node, Plan
 from verdict_cli.plan.possible_predictions import Possible, possible
 from verdict_cli.plan.row_types import caster
 from verdict_cli.run.label_checks import check_label_values
-from verdict_cli.run.label_tally import Tally, tally
+from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
@@ -132,21 +132,24 @@ def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool]
 
 
 _BITS = 25
-"""A filter of 2^25 bits is 4 MB; of a million ids it suspects some 150 that stand in one row only."""
+"""A filter of 2^25 bits is 4 MB; of a million ids it suspects some 150 that are in a single row."""
 _MASK = (1 << _BITS) - 1
 _PROBES = 4
 _MOST_SUSPECTS = 10_000
 
 
 class RepeatedIds:
-    """A Bloom filter suspects ids that it may have seen; a second reading of the rows counts the suspects alone."""
+    """Ids that are in several rows, found in bounded memory.
+
+    A Bloom filter suspects ids that it may have seen; a second reading of the rows counts only the suspects.
+    """
 
     def __init__(self) -> None:
         self._bits = bytearray(1 << (_BITS - 3))
         self._suspects: set[str | int] = set()
 
-    def watch(self, identity: str | int) -> None:
-        """Take in a row's id."""
+    def add(self, identity: str | int) -> None:
+        """Add a row's id."""
         code = hash((identity, type(identity)))
         place, step, known = code & _MASK, (code >> _BITS) | 1, True
         for _ in range(_PROBES):
@@ -164,7 +167,7 @@ class RepeatedIds:
         return bool(self._suspects)
 
     def repeated(self, ids: Iterable[str | int]) -> Counter[str | int]:
-        """The ids that stand in several of the rows, and in how many, by the second reading."""
+        """The ids that are in several of the rows, and in how many, by the second reading."""
         counts = Counter(identity for identity in ids if identity in self._suspects)
         return Counter({identity: count for identity, count in counts.items() if count > 1})
 
@@ -172,14 +175,14 @@ class RepeatedIds:
 def preflight(
     plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
 ) -> tuple[DatasetFacts, tuple[Problem, ...]]:
-    """What the dataset holds, and what its owner is warned of.
+    """Read the dataset once and check the pipeline against it: the selected rows, and warnings.
 
     DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
-    only end in an error or in a wrong metric. The memory for it does not grow with the rows.
+    only end in an error or a wrong metric. Memory does not grow with the number of rows.
     """
     checks = _Checks(plan, dataset.id)
-    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.watch)
-    errors, warnings = checks.found(sampled=sample is not None)
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.add)
+    errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
         raise SpecError(errors)
     if checks.ids is not None and checks.ids.suspects:
@@ -188,39 +191,39 @@ def preflight(
 
 
 class _Checks:
-    """What one reading of the rows finds."""
+    """The checks of one reading of the rows."""
 
     def __init__(self, plan: Plan, identity: str | None) -> None:
         self.ids = RepeatedIds() if identity is not None else None
         self._identity = identity
         self._braces = plan.braces
         self._named: dict[Brace, None] = {}
-        self._tallies: list[tuple[Tally, Problem]] = []
+        self._labels: list[tuple[LabelCounts, Problem]] = []
         for name, evaluation in plan.evaluations.items():
             text = evaluation.prediction
-            said = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
-            counted = tally(evaluation, said)
+            predictions = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
+            counted = count_labels(evaluation, predictions)
             if counted is not None:
-                self._tallies.append((counted, plan.places[name]))
+                self._labels.append((counted, plan.places[name]))
 
-    def watch(self, index: int, source: Mapping[str, Any]) -> None:
-        """Take in a row."""
+    def add(self, index: int, source: Mapping[str, Any]) -> None:
+        """Check a row."""
         if self.ids is not None and self._identity is not None:
-            self.ids.watch(source[self._identity])
+            self.ids.add(source[self._identity])
         for brace in self._braces:
             if brace.column in source:
                 self._named[brace] = None
-        for counted, _ in self._tallies:
-            counted.watch(index, source)
+        for counted, _ in self._labels:
+            counted.add(index, source)
 
-    def found(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
+    def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
         """The errors and the warnings."""
         errors = [brace.problem for brace in self._named]
         warnings: list[Problem] = []
-        for counted, at in self._tallies:
-            more, told = check_label_values(counted, at, sampled=sampled)
-            errors += more
-            warnings += told
+        for counted, at in self._labels:
+            label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
+            errors += label_errors
+            warnings += label_warnings
         return errors, warnings
 
 
