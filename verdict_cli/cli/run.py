@@ -141,7 +141,7 @@ def judged_dataset(
             hint="give one of them" if how.fresh else "give its --out",
         )
     if ray_address is not None and engine is not Engine.RAY:
-        raise UsageError("--ray-address needs --engine ray", hint="give --engine ray with it")
+        raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
     if trace and engine is Engine.RAY:
         raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
     from verdict_cli.cli.multi_run import execute_or_exit
