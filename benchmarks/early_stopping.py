@@ -22,7 +22,7 @@ import numpy as np
 
 from verdict_cli.benchmarks.recorded.case import lines
 from verdict_cli.plan.node import Early, Mean, Vote
-from verdict_cli.run.stopping_rule import at_first, is_settled
+from verdict_cli.run.stopping_rule import first_batch, is_decided
 from verdict_cli.storage.tables.reader import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,8 +39,8 @@ def early(most: int, confidence: float, rule: Vote | Mean) -> Early:
 
 def asked(layer: Early, values: list[Any], field: str) -> int:
     """How many of the values are used."""
-    count = at_first(layer)
-    while not is_settled(layer, [{field: value} for value in values[:count]], len(values) - count):
+    count = first_batch(layer)
+    while not is_decided(layer, [{field: value} for value in values[:count]], len(values) - count):
         count += 1
     return count
 

@@ -40,14 +40,14 @@ class Forgetful:
     def recall(self, *_: Any) -> None:
         """Nothing."""
 
-    def earlier(self, *_: Any) -> bool:
+    def has(self, *_: Any) -> bool:
         """Never."""
         return False
 
     def append(self, _: Any) -> None:
         """Keeps nothing."""
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """There is nothing to write."""
 
     def close(self) -> None:

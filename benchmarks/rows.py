@@ -95,8 +95,8 @@ def measure(
 def watched(arguments: list[str]) -> None:
     """The command line, which notes in the file `NOTE` the seconds, CPU seconds and megabytes before its report."""
     start = perf_counter()
-    from verdict_cli.cli import write_report
     from verdict_cli.cli.app import main as command_line
+    from verdict_cli.report import write_report
 
     reported = write_report.write_report
 

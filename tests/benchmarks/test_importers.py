@@ -16,7 +16,7 @@ from verdict_cli.errors import DataError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.load_plan import load_plan
-from verdict_cli.run.preflight import check_dataset
+from verdict_cli.run.preflight import dataset_for
 from verdict_cli.storage.datasets.read import scan
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
@@ -99,7 +99,7 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
         assert Counter(row["label"] for row in rows) == labels
     config = named_config(cards()[name].config or "")
     plan = load_plan(read_document(config), config.parent).plan
-    found = scan(check_dataset(plan, [written(tmp_path / "rows.jsonl", *rows)]))
+    found = scan(dataset_for(plan, [written(tmp_path / "rows.jsonl", *rows)]))
     assert found.rows == count
     identity = str(plan.resolved["dataset"]["id"])
     assert len({row[identity] for row in rows}) == count

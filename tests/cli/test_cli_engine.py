@@ -16,7 +16,7 @@ import pytest
     ("flags", "told"),
     [
         (("--ray-address", "auto"), "give --engine ray with it"),
-        (("--engine", "ray", "--trace"), "--trace is not passed on"),
+        (("--engine", "ray", "--trace"), "--trace does not reach"),
         (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missin
     (batch,) = read_table(shell.folder / "out" / "results.parquet", ["row", "status"])
     assert len(batch["row"]) == facts["done"] == stats(url)["requests"] < ROWS
     assert set(batch["status"]) == {"ok"}
-    command = shlex.split(err.splitlines()[-1].partition("goes on: ")[2])
+    command = shlex.split(err.splitlines()[-1].partition("resumes the run: ")[2])
     assert command[0] == "verdict"
     done = shell(*command[1:], "--json")
     assert (done.code, done.json()["rows"], done.json()["calls"]) == (0, ROWS, ROWS)
@@ -95,7 +95,7 @@ def test_ctrl_c_after_the_last_call_ends_the_program_quietly(shell: Any, monkeyp
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("verdict_cli.cli.write_report.write_report", interrupted)
+    monkeypatch.setattr("verdict_cli.report.write_report.write_report", interrupted)
     config = shell.config("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}")
     assert shell("run", config, shell.rows(2), "--out", "out").code == 130
     monkeypatch.undo()

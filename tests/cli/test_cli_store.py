@@ -96,7 +96,7 @@ def test_a_store_that_is_gone_in_the_middle_stops_the_run_with_a_clear_error_and
     _, said = process.communicate(timeout=60)
     assert process.returncode == 2, said
     assert "the store refuses, or cannot be reached: Could not connect" in said
-    assert "the same command goes on" in said
+    assert "the same command resumes the run" in said
     assert "Traceback" not in said
     s3.start()
     assert shell(*command).code == 0

@@ -33,7 +33,7 @@ def test_without_it_both_fingerprints_and_what_it_would_ask_are_told(ran: Any) -
     for name in ("spec_fingerprint", "data_fingerprint"):
         assert before[name][:12] in done.err
     said = " ".join(done.err.split())
-    assert "asks 1 of 2 units again: then and asks for rows that it has not" in said
+    assert "calls 1 of 2 units again: then and calls models for rows that it does not have" in said
     assert facts(ran) == before
 
 
@@ -43,7 +43,7 @@ def test_with_it_the_run_goes_on_as_the_changed_one(ran: Any) -> None:
     ran.rows(5)
     done = ran("run", "pipeline.yaml", "data.jsonl", "--out", "out", "--update")
     assert done.code == 0
-    assert "out: the update asks 1 of 2 units again: then and asks for rows that it has not" in done.err
+    assert "out: the update calls 1 of 2 units again: then and calls models for rows that it does not have" in done.err
     after = facts(ran)
     assert (after["rows"], after["done"]) == (5, 5)
     assert after["spec_fingerprint"] != before["spec_fingerprint"]

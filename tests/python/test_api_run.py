@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas
 import pytest
+from typer.testing import CliRunner
 
 from verdict_cli import (
     BooleanScale,
@@ -26,6 +27,7 @@ from verdict_cli import (
     ReplyError,
     UsageError,
 )
+from verdict_cli.cli.app import app
 
 
 def jury(model: str | None = "baseline/lexical") -> Pipeline:
@@ -155,6 +157,25 @@ def test_the_directory_of_a_run_is_kept_and_gone_on_with(tmp_path: Path) -> None
     with pytest.raises(JournalError, match="another dataset") as caught:
         jury().run_dataset(ROWS[:1], out=out)
     assert "--" not in caught.value.hint
+
+
+def test_a_kept_run_has_the_report_and_the_gates_of_verdict_run(tmp_path: Path) -> None:
+    config = tmp_path / "pipeline.yaml"
+    config.write_text(
+        "verdict: 1\nname: t\nmodel: baseline/lexical\n"
+        "pipeline: [{unit: JudgeUnit, scale: boolean, prompt: 'Is {source.a} about {source.b}?'}]\n"
+        "evaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}\n"
+        "gates: [{metric: right.accuracy, min: 0.5}, {metric: run.failed, max: 0}]\n"
+    )
+    rows = [{**row, "label": not place} for place, row in enumerate(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    Pipeline.from_yaml(config).run_dataset(rows, tmp_path / "python")
+    CliRunner().invoke(app, ["run", str(config), str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "command")])
+    names = [{path.name for path in (tmp_path / each).iterdir()} for each in ("python", "command")]
+    assert names[0] == names[1] >= {"report.html", "report.md", "report.json", "junit.xml"}
+    made, given = (json.loads((tmp_path / each / "report.json").read_text()) for each in ("python", "command"))
+    assert made["gates"] == given["gates"] and len(made["gates"]) == 3
+    assert made["evaluations"] == given["evaluations"]
 
 
 def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from verdict_cli.errors import DataError, ReplyError, SpecError
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
-from verdict_cli.run.row_input import RowInputs
+from verdict_cli.run.judge_session import RowInputs
 
 HEAD = "verdict: 1\nname: p\nmodel: baseline/lexical\n"
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"0" * 16

@@ -10,18 +10,15 @@ from typing import Any
 
 import orjson
 
-from verdict_cli import __version__
 from verdict_cli.benchmarks.recorded.case import Case, PublishedFigure
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.package_files import named_config
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.load_plan import load_plan
-from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import run_locally
-from verdict_cli.run.preflight import check_dataset, recording
-from verdict_cli.run.run_directory import RunDirectory, refusing
-from verdict_cli.run.run_metadata import run_fingerprint, starting
+from verdict_cli.run.job import RunOptions
+from verdict_cli.run.preflight import dataset_for, load_recording
+from verdict_cli.run.run_directory import output_errors
+from verdict_cli.run.session import open_run
 from verdict_cli.stats.figures import Measures
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.datasets.read import scan
@@ -72,31 +69,27 @@ def reproduced(case: Case, folder: Path) -> list[Reproduced]:
 
 def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
     config, data, replies = folder / "pipeline.yaml", folder / "data.jsonl", folder / "replay.jsonl"
-    place = RunDirectory(folder / "out")
-    place.prepare()
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.copy(named_config(f"reproductions/{case.pipeline}"), config)
     rows, recorded = case.inputs()
     write(data, rows)
     write(replies, recorded)
     plan = load_plan(apply_override(read_document(config), case.settings), folder).plan
-    source = check_dataset(plan, [data])
-    found = scan(source)
-    facts = RunFacts(
-        name=plan.name,
-        status="running",
+    source = dataset_for(plan, [data])
+    options = RunOptions(
+        plan=plan,
+        dataset=source,
+        data=scan(source),
         config=str(config),
-        dataset=str(data),
-        spec_fingerprint=run_fingerprint(plan, 0, replies),
-        data_fingerprint=found.fingerprint,
-        version=__version__,
-        started="",
-        seed=0,
-        rows=found.rows,
-        skipped_bad_rows=0,
+        source=str(data),
+        out=folder / "out",
+        replay=replies,
+        recording=load_recording(replies, plan),
+        fresh=True,
     )
-    job = RunJob(plan, source, found, place, starting(facts, None), recording=recording(replies, plan), fresh=True)
-    run_locally(job, Stop(), lambda _: None)
-    return measure(plan.evaluations, place.results)
+    with open_run(options) as session:
+        return measure(plan.evaluations, session.execute().directory.results)
 
 
 def _beside(case: Case, figure: PublishedFigure, measures: Mapping[str, Measures]) -> Reproduced:
@@ -121,7 +114,7 @@ def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Writes rows as JSONL, the file as a whole or not at all, and returns their number. OutputError when refused."""
     count = 0
     part = path.with_name(f"{path.name}.part")
-    with refusing(path):
+    with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             for row in rows:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.console import document, print_error, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AsJson, Config
 from verdict_cli.errors import SpecError, UsageError
@@ -68,15 +68,16 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.cli.multi_run import opened_cache, run_all
-    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.cli.multi_run import execute_all_or_exit
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.write_report import write_report
     from verdict_cli.language.document.document import read_document
     from verdict_cli.language.document.overrides import apply_override
     from verdict_cli.language.package_files import configs, file_or_named
+    from verdict_cli.report.write_report import write_report
     from verdict_cli.run.job import Stop
-    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
+    from verdict_cli.run.session import open_run
+    from verdict_cli.studies.audit.audit_runs import BASELINE, expected, probe_options
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
     from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
     from verdict_cli.studies.sweep.results import VariantRun
@@ -108,22 +109,26 @@ def audit(
     folder = out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, data, Path(spool_to))
-        rows = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
-        making = AuditRunConfig(
-            folder, (str(config), data), how.seed, how.replay, how.concurrency, recorded, how.budget, fresh=how.fresh
-        )
-        runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
-        costs = expected(runs, recorded=recorded is not None)
+        rows = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        options = how.run_options(plan, dataset, rows, (str(config), data), recorded)
+        sessions = [open_run(probe_options(options, probe, its, folder)) for probe, its in plans]
+        costs = expected([session.options for session in sessions])
         if dry_run or not how.quiet:
             print_message(costs.words)
         if dry_run:
-            document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
+            document(
+                {
+                    "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
+                    "left_out": left,
+                    **costs.document(),
+                }
+            )
             raise typer.Exit(0)
-        done = run_all(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
-    write_report(plan, done[0].job.directory, done[0].facts, in_summary=False)
-    baseline = VariantRun(BASELINE, plan, done[0].job.directory.path, done[0].facts)
+        done = execute_all_or_exit(sessions, folder, stop, how)
+    write_report(done[0], warn=print_error)
+    baseline = VariantRun(BASELINE, plan, done[0].directory.path, done[0].facts)
     probed = [
-        ProbeResult(probe, its, one.job.directory.path, one.facts.failed)
+        ProbeResult(probe, its, one.directory.path, one.facts.failed)
         for (probe, its), one in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
@@ -151,7 +156,7 @@ def _told(
     folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str], *, as_json: bool
 ) -> None:
     """Writes the audit's files, and prints it."""
-    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
 
@@ -176,7 +181,7 @@ def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: 
     if not probe.settings:
         return plan
     try:
-        return replace(how, settings=[*(how.settings or ()), *probe.settings], quiet=True).plan(config)
+        return replace(how, settings=[*(how.settings or ()), *probe.settings]).built(config).plan
     except SpecError as error:
         return f"the pipeline does not allow it: {error.problems[0].message}"
 

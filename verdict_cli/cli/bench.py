@@ -72,7 +72,7 @@ def bench(
     from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.data_dir import find_benchmark
     from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.cli.write_report import exit_code
+    from verdict_cli.cli.show_report import exit_code
     from verdict_cli.language.package_files import named_config
 
     if name == "all":
@@ -104,7 +104,7 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.cli.write_report import show_report
+    from verdict_cli.cli.show_report import show_report
     from verdict_cli.report.as_json import full_json, summary_json
     from verdict_cli.report.markdown import markdown as as_markdown
 
@@ -156,7 +156,7 @@ def _show_figures(figures: Sequence[Reproduced], *, markdown: bool, as_json: boo
     from rich.text import Text
 
     from verdict_cli.benchmarks.reproductions_page import reproductions_page
-    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.report.formatting import interval
 
     same = sum(one.same and not one.note for one in figures)

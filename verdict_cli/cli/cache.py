@@ -104,12 +104,12 @@ def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
 
     A cache that cannot be opened costs money, not results: it is complained of, and the run goes on without.
     """
-    from verdict_cli.run.preflight import store
+    from verdict_cli.run.preflight import open_cache
 
     if not wanted:
         return None
     try:
-        return store(plan)
+        return open_cache(plan)
     except OutputError as error:
         print_error(f"warning: {error}")
         return None

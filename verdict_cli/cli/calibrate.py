@@ -115,12 +115,12 @@ def _check(wanted: FitOptions, agreement: float | None) -> None:
 
 def _write(path: Path, found: Calibrated) -> None:
     from verdict_cli.plan.resolve import as_yaml
-    from verdict_cli.run.run_directory import refusing
+    from verdict_cli.run.run_directory import output_errors
 
     content = found.content.model_dump(mode="json", exclude_none=True)
     if content.get("weights") and isinstance(content["weights"], dict):
         content["weights"] = dict(getattr(found.content, "weights"))  # noqa: B009
-    with refusing(path):
+    with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(as_yaml(content), encoding="utf-8")
 

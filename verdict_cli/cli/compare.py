@@ -35,7 +35,7 @@ def compare(
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.report.comparison import comparison_json, comparison_terminal
 
     sides, comparison = compared(first, second, by or ())
@@ -77,7 +77,7 @@ def compared(
 def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
     """Writes the comparison as one HTML file."""
     from verdict_cli.report.comparison_html import comparison_html
-    from verdict_cli.run.run_directory import refusing
+    from verdict_cli.run.run_directory import output_errors
 
-    with refusing(path):
+    with output_errors(path):
         path.write_text(comparison_html(sides, comparison), encoding="utf-8")

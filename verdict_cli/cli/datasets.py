@@ -42,7 +42,7 @@ def list_(as_json: AsJson = False) -> None:
     from verdict_cli.benchmarks.card import cards
     from verdict_cli.benchmarks.data_dir import fetched_splits
     from verdict_cli.benchmarks.recorded import SETS
-    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.cli.show_report import to_terminal
 
     if as_json:
         document([_as_json(card) for card in cards().values()])

@@ -38,7 +38,7 @@ def demo(
     """
     from verdict_cli.cli.compare import compared, write_page
     from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.language.package_files import configs, datasets, recordings
 
     # The names read better in the report than the paths, unless the user's folder has something of that name.

@@ -31,7 +31,7 @@ def estimate(
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
     from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.run.estimate import ASSUMPTIONS, total
     from verdict_cli.run.estimate import estimate_run as estimated
     from verdict_cli.storage.datasets.read import stream_rows
@@ -39,7 +39,7 @@ def estimate(
     plan = load_plan_for_command(config, settings or [], model, allow_outside=allow_outside).plan
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = checked(plan, dataset, limit=limit)
+        found = check_data(plan, dataset, limit=limit)
         units = estimated(plan, stream_rows(dataset, found.selection), found.rows)
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]

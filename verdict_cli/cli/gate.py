@@ -36,18 +36,19 @@ def gate(
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-    from verdict_cli.cli.write_report import exit_code, show_report, write_report
+    from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
     from verdict_cli.language.gates_file import read_gates
     from verdict_cli.run.load_run import load_run
 
-    directory, facts, plan = load_run(run)
+    result = load_run(run)
     if gates is not None:
-        plan = replace(plan, gates=read_gates(gates, plan.evaluations))
-    if not plan.gates:
+        plan = replace(result.plan, gates=read_gates(gates, result.plan.evaluations))
+        result = result._replace(plan=plan)
+    if not result.plan.gates:
         raise UsageError(
             f"{gates} has no gates" if gates is not None else f"this run has no gates: {run}",
             hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs none",
         )
-    made = write_report(plan, directory, facts, inconclusive=inconclusive.value)
-    show_report(made, as_json=as_json)
-    raise typer.Exit(exit_code(made))
+    report = finish_with_report(result, inconclusive=inconclusive.value)
+    show_report(report, as_json=as_json)
+    raise typer.Exit(exit_code(report))

@@ -214,10 +214,10 @@ def _free(paths: Sequence[Path], *, force: bool) -> None:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from verdict_cli.run.run_directory import refusing
+    from verdict_cli.run.run_directory import output_errors
 
     for path, text in files.items():
-        with refusing(path):
+        with output_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode())
     print_message(f"written: {', '.join(str(path) for path in files)}")
@@ -234,7 +234,7 @@ def _check(config: Path, data: str | None, *, tried: bool, quiet: bool) -> None:
     elif tried and data is not None:
         from verdict_cli.cli.model_options import RowOptions
         from verdict_cli.cli.run import judged_dataset
-        from verdict_cli.cli.write_report import show_report
+        from verdict_cli.cli.show_report import show_report
 
         out = Path("runs") / f"{plan.name}-first"
         report = judged_dataset(config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out)

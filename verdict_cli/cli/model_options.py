@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
+    from verdict_cli.run.job import RunOptions
+    from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class ModelOptions:
     def plan(self, config: Path) -> Plan:
         """The plan of the pipeline file; its warnings are printed. Raises SpecError."""
         built = self.built(config)
-        for warning in () if self.quiet else built.warnings:
+        for warning in built.warnings:
             print_error(f"warning: {warning}")
         return built.plan
 
@@ -73,19 +75,16 @@ class ModelOptions:
         )
 
     def recording(self, plan: Plan) -> Recording | None:
-        """What answers in place of the models; None where they are asked, and then each of them can be."""
-        from verdict_cli.run.preflight import check_models, recording
+        """The recording that answers, None where models do, each of which is then checked."""
+        from verdict_cli.run.preflight import open_recording
 
-        if self.replay is not None:
-            return recording(self.replay, plan)
-        check_models(plan, priced=self.budget is not None)
-        return None
+        return open_recording(self.replay, plan, priced=self.budget is not None)
 
     def warn_of_floors(self, plan: Plan) -> None:
         """Says which models are no judges, where models are asked."""
         from verdict_cli.run.outcome import floors
 
-        if self.replay is None and not self.quiet:
+        if self.replay is None:
             for floor in floors(plan):
                 print_error(f"warning: {floor} is a floor to beat, not a judge")
 
@@ -105,6 +104,33 @@ class RowOptions(ModelOptions):
     concurrency: Concurrency = 64
     fresh: Fresh = False
     allow_host: AllowHost = None
+
+    def run_options(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        data: DatasetFacts,
+        names: tuple[str, str],
+        recording: Recording | None,
+        **more: Any,
+    ) -> RunOptions:
+        """The options of a run; ``names`` are the pipeline file and the dataset as the user gave them."""
+        from verdict_cli.run.job import RunOptions
+
+        return RunOptions(
+            plan=plan,
+            dataset=dataset,
+            data=data,
+            config=names[0],
+            source=names[1],
+            seed=self.seed,
+            replay=self.replay,
+            recording=recording,
+            concurrency=self.concurrency,
+            budget_usd=self.budget,
+            fresh=self.fresh,
+            **more,
+        )
 
 
 def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:

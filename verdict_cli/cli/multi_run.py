@@ -1,92 +1,93 @@
-"""Several runs of one command, with a shared cache and budget, and how stopped ones resume."""
+"""Execute runs of one command, with a shared cache and budget, and say how stopped ones resume."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from verdict_cli.cli.console import print_error, print_message
-
-if TYPE_CHECKING:
-    from verdict_cli.llm.middleware.cache_store import CacheStore
-    from verdict_cli.messages import RunFacts
-    from verdict_cli.run.batch import PreparedRun
-    from verdict_cli.run.job import RunJob, Stop
-import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 from verdict_cli.errors import JournalError, VerdictError
 
 if TYPE_CHECKING:
+    from verdict_cli.cli.model_options import RowOptions
     from verdict_cli.llm.middleware.cache_store import CacheStore
+    from verdict_cli.run.job import Stop
+    from verdict_cli.run.load_run import RunResult
+    from verdict_cli.run.session import Session
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """A run that was made."""
-
-    name: str
-    job: RunJob
-    facts: RunFacts
-
-
-def run_all(runs: Sequence[PreparedRun], stop: Stop, store: CacheStore | None, *, quiet: bool) -> list[FinishedRun]:
-    """Every run, in order; says how the command goes on and exits where one could not be finished."""
+def execute_or_exit(session: Session, stop: Stop, how: RowOptions) -> RunResult:
+    """The finished run. Where it is stopped, say how it resumes and exit."""
     from verdict_cli.cli.progress import show_progress
-    from verdict_cli.run.batch import run_several
 
-    left = [one for one in runs if one.finished is None]
-    if len(left) < len(runs) and not quiet:
-        print_message(f"{len(runs) - len(left)} of {len(runs)} runs are finished already")
-    paid = sum(one.finished.cost_usd or 0.0 for one in runs if one.finished is not None)
-    jobs = [replace(one.job, store=store) for one in left]
-    for job in jobs:
-        job.directory.prepare()
-    with resumable(store), show_progress(quiet=quiet) as watch:
-        done = run_several(jobs, stop, watch, paid_usd=paid)
-    if any(facts.status != "finished" for facts in done) or len(done) < len(jobs):
+    if session.is_finished:
+        return session.execute()
+    store = how.store(session.options.plan)
+    with resumable(store), show_progress(quiet=how.quiet) as show:
+        result = session.execute(stop, show, store=store)
+    facts = result.facts
+    if facts.status == "interrupted":
         print_error(
-            f"stopped: {len(runs) - len(left) + len(done) - 1} of {len(runs)} runs are finished, in {runs[0].job.directory.path.parent}"
+            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in "
+            f"{result.directory.display_name}"
         )
-        print_error(resume())
+        print_error(resume_hint())
         raise typer.Exit(130)
-    facts = iter(done)
-    return [FinishedRun(one.name, one.job, one.finished or next(facts)) for one in runs]
+    return result
 
 
-def opened_cache(runs: Sequence[PreparedRun], folder: Path, *, shared: bool) -> CacheStore | None:
-    """The replies that the runs share: the user's, else (not `shared`) those of this folder alone; None where no model
-    may use any."""
+def execute_all_or_exit(sessions: Sequence[Session], folder: Path, stop: Stop, how: RowOptions) -> list[RunResult]:
+    """Every run finished, in order. Where one is stopped, say how the command resumes and exit."""
+    from verdict_cli.cli.progress import show_progress
+    from verdict_cli.run.session import execute_all
+
+    finished = sum(session.is_finished for session in sessions)
+    if finished and not how.quiet:
+        print_message(f"{finished} of {len(sessions)} runs are finished already")
+    store = _shared_cache(sessions, folder, shared=not how.no_cache)
+    with resumable(store), show_progress(quiet=how.quiet) as show:
+        results = execute_all(sessions, stop, show, store=store)
+    done = sum(result.facts.status == "finished" for result in results)
+    if done < len(sessions):
+        finished = sum(session.is_finished for session in sessions[len(results) :])
+        print_error(f"stopped: {done + finished} of {len(sessions)} runs are finished, in {folder}")
+        print_error(resume_hint())
+        raise typer.Exit(130)
+    return results
+
+
+def _shared_cache(sessions: Sequence[Session], folder: Path, *, shared: bool) -> CacheStore | None:
+    """The cache of the runs: the user's, or one of this folder alone. None where no model may use any."""
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.llm.middleware.cache_store import CacheStore
-    from verdict_cli.run.preflight import keeps
+    from verdict_cli.run.preflight import may_cache
 
-    plans = [one.job.plan for one in runs if one.finished is None and one.job.recording is None]
-    plan = next((plan for plan in plans if keeps(plan)), None)
-    if plan is None:
+    plans = [
+        session.options.plan
+        for session in sessions
+        if not session.is_finished and session.options.recording is None and may_cache(session.options.plan)
+    ]
+    if not plans:
         return None
-    if shared:
-        return opened_store(plan, wanted=True)
-    return CacheStore.open(folder / "replies.sqlite3")
+    return opened_store(plans[0], wanted=True) if shared else CacheStore.open(folder / "replies.sqlite3")
 
 
 @contextmanager
 def resumable(store: CacheStore | None) -> Iterator[None]:
-    """Of what stops the runs within, says how the command goes on and exits; closes the cache whatever happened."""
+    """Where an error stops the runs, print it with how they resume, and exit. Closes the cache in any case."""
     try:
         yield
     except JournalError:
         raise
     except VerdictError as error:
         print_error(str(error))
-        print_error(resume())
+        print_error(resume_hint())
         raise typer.Exit(error.exit_code) from None
     finally:
         if store is not None:
@@ -95,7 +96,7 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
                 print_error(f"warning: replies could not be kept in the cache: {store.trouble}")
 
 
-def resume() -> str:
-    """How the user goes on."""
+def resume_hint() -> str:
+    """How the user resumes the runs."""
     words = [word for word in sys.argv[1:] if word != "--fresh"]
-    return f"the same command goes on: {shlex.join(['verdict', *words])}"
+    return f"the same command resumes the run: {shlex.join(['verdict', *words])}"

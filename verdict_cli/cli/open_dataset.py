@@ -1,8 +1,9 @@
-"""cli.dataset"""
+"""Open and check the dataset of a command."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,7 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.errors import DataError
 from verdict_cli.language.package_files import datasets, file_or_named
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.data_preflight.preflight_data import preflight
-from verdict_cli.run.preflight import check_dataset
+from verdict_cli.run.preflight import dataset_for, preflight
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.local_copy import copy_stdin, local_copy_of_url
@@ -19,36 +19,35 @@ from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
-    """The dataset as the plan wants it. What is not in files is copied to some in `spool_to` first: `-`, which is
-    standard input, and what a URL names. A bare name such as `xstest_sample` that is no file is the sample of that name."""
+    """The dataset of the plan. Standard input (`-`) and the content of a URL are copied to files in `spool_to` first.
+
+    A bare name such as `xstest_sample` that is not a file is the sample of that name.
+    """
     if data == "-":
         files: tuple[Path, ...] = (copy_stdin(sys.stdin.buffer, spool_to),)
     else:
         files = local_copy_of_url(data, spool_to) if is_remote_url(data) else _located(path_of(data))
-    return check_dataset(plan, files, skip_bad_rows=skip_bad_rows)
+    return dataset_for(plan, files, skip_bad_rows=skip_bad_rows)
 
 
-def checked(
+def check_data(
     plan: Plan,
-    found: Dataset,
+    dataset: Dataset,
     *,
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
-    quiet: bool = False,
+    warn: Callable[[str], None] = print_error,
 ) -> DatasetFacts:
-    """What the dataset holds, once the pipeline is checked against it; its warnings are printed unless ``quiet``.
-
-    Raises DataError and SpecError.
-    """
-    facts, warnings = preflight(plan, found, limit=limit, sample=sample, seed=seed)
-    for warning in () if quiet else warnings:
-        print_error(f"warning: {warning}")
+    """The selected rows, once the pipeline is checked against them; warnings are printed. Raises DataError, SpecError."""
+    facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed)
+    for warning in warnings:
+        warn(f"warning: {warning}")
     return facts
 
 
 def _located(data: str) -> tuple[Path, ...]:
-    """The files of a path or of a sample's name. DataError where there are none, with the name of the sample that is meant."""
+    """The files of a path or a sample. DataError where there are none, which hints at a sample of a similar path."""
     given = Path(data)
     if not given.is_dir() and (named := file_or_named(given, datasets)) != given:
         return (named,)

@@ -76,7 +76,7 @@ Budget = Annotated[
     float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress; warnings and errors are still printed.")]
 TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
 ]

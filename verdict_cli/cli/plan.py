@@ -57,7 +57,7 @@ def plan(
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
     from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.run.estimate import estimate_run
     from verdict_cli.storage.datasets.read import stream_rows
     from verdict_cli.studies.sweep.results import best_variant
@@ -71,7 +71,7 @@ def plan(
     needs, repeats, notes = needed(want, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
-        found = checked(pipeline, dataset)
+        found = check_data(pipeline, dataset)
         there = found.rows
 
         def costs(count: int) -> tuple[Line, ...]:

@@ -110,7 +110,7 @@ def rank(
     if as_json:
         document({"pipeline": plan.name, **ranking.document(), **costs})
     else:
-        from verdict_cli.cli.write_report import to_terminal
+        from verdict_cli.cli.show_report import to_terminal
         from verdict_cli.report.ranking import ranking_terminal
 
         to_terminal(ranking_terminal({**ranking.document(), **costs}))
@@ -160,7 +160,7 @@ class _Asked:
         return self._contests(where)
 
     def _scores(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.run.reward import reward_of
+        from verdict_cli.run.outcome import reward_of
         from verdict_cli.studies.rank.pointwise import scored
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":

@@ -27,15 +27,15 @@ def report(
 
     Example: verdict report runs/demo --labels
     """
-    from verdict_cli.cli.write_report import exit_code, show_report, write_report
+    from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
     from verdict_cli.run.load_run import load_run
 
-    directory, facts, plan = load_run(run)
+    result = load_run(run)
     if labels:
-        plan = with_labels(plan, run)
-    made = write_report(plan, directory, facts)
-    show_report(made, as_json=as_json)
-    raise typer.Exit(exit_code(made))
+        result = result._replace(plan=with_labels(result.plan, run))
+    finished = finish_with_report(result)
+    show_report(finished, as_json=as_json)
+    raise typer.Exit(exit_code(finished))
 
 
 def with_labels(plan: Plan, run: Path) -> Plan:

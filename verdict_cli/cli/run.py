@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import Config, TraceContent, TraceOption
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.messages import RunFacts
     from verdict_cli.report.report import Report
-    from verdict_cli.run.job import RunJob, Stop
-    from verdict_cli.run.progress import Progress
-    from verdict_cli.run.run_diff import RunDiff
+    from verdict_cli.run.session import Session
     from verdict_cli.stats.gates import Inconclusive
-
-    Runner = Callable[[RunJob, Stop, Callable[[Progress], None]], RunFacts]
 
 
 class Engine(StrEnum):
@@ -55,14 +50,14 @@ def run(
     *,
     how: RowOptions,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
+        bool, typer.Option("--retry-failed", help="Retry only the failed calls of rows that failed.")
     ] = False,
     update: Annotated[
         bool,
         typer.Option(
             "--update",
-            help="With --out: go on with its run although the pipeline or the dataset has changed. Units that ask "
-            "otherwise than they did, and those behind them, are asked again; rows that it has not are asked.",
+            help="With --out: resume its run although the pipeline or the dataset has changed. Units whose calls "
+            "change, and units that depend on them, are called again; so are new rows.",
         ),
     ] = False,
     skip_bad_rows: Annotated[
@@ -76,7 +71,8 @@ def run(
     ] = "parquet",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False,
     inconclusive: Annotated[
-        Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
+        Undecided,
+        typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
     ] = Undecided.FAIL,
     engine: Annotated[
         Engine, typer.Option("--engine", help="Judge in this process, or on Ray's workers.")
@@ -90,10 +86,10 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Judge every row of a dataset and report the figures.
+    """Judge every row of a dataset and report the metrics.
 
-    The same command on an unfinished directory goes on where it stopped; calls that were answered are not made again.
-    Another pipeline or dataset on it is refused, unless --update is given.
+    The same command on an unfinished directory resumes the run; completed calls are not repeated.
+    A different pipeline or dataset is refused, unless --update is given.
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
@@ -112,7 +108,7 @@ def run(
         engine=engine,
         ray_address=ray_address,
     )
-    from verdict_cli.cli.write_report import exit_code, show_report
+    from verdict_cli.cli.show_report import exit_code, show_report
 
     show_report(report, as_json=as_json)
     raise typer.Exit(exit_code(report))
@@ -134,29 +130,31 @@ def judged_dataset(
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
 ) -> Report:
-    """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
+    """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
     if how.fresh and retry_failed:
-        raise UsageError("--fresh leaves nothing that --retry-failed could ask again", hint="give one of them")
+        raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
     if update and (how.fresh or out is None):
         raise UsageError(
             "--fresh discards the run that --update would keep"
             if how.fresh
-            else "--update needs the directory of the run that it goes on with",
+            else "--update needs the directory of the run that it resumes",
             hint="give one of them" if how.fresh else "give its --out",
         )
     if ray_address is not None and engine is not Engine.RAY:
-        raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
+        raise UsageError("--ray-address needs --engine ray", hint="give both, or leave --ray-address out")
     if trace and engine is Engine.RAY:
-        raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
-    from verdict_cli.cli.open_dataset import checked, open_dataset
+        raise UsageError("--trace does not reach Ray's workers", hint="run it with --engine local")
+    from verdict_cli.cli.multi_run import execute_or_exit
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
+    from verdict_cli.cli.show_report import finish_with_report
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace_option import trace_to_otel
-    from verdict_cli.cli.write_report import prepare, write_report
-    from verdict_cli.run.job import RunJob, Stop
-    from verdict_cli.run.run_metadata import default_directory, new_facts, recorded_file, starting
+    from verdict_cli.report.write_report import preload_report
+    from verdict_cli.run.job import Stop
+    from verdict_cli.run.session import open_run
 
     plan = how.plan(config)
-    recorded = how.recording(plan)
+    recording = how.recording(plan)
     stop = Stop()
     with (
         trace_to_otel(wanted=trace, content=trace_content) as spans,
@@ -164,99 +162,50 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = checked(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet)
-        facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
-        place = default_directory(out, facts)
-        if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():
-            raise UsageError(f"{place.shown} holds the recording itself", hint="choose another --out")
-        with place.held():
-            earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
-            if earlier is not None:
-                _tell(f"{place.shown}: {_going_on(earlier, changed, retry_failed=retry_failed)}", quiet=how.quiet)
-            if (
-                earlier is not None
-                and earlier.status == "finished"
-                and changed is None
-                and not (retry_failed and earlier.failed)
-            ):
-                place.write_spec(plan)
-                done = earlier
-            else:
-                place.prepare()
-                start = starting(facts, earlier)
-                job = RunJob(
-                    plan,
-                    dataset,
-                    found,
-                    place,
-                    start,
-                    how.concurrency,
-                    recorded,
-                    how.budget,
-                    how.store(plan),
-                    fresh=how.fresh,
-                    retry_failed=retry_failed,
-                    update=update,
-                    spans=spans,
-                    meanwhile=partial(prepare, plan),
-                )
-                done = _carried_out(job, stop, _runner(job, engine, ray_address), quiet=how.quiet)
-            return write_report(plan, place, done, formats, inconclusive=inconclusive)
-
-
-def _runner(job: RunJob, engine: Engine, ray_address: str | None) -> Runner:
-    """What runs the job. UsageError where Ray cannot."""
-    if engine is Engine.LOCAL:
-        from verdict_cli.run.local import run_locally
-
-        return run_locally
-    from verdict_cli.run.ray import ray_engine
-
-    ray_engine.check_ray(job)
-    return partial(ray_engine.run_on_ray, address=ray_address)
-
-
-def _carried_out(job: RunJob, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
-    """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
-    from verdict_cli.cli.multi_run import resumable, resume
-    from verdict_cli.cli.progress import show_progress
-
-    with resumable(job.store), show_progress(quiet=quiet) as watch:
-        facts = run_job(job, stop, watch)
-    if facts.status == "interrupted":
-        print_error(
-            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.shown}"
+        facts = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        options = how.run_options(
+            plan,
+            dataset,
+            facts,
+            (str(config), data),
+            recording,
+            out=out,
+            retry_failed=retry_failed,
+            update=update,
+            engine=engine.value,
+            ray_address=ray_address,
+            spans=spans,
+            preload=partial(preload_report, plan),
         )
-        print_error(resume())
-        raise typer.Exit(130)
-    return facts
+        with open_run(options) as session:
+            if session.earlier is not None and not how.quiet:
+                print_message(f"{session.directory.display_name}: {_resume_message(session)}")
+            result = execute_or_exit(session, stop, how)
+            return finish_with_report(result, formats, inconclusive=inconclusive)
 
 
-def _going_on(earlier: RunFacts, changed: RunDiff | None, *, retry_failed: bool) -> str:
-    """What the command does on a directory that holds its run."""
-    if changed is not None:
-        return f"the update {changed.work()}"
+def _resume_message(session: Session) -> str:
+    """What the command does in a directory that holds its run."""
+    earlier = session.earlier
+    assert earlier is not None
+    if session.difference is not None:
+        return f"the update {session.difference.work()}"
     if earlier.status != "finished":
-        return "going on where it stopped"
-    if not retry_failed:
+        return "resuming where it stopped"
+    if not session.options.retry_failed:
         return "nothing left to do, the report is rewritten"
     if not earlier.failed:
         return "no row failed, nothing left to do, the report is rewritten"
-    return f"asking again what failed, in {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
+    return f"retrying failed calls in {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
 
 
 def _formats(text: str) -> list[str]:
-    from verdict_cli.cli.write_report import FORMATS
+    from verdict_cli.report.write_report import FORMATS
 
-    wanted = [part.strip() for part in text.split(",") if part.strip()]
-    for each in wanted:
-        if each not in FORMATS:
+    formats = [part.strip() for part in text.split(",") if part.strip()]
+    for name in formats:
+        if name not in FORMATS:
             raise UsageError(
-                f"unknown format {each!r}", hint=f"--format takes {', '.join(FORMATS)}, separated by commas"
+                f"unknown format {name!r}", hint=f"--format takes {', '.join(FORMATS)}, separated by commas"
             )
-    return wanted
-
-
-def _tell(message: str, *, quiet: bool) -> None:
-    if not quiet:
-        print_message(message)
+    return formats

@@ -33,9 +33,9 @@ def schema(
     if out is None:
         document(made)
         return
-    from verdict_cli.run.run_directory import refusing
+    from verdict_cli.run.run_directory import output_errors
 
-    with refusing(out):
+    with output_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2) + b"\n")
     print_message(f"written: {out}")

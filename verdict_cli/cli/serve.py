@@ -85,7 +85,7 @@ def serve(
     from verdict_cli.http.api.settings import Limits
     from verdict_cli.http.api.settings import ServeSettings as Served
     from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.run.preflight import recording
+    from verdict_cli.run.preflight import load_recording
 
     token = os.environ.get(token_env) or None
     if token is None and needs_token(host):
@@ -120,7 +120,7 @@ def serve(
                 load,
                 lambda: ModelClient.open(
                     concurrency=concurrency,
-                    recording=None if how.replay is None else recording(how.replay, plan),
+                    recording=None if how.replay is None else load_recording(how.replay, plan),
                     budget_usd=how.budget,
                     store=store,
                 ),

@@ -19,9 +19,9 @@ def stopping(stop: Stop) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         if not stop.bound:
             raise KeyboardInterrupt
-        if stop.asked:
+        if stop.requested:
             os._exit(130)
-        stop.ask()
+        stop.request()
         print_message("stopping: calls in flight have 5 s; once more stops at once")
 
     kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -6,6 +6,7 @@ import re
 import tempfile
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,43 +66,44 @@ def sweep(
 
     Example: verdict sweep early_stopping answers_sample --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
-    from verdict_cli.cli.multi_run import opened_cache, run_all
-    from verdict_cli.cli.open_dataset import checked, open_dataset
+    from verdict_cli.cli.multi_run import execute_all_or_exit
+    from verdict_cli.cli.open_dataset import check_data, open_dataset
+    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.write_report import to_terminal, write_report
-    from verdict_cli.run.batch import prepared
-    from verdict_cli.run.job import RunJob, Stop
+    from verdict_cli.report.write_report import write_report
+    from verdict_cli.run.job import Stop
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.run.run_metadata import new_facts
+    from verdict_cli.run.session import open_run
     from verdict_cli.studies.sweep.render import swept_html, swept_json, swept_markdown, swept_terminal
     from verdict_cli.studies.sweep.results import VariantRun, best_variant, compare_variants
 
     found = _variants(config, how, vary, together=together)
     plans = _planned(config, how, found)
-    name, figure = best_variant([(f"variant {one.name}", plan) for one, plan in plans], metric)
-    recorded = _answering([(one.name, plan) for one, plan in plans], how)
+    names = [variant.name for variant, _ in plans]
+    name, figure = best_variant([(f"variant {variant.name}", plan) for variant, plan in plans], metric)
+    recording = _answering([(variant.name, plan) for variant, plan in plans], how)
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
+    warned: dict[str, None] = {}
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
-        runs: list[Any] = []
+        sessions = []
         source = data
-        for (one, plan), slug in zip(plans, _slugs([one.name for one, _ in plans]), strict=True):
+        for (_, plan), slug in zip(plans, _slugs(names), strict=True):
             dataset = open_dataset(plan, source, Path(spool_to))
             if source == "-":
                 source = str(dataset.files[0])
-            rows = checked(
-                plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, quiet=how.quiet or bool(runs)
+            rows = check_data(
+                plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, warn=partial(_warn_once, warned)
             )
-            facts = new_facts(plan, rows, (str(config), data), how.seed, how.replay)
-            place = RunDirectory(folder / "variants" / slug)
-            job = RunJob(plan, dataset, rows, place, facts, how.concurrency, recorded, how.budget, fresh=how.fresh)
-            runs.append(prepared(one.name, job))
+            options = how.run_options(
+                plan, dataset, rows, (str(config), data), recording, out=folder / "variants" / slug
+            )
+            sessions.append(open_run(options))
         if not how.quiet:
-            _announce([(one.name, one.job.plan, one.job.data.rows) for one in runs])
-        store = opened_cache(runs, folder, shared=not how.no_cache)
-        made = run_all(runs, stop, store, quiet=how.quiet)
-    reports = [write_report(one.job.plan, one.job.directory, one.facts, in_summary=False) for one in made]
-    ran = [VariantRun(one.name, one.job.plan, one.job.directory.path, one.facts) for one in made]
+            _announce([(session.options.plan, session.options.data.rows) for session in sessions])
+        results = execute_all_or_exit(sessions, folder, stop, how)
+    reports = [write_report(run, warn=print_error) for run in results]
+    ran = [VariantRun(name, run.plan, run.directory.path, run.facts) for name, run in zip(names, results, strict=True)]
     result = compare_variants(
         ran,
         name,
@@ -126,7 +128,7 @@ def sweep(
             print_message(f"the picture: {folder / 'sweep.html'}")
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
-    raise typer.Exit(3 if any(one.facts.failed for one in made) else 0)
+    raise typer.Exit(3 if any(run.facts.failed for run in results) else 0)
 
 
 def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool) -> tuple[SweepVariant, ...]:
@@ -179,12 +181,19 @@ def _answering(plans: list[tuple[str, Plan]], how: RowOptions) -> Recording | No
     return recorded
 
 
-def _announce(runs: list[tuple[str, Plan, int]]) -> None:
-    """How much is to be asked, at most."""
+def _warn_once(warned: dict[str, None], message: str) -> None:
+    """Print a warning that no earlier variant has given."""
+    if message not in warned:
+        warned[message] = None
+        print_error(message)
+
+
+def _announce(runs: list[tuple[Plan, int]]) -> None:
+    """Print how many calls are made, at most."""
     from verdict_cli.report.plan_graph import calls_a_row
 
-    calls = sum(rows * calls_a_row(plan) for _, plan, rows in runs)
-    print_message(f"{len(runs)} variants of {runs[0][2]:,} rows: at most {calls:,} model calls, equal ones shared")
+    calls = sum(rows * calls_a_row(plan) for plan, rows in runs)
+    print_message(f"{len(runs)} variants of {runs[0][1]:,} rows: at most {calls:,} model calls, equal ones shared")
 
 
 def _slugs(names: list[str]) -> list[str]:

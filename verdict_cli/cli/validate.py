@@ -42,7 +42,7 @@ def validate(
             import tempfile
 
             from verdict_cli.cli.open_dataset import open_dataset
-            from verdict_cli.run.data_preflight.preflight_data import preflight
+            from verdict_cli.run.preflight import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
                 _, found = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))

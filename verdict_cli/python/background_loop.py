@@ -17,7 +17,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.preflight import store
+from verdict_cli.run.preflight import open_cache
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class BackgroundJudge:
             if self._warm is None:
                 recipe = self._recipe
                 if recipe.cache and self._store is None:
-                    self._store = store(recipe.plan)
+                    self._store = open_cache(recipe.plan)
                 access = ModelClient.open(
                     concurrency=recipe.concurrency,
                     recording=recipe.recording,
@@ -127,7 +127,7 @@ class BackgroundJudge:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._warm is not None:
-            await self._warm.access.close()
+            await self._warm.client.close()
         if self._store is not None:
             self._store.close()
 

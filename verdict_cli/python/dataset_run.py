@@ -1,27 +1,24 @@
-"""A dataset through a pipeline, from Python: the same engine as `verdict run`, the results as a DataFrame."""
+"""Run a dataset from Python, as `verdict run` does, with the results as a DataFrame."""
 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verdict_cli import __version__
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
-from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.sync import run_in_thread
-from verdict_cli.run.data_preflight.preflight_data import preflight
-from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import run_locally
-from verdict_cli.run.preflight import check_dataset as ready
-from verdict_cli.run.preflight import check_models, recording, store
-from verdict_cli.run.run_diff import RunDiff
-from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.run_metadata import nodes, run_fingerprint, starting
+from verdict_cli.report.write_report import preload_report, write_report
+from verdict_cli.run.job import RunOptions
+from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.preflight import dataset_for, open_cache, open_recording, preflight
+from verdict_cli.run.session import Session, open_run
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.tables.reader import read_table
 
@@ -49,64 +46,63 @@ class DatasetRunOptions:
 
 
 def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.DataFrame:
-    """The results of the data's rows. Raises what stops a run, and UsageError, before it begins, where pandas is not
-    installed."""
+    """The results of the data's rows. With `out`, the directory holds what `verdict run` leaves there.
+
+    Raises what stops a run, and UsageError, before it begins, where pandas is not installed.
+    """
     if find_spec("pandas") is None:
         raise UsageError(
             "run_dataset gives a DataFrame, and pandas is not installed",
             hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
         )
-    recorded = None if wanted.replay is None else recording(wanted.replay, plan)
-    if recorded is None:
-        check_models(plan)
+    if wanted.retry_failed and wanted.out is None:
+        raise UsageError("`retry_failed` retries calls of a run that is kept", hint="give its `out`")
+    recording = open_recording(wanted.replay, plan)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
-        rows = find_files(str(data)) if isinstance(data, str | Path) else (_spooled(data, Path(spare)),)
-        dataset = ready(plan, rows)
-        facts = preflight(plan, dataset, limit=wanted.limit, seed=wanted.seed)[0]
-        directory = RunDirectory(wanted.out or Path(spare) / "run")
-        start = RunFacts(
-            name=plan.name,
-            status="running",
+        is_path = isinstance(data, str | Path)
+        dataset = dataset_for(plan, find_files(str(data)) if is_path else (_spooled(data, Path(spare)),))
+        options = RunOptions(
+            plan=plan,
+            dataset=dataset,
+            data=preflight(plan, dataset, limit=wanted.limit, seed=wanted.seed)[0],
             config="Python",
-            dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
-            spec_fingerprint=run_fingerprint(plan, wanted.seed, wanted.replay),
-            data_fingerprint=facts.fingerprint,
-            version=__version__,
-            started="",
+            source=str(data) if is_path else type(data).__name__,
+            out=wanted.out or Path(spare) / "run",
             seed=wanted.seed,
-            rows=facts.rows,
-            nodes=nodes(plan, wanted.seed),
-            calibrated=plan.calibrated,
+            replay=wanted.replay,
+            recording=recording,
+            concurrency=wanted.concurrency,
+            retry_failed=wanted.retry_failed,
+            update=wanted.update,
+            preload=partial(preload_report, plan) if wanted.out else _nothing,
         )
-        earlier, changed = _earlier(plan, directory, start, update=wanted.update)
-        if wanted.retry_failed and wanted.out is None:
-            raise UsageError("`retry_failed` asks again in a run that is kept", hint="give its `out`")
-        over = earlier is not None and changed is None and earlier.status == "finished"
-        if not over or (wanted.retry_failed and earlier is not None and earlier.failed):
-            directory.prepare()
-            job = RunJob(
-                plan,
-                dataset,
-                facts,
-                directory,
-                starting(start, earlier),
-                concurrency=wanted.concurrency,
-                recording=recorded,
-                update=wanted.update,
-                retry_failed=wanted.retry_failed,
-            )
-            run_in_thread(lambda: _carried_out(job, cache=wanted.cache and recorded is None))
-        return _table(directory.results)
+        try:
+            session = open_run(options)
+        except JournalError as error:
+            raise JournalError(error.message, hint=_in_python(error.hint)) from None
+        with session:
+            result = run_in_thread(lambda: _executed(session, cache=wanted.cache and recording is None))
+            if wanted.out:
+                write_report(result, warn=_warn)
+        return _table(result.directory.results)
 
 
-def _carried_out(job: RunJob, *, cache: bool) -> None:
-    """Runs the job, in the thread in which the cache is opened."""
-    kept = store(job.plan) if cache else None
+def _nothing() -> None:
+    """Without `out` there is no report to preload."""
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
+
+
+def _executed(session: Session, *, cache: bool) -> RunResult:
+    """The result, in the thread in which the cache is opened: SQLite allows no other."""
+    store = open_cache(session.options.plan) if cache and not session.is_finished else None
     try:
-        run_locally(replace(job, store=kept), Stop(), lambda progress: None)
+        return session.execute(store=store)
     finally:
-        if kept is not None:
-            kept.close()
+        if store is not None:
+            store.close()
 
 
 def _spooled(data: Any, spare: Path) -> Path:
@@ -152,27 +148,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} {value!r:.80}")
 
 
-def _earlier(
-    plan: Plan, directory: RunDirectory, start: RunFacts, *, update: bool
-) -> tuple[RunFacts | None, RunDiff | None]:
-    """As `RunDirectory.belongs_to`; JournalError too when it cannot be told whether it is the same run."""
-    if directory.facts() is None:
-        return None, None
-    for node in plan.nodes:
-        for code in node.code:
-            if not code.traceable:
-                raise JournalError(
-                    f"{directory.path} holds a run, and whether it is this one cannot be told: "
-                    f"the source of {code.name} in the unit {node.id!r} is not known",
-                    hint="define the function in a file or a notebook, or choose another `out`",
-                )
-    try:
-        return directory.belongs_to(plan, start, update=update)
-    except JournalError as error:
-        hint = (
-            "`update=True` keeps that run and asks only what changed; or choose another `out`, or remove that directory"
-        )
-        raise JournalError(error.message, hint=hint) from None
+def _in_python(hint: str) -> str:
+    """The hint for a directory that belongs to another run, with the arguments in place of the options."""
+    if not hint.startswith("--update"):
+        return hint
+    return "`update=True` keeps that run and calls models only for what changed; or choose another `out`, or remove that directory"
 
 
 def _table(path: Path) -> pandas.DataFrame:

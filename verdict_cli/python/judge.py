@@ -16,8 +16,8 @@ from verdict_cli.python.judged import Judged
 from verdict_cli.python.models import ModelLike
 from verdict_cli.python.pipeline import Pipeline
 from verdict_cli.python.running import mapping, settle_result
-from verdict_cli.run.preflight import check_models, recording
-from verdict_cli.run.reward import reward_of
+from verdict_cli.run.outcome import reward_of
+from verdict_cli.run.preflight import open_recording
 
 NAN = float("nan")
 
@@ -49,9 +49,7 @@ class Judge:
         if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
             raise UsageError(f"concurrency is {concurrency!r}, expected a whole number of at least 1")
         plan = pipeline.plan(model)
-        recorded = None if replay is None else recording(Path(replay), plan)
-        if recorded is None:
-            check_models(plan, priced=budget is not None)
+        recorded = open_recording(None if replay is None else Path(replay), plan, priced=budget is not None)
         self._plan = plan
         self._reward_text = reward
         self._reward = None if reward is None else reward_of(plan, reward)

@@ -13,7 +13,7 @@ from verdict_cli.python.judged import Judged, judged_of
 from verdict_cli.python.schema import plain_view
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.preflight import check_models, recording
+from verdict_cli.run.preflight import open_recording
 
 _REPLY = ("unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid")
 _PASSING = ("rate-limit", "timeout", "unavailable")
@@ -22,10 +22,7 @@ _REJECTED = ("rejected", "context-too-long", "content-filter", "not-recorded")
 
 async def judged_once(plan: Plan, given: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
     """What the pipeline gives on for the row. Raises what made it fail."""
-    recorded = None if replay is None else recording(replay, plan)
-    if recorded is None:
-        check_models(plan)
-    access = ModelClient.open(recording=recorded)
+    access = ModelClient.open(recording=open_recording(replay, plan))
     try:
         warm = JudgeSession(plan, access, seed=seed)
         row = warm.row(mapping(given))

@@ -23,11 +23,15 @@ from verdict_cli.model import Model
 
 @dataclass
 class Context:
-    """The same for all rows of a run. ``pinned`` holds the outputs of pinned nodes by their place in the plan;
-    ``forget`` is told of each request whose reply could not be read, so that no cache gives it again; ``again`` is
-    asked about a call whose attempts have all failed: whether it gets as many more, the first of which is given (None: no);
-    ``unit`` lasts as long as a unit at a row does, whose id and output it is told; ``paid`` is told of a call that was
-    paid for and stops the run, so that no row's result has it."""
+    """What is the same for all rows of a run.
+
+    - ``forget(request)``: drop a cached reply that could not be read.
+    - ``again(request)``: whether a call whose attempts have all failed gets another round of them, of which the request
+      is the first. None: no.
+    - ``unit(id)``: a context around a unit at a row, which gives a function that takes the unit's output.
+    - ``paid(call)``: count a call that was paid for and stops the run, so that no row's result has it.
+    - ``pinned``: the outputs of pinned nodes by their index in the plan.
+    """
 
     ask: Ask
     seed: int = 0
@@ -41,16 +45,16 @@ class Context:
 
 
 def draw(seed: int, lot: str | int, node: str) -> int:
-    """A number of 64 bits that depends on these three alone, on every machine and in every process."""
+    """A seed of 64 bits that depends on these three alone, on every machine and in every process."""
     return int.from_bytes(hashlib.blake2b(f"{seed}|{lot}|{node}".encode(), digest_size=8).digest())
 
 
-MOST_ROOM = 4
-"""How many times its own `max_tokens` a model is given at most, once its replies were cut off."""
+MOST_TOKENS_FACTOR = 4
+"""How many times its own `max_tokens` a model gets at most, once its replies were cut off."""
 
 
 class CallSpec(Struct, frozen=True):
-    """One call of a unit: what it asks, which models in turn, and how the reply is read."""
+    """One call of a unit: the request, the models to try in turn, and how the reply is read."""
 
     request: Request
     models: tuple[Model, ...]
@@ -58,55 +62,55 @@ class CallSpec(Struct, frozen=True):
     accept: Callable[[dict[str, Any]], None]
 
 
-def answer(asking: CallSpec, context: Context, calls: list[Call]) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
+def answer(spec: CallSpec, context: Context, calls: list[Call]) -> Coroutine[Any, Any, tuple[dict[str, Any], Reply]]:
     """The fields read from the first readable reply, and that reply; every call made is added to `calls`.
 
-    Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds, and at once
-    Refused, and RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the same
-    unreadable text twice, one after the other, is not asked a third time. What fails, but for Refused, is asked in another
-    round of attempts where ``context.again`` says so; their numbers go on.
+    Raises the last attempt's ReplyError, Retryable or Rejected when no attempt of any model succeeds. Refused is raised
+    immediately, as is RowError for a `validate` rule that cannot be computed. A model at temperature 0 that gave the
+    same unreadable text twice in succession is not called a third time. A failure other than Refused gets another round
+    of attempts where ``context.again`` says so; attempts are numbered on.
     """
     if context.again is None:
-        return _round(asking, context, calls, 0, None)
-    return _rounds(asking, context, calls, context.again)
+        return _round(spec, context, calls, 0, None)
+    return _rounds(spec, context, calls, context.again)
 
 
 async def _rounds(
-    asking: CallSpec, context: Context, calls: list[Call], again: Callable[[Request], bool]
+    spec: CallSpec, context: Context, calls: list[Call], again: Callable[[Request], bool]
 ) -> tuple[dict[str, Any], Reply]:
     last: VerdictError | None = None
     attempt = 0
     while True:
         before = len(calls)
         try:
-            return await _round(asking, context, calls, attempt, last)
+            return await _round(spec, context, calls, attempt, last)
         except Refused:
             raise
         except (ProviderError, ReplyError, RowError) as error:
             last = error
-        made = len(calls) - before
-        attempt += made
-        if not made or not again(replace(asking.request, attempt=attempt)):
+        attempts = len(calls) - before
+        attempt += attempts
+        if not attempts or not again(replace(spec.request, attempt=attempt)):
             raise last
 
 
 async def _round(
-    asking: CallSpec, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
+    spec: CallSpec, context: Context, calls: list[Call], attempt: int, last: VerdictError | None
 ) -> tuple[dict[str, Any], Reply]:
-    """As `answer`, from the attempt of that number on; ``last`` is how an earlier round ended."""
-    for model in asking.models:
+    """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
+    for model in spec.models:
         corrections: tuple[Message, ...] = ()
         failures = 0
-        said = ""
+        last_text = ""
         used = model
         for turn in range(1 + model.retries):
-            request = asking.request
+            request = spec.request
             if attempt or used is not request.model:
                 request = replace(request, model=used, attempt=attempt, messages=request.messages + corrections)
             attempt += 1
             try:
                 reply = await context.ask(request)
-                response = _read(reply, request, asking)
+                response = _read(reply, request, spec)
             except Refused as error:
                 calls.append(_failed(request, error))
                 if error.reply is not None:
@@ -130,17 +134,17 @@ async def _round(
                     raise unread.error from None
                 context.forget(request)
                 last = unread.error
-                used = _roomier(used, model, unread.error)
-                if unread.reply.text == said and used is request.model and _is_certain(model):
+                used = _with_more_tokens(used, model, unread.error)
+                if unread.reply.text == last_text and used is request.model and _is_deterministic(model):
                     break
-                said = unread.reply.text
-                corrections = _correction(unread, asking.reading)
+                last_text = unread.reply.text
+                corrections = _correction(unread, spec.reading)
             except ReplyError as error:
                 calls.append(_failed(request, error))
                 last = error
-                used = _roomier(used, model, error)
+                used = _with_more_tokens(used, model, error)
             else:
-                repaired = asking.reading.repaired(reply.text)
+                repaired = spec.reading.repaired(reply.text)
                 calls.append(Call(request, reply, latency_s=reply.latency_s, repaired=repaired))
                 return response, reply
     assert last is not None
@@ -156,17 +160,17 @@ class _UnreadError(Exception):
         self.error = error
 
     def call(self, request: Request) -> Call:
-        """The call as it is recorded: it was paid for, whatever it is worth."""
+        """The call as it is recorded: an unusable reply was paid for, too."""
         return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s)
 
 
-def _read(reply: Reply, request: Request, asking: CallSpec) -> dict[str, Any]:
+def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
     cut = reply.finish_reason == "length"
     try:
-        if cut and asking.reading.whole:
+        if cut and spec.reading.whole:
             raise ReplyError("the reply was cut off before its end", hint="raise `max_tokens`", kind="cut-off")
-        response = asking.reading.read(reply, request)
-        asking.accept(response)
+        response = spec.reading.read(reply, request)
+        spec.accept(response)
     except ReplyError as error:
         if cut and error.failure == "unreadable":
             error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")
@@ -177,28 +181,28 @@ def _read(reply: Reply, request: Request, asking: CallSpec) -> dict[str, Any]:
 
 
 def _failed(request: Request, error: ProviderError | ReplyError) -> Call:
-    """The call as it is recorded, with the reply that was paid for although it is none."""
+    """The call as it is recorded, with the reply where one was paid for."""
     reply: Reply | None = error.reply
     return Call(request, reply, error.failure, str(error), 0.0 if reply is None else reply.latency_s)
 
 
-def _roomier(used: Model, model: Model, error: ReplyError) -> Model:
-    """The model for the next attempt: after a reply that was cut off with twice the room, at most four times its own."""
+def _with_more_tokens(used: Model, model: Model, error: ReplyError) -> Model:
+    """The model for the next attempt, with twice the `max_tokens` after a reply that was cut off."""
     if error.failure != "cut-off" or used.max_tokens is None or model.max_tokens is None:
         return used
-    return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_ROOM * model.max_tokens)})
+    return used.model_copy(update={"max_tokens": min(2 * used.max_tokens, MOST_TOKENS_FACTOR * model.max_tokens)})
 
 
-def _is_certain(model: Model) -> bool:
-    """Whether the model draws nothing at random: what it said twice it says a third time."""
+def _is_deterministic(model: Model) -> bool:
+    """Whether the model draws nothing at random, so that a repeated reply would be repeated again."""
     return model.sampling().get("temperature") == 0
 
 
 def _correction(unread: _UnreadError, reading: BoundExtractor) -> tuple[Message, ...]:
-    """Tells the model what was wrong with its reply, where the extractor wants that."""
+    """Messages that tell the model what was wrong with its reply, where the extractor asks for that."""
     if not reading.corrects:
         return ()
-    words = (
+    correction = (
         f"That reply cannot be used: {unread.error.message}. Answer again with a JSON object that follows the schema."
     )
-    return (Message("assistant", unread.reply.text), Message("user", words))
+    return (Message("assistant", unread.reply.text), Message("user", correction))

@@ -1,6 +1,6 @@
-"""The ring next to the provider: no call is started once the run is to stop, or its budget is spent.
+"""The innermost middleware: no call is started once the run is to stop, or its budget is spent.
 
-It stands inside the limits, so that a call that waited in line is checked when its turn comes.
+It is inside the limits, so that a call that waited for them is checked when it may start.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from verdict_cli.messages import Ask, Reply, Request
 
 
 class HaltedError(VerdictError):
-    """The run is to stop: the call was not made, and its row is left to the run that goes on."""
+    """The run is to stop: the call was not made, and its row is left for the run that resumes this one."""
 
     kind = "halted"
 
 
 @dataclass
 class Spending:
-    """What the calls have cost so far; those of the run that this one resumes count when they are recalled."""
+    """What the calls have cost so far. Calls of the run that this one resumes count when they are recalled."""
 
     budget_usd: float | None = None
     spent_usd: float = 0.0
@@ -47,12 +47,12 @@ class Spending:
         if self.spent_usd >= self.budget_usd:
             raise BudgetError(
                 f"the budget of {self.budget_usd:g} USD is spent",
-                hint="the same command with a larger --budget goes on",
+                hint="the same command with a larger --budget resumes the run",
             )
 
 
 def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]) -> Ask:
-    """``ask``, which raises HaltedError once `halted`. What stops the run is told to `halt` at once."""
+    """``ask``, which raises HaltedError once ``halted``. ``halt`` gets an error that stops the run before it is raised."""
 
     async def ask_unless_halted(request: Request) -> Reply:
         if halted():
@@ -73,7 +73,7 @@ def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt:
 
 
 def count_recalled_cost(ask: Ask, spending: Spending) -> Ask:
-    """``ask``, which counts what an interrupted run has paid when its calls are recalled."""
+    """``ask``, which counts the cost of calls that are recalled from an interrupted run."""
 
     async def ask_and_count(request: Request) -> Reply:
         try:

@@ -1,4 +1,4 @@
-"""What a run will ask and cost, before anything is asked."""
+"""Estimate of a run's calls and cost, from a dry run with made-up replies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
 from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.run.stopping_rule import at_first
+from verdict_cli.run.stopping_rule import first_batch
 
 TEXT_TOKENS = 100
-"""What every text that a model writes is taken to be long."""
+"""The assumed length of every text that a model writes."""
 ASSUMPTIONS = (
     f"a token is taken as {CHARACTERS_A_TOKEN} characters of the rendered prompt; what providers add is not counted",
     f"every text that a model writes is taken as {TEXT_TOKENS} tokens, in its reply and in the prompts that show it",
@@ -34,8 +34,8 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One unit's calls of one model, at most; ``least`` of them are made in any case. Tokens and ``cost_usd`` are
-    those of the most, None where they cannot be told."""
+    """One unit's calls of one model, at most; at least ``least`` of them are made. Tokens and ``cost_usd`` are those of
+    the maximum, None where they are unknown."""
 
     unit: str
     model: str
@@ -47,7 +47,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Rendered:
     """Sums over the calls of one unit and model that were rendered."""
 
     calls: int = 0
@@ -67,40 +67,40 @@ def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> 
     """The calls of ``count`` rows, a line for each unit and model in order of definition.
 
     The numbers of calls come from the plan alone and are exact but for retries and fallbacks; where a layer stops
-    early or a unit escalates they are the most, and the least stands beside them. A pinned unit's count once. Tokens
-    come from the prompts rendered for every row, with replies made up in the place of the models'. A unit that made-up
-    replies do not reach in every row counts as much there as where they do.
+    early or a unit escalates they are the maximum, and ``least`` is the minimum. A pinned unit's calls count once. Tokens
+    come from the prompts rendered for every row, with made-up replies. A unit that is not reached in every row with
+    these replies is scaled up.
     """
-    seen: dict[tuple[str, str], _Seen] = {}
+    rendered: dict[tuple[str, str], _Rendered] = {}
 
     async def ask(request: Request) -> Reply:
-        reply = _made_up(request)
+        reply = _made_up_reply(request)
         if request.attempt == 0:
             characters = sum(len(message.content) for message in request.messages)
             usage = Usage(characters // CHARACTERS_A_TOKEN, _length(request.model, reply))
             key = (request.node, request.model.name)
-            seen.setdefault(key, _Seen()).add(request.model, usage)
+            rendered.setdefault(key, _Rendered()).add(request.model, usage)
         return reply
 
-    asyncio.run(_dry(_everything(plan), rows, Context(ask, seed=seed, sleep=_at_once)))
-    perhaps = perhaps_asked(plan)
+    asyncio.run(_dry_run(_with_every_call(plan), rows, Context(ask, seed=seed, sleep=_no_wait)))
+    optional = optional_nodes(plan)
     lines = []
     for node in plan.nodes:
         if not isinstance(node.work, LLMNode):
             continue
         times = (1 if node.pinned else count) * len(node.work.unit.arrangements(draw(seed, 0, node.id)))
-        stages = [_names(node, models) for models in node.stages]
-        wanted = [name for names in stages for name in names]
-        for name in dict.fromkeys(wanted):
-            found = seen.get((node.id, name), _Seen())
-            line = _line(node.id, name, times * wanted.count(name), found)
-            least = 0 if node.index in perhaps else times * stages[0].count(name)
+        stages = [_names(node, stage) for stage in node.stages]
+        models = [name for names in stages for name in names]
+        for name in dict.fromkeys(models):
+            sums = rendered.get((node.id, name), _Rendered())
+            line = _line(node.id, name, times * models.count(name), sums)
+            least = 0 if node.index in optional else times * stages[0].count(name)
             lines.append(replace(line, least=least))
     return tuple(lines)
 
 
 def total(lines: Iterable[Line], unit: str, model: str) -> Line:
-    """The sum of the lines, under these names; unknown as soon as one of them is."""
+    """The sum of the lines, under these names; None as soon as one of them is."""
     summed = Line(unit, model, 0, 0, 0, 0.0)
     for line in lines:
         summed = Line(
@@ -124,8 +124,8 @@ def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
     return [models[0].name, (models if then.model is None else node.work.follow_up)[0].name]
 
 
-def _everything(plan: Plan) -> Plan:
-    """The plan in which no layer stops early, every answer is escalated, and none is withheld."""
+def _with_every_call(plan: Plan) -> Plan:
+    """The plan with every call made: no layer stops early, every answer is escalated, no unit abstains."""
     nodes = []
     for node in plan.nodes:
         known = node.escalation
@@ -138,12 +138,12 @@ def _always(_: Mapping[str, Any]) -> bool:
     return True
 
 
-def perhaps_asked(plan: Plan) -> frozenset[int]:
-    """The places of the units that a layer which stops early may leave out."""
-    return frozenset(place for early in plan.early for item in early.items[at_first(early) :] for place in item)
+def optional_nodes(plan: Plan) -> frozenset[int]:
+    """The indices of the units that a layer may skip by stopping early."""
+    return frozenset(place for early in plan.early for item in early.items[first_batch(early) :] for place in item)
 
 
-async def _dry(plan: Plan, rows: Iterable[Row], context: Context) -> None:
+async def _dry_run(plan: Plan, rows: Iterable[Row], context: Context) -> None:
     try:
         context.pinned, _ = await run_pinned(plan, context)
     except PinnedError:  # made-up replies need not satisfy `validate`
@@ -152,24 +152,24 @@ async def _dry(plan: Plan, rows: Iterable[Row], context: Context) -> None:
         await run_row(plan, row, context)
 
 
-async def _at_once(_: float) -> None:
+async def _no_wait(_: float) -> None:
     return None
 
 
-def _line(unit: str, model: str, calls: int, seen: _Seen) -> Line:
-    """The sums, scaled up where not all calls were reached."""
+def _line(unit: str, model: str, calls: int, rendered: _Rendered) -> Line:
+    """The sums, scaled up to ``calls``."""
     if not calls:
         return Line(unit, model, 0, 0, 0, 0.0)
-    if not seen.calls:
+    if not rendered.calls:
         return Line(unit, model, calls, None, None, None)
-    share = calls / seen.calls
+    share = calls / rendered.calls
     return Line(
         unit,
         model,
         calls,
-        round(seen.prompt_tokens * share),
-        round(seen.completion_tokens * share),
-        None if seen.cost_usd is None else seen.cost_usd * share,
+        round(rendered.prompt_tokens * share),
+        round(rendered.completion_tokens * share),
+        None if rendered.cost_usd is None else rendered.cost_usd * share,
     )
 
 
@@ -186,7 +186,7 @@ _TEXT = ("word " * TEXT_TOKENS)[: TEXT_TOKENS * CHARACTERS_A_TOKEN].strip()
 
 
 class _Middle:
-    """A standing in the middle, whose words have the assumed length."""
+    """Answers in the middle of each scale, with sentences of the assumed length."""
 
     def level(self) -> float:
         return 0.5
@@ -198,7 +198,7 @@ class _Middle:
         return _TEXT
 
 
-def _made_up(request: Request) -> Reply:
+def _made_up_reply(request: Request) -> Reply:
     """A reply that every extractor can read."""
     reply = lexical(request)
     if request.json_schema is not None:

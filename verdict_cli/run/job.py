@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.cache_store import CacheStore
@@ -12,68 +14,88 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.budget import HaltedError
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.reader import concatenate_tables
 
+GRACE_S = 5.0
+"""How long calls in flight may still take once a run is to stop: most replies take less, and they are paid for."""
 
-@dataclass(frozen=True)
-class RunJob:
-    """Everything that a run needs.
 
-    ``changed`` makes what is judged of each row of the dataset; ``renamed`` gives the name under which a unit is asked,
-    by which recordings, the cache and seeded models tell samples of one question apart.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Everything that the caller of a run chooses. `verdict_cli.run.session.open_run` opens a run with it.
+
+    ``config`` and ``source`` name the pipeline and the dataset as the user gave them, for `run.json`. ``out`` is a
+    path or a URL; None is a directory in `runs/` that belongs to this pipeline and dataset. ``recording`` is the
+    content of ``replay`` and answers every call.
     """
 
     plan: Plan
     dataset: Dataset
     data: DatasetFacts
-    directory: RunDirectory
-    start: RunFacts
-    concurrency: int = 64
+    config: str = ""
+    source: str = ""
+    out: Path | str | None = None
+    seed: int = 0
+    replay: Path | None = None
     recording: Recording | None = None
+    concurrency: int = 64
     budget_usd: float | None = None
-    store: CacheStore | None = None
     fresh: bool = False
     retry_failed: bool = False
     update: bool = False
+    engine: Literal["local", "ray"] = "local"
+    ray_address: str | None = None
     spans: Spans = field(default_factory=Spans)
-    meanwhile: Callable[[], None] = lambda: None
-    """Done in a thread while the first calls are in flight: preparations for what follows the run."""
-    changed: Callable[[Row], Row] | None = None
-    renamed: Callable[[str], str] | None = None
+    preload: Callable[[], None] = lambda: None
+    """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
+    transform_row: Callable[[Row], Row] | None = None
+    """What is judged in place of each row of the dataset."""
+    rename_unit: Callable[[str], str] | None = None
+    """The unit's name in requests. Recordings, the cache and seeded models tell samples of one question apart by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunJob(RunOptions):
+    """The options of a run that is executed, with its directory, its facts at the start, and the open reply cache."""
+
+    directory: RunDirectory
+    start: RunFacts
+    store: CacheStore | None = None
 
 
 @dataclass
 class Stop:
-    """Asks a run to stop: no call is started any more, those in flight have a few seconds to end."""
+    """A request to stop a run: no further call is started, those in flight have a few seconds to end."""
 
     event: asyncio.Event | None = None
     loop: asyncio.AbstractEventLoop | None = None
-    asked: bool = False
+    requested: bool = False
 
     @property
     def bound(self) -> bool:
-        """Whether a run is going on that will stop in order."""
+        """Whether a run is in progress that stops in order."""
         return self.loop is not None
 
-    def ask(self) -> None:
-        """May be called from a signal handler."""
-        self.asked = True
+    def request(self) -> None:
+        """Stop the run. May be called from a signal handler."""
+        self.requested = True
         if self.loop is not None and self.event is not None:
             self.loop.call_soon_threadsafe(self.event.set)
 
     def bind(self) -> asyncio.Event:
         """The event in the running loop."""
         self.loop, self.event = asyncio.get_running_loop(), asyncio.Event()
-        if self.asked:
+        if self.requested:
             self.event.set()
         return self.event
 
     def release(self) -> None:
-        """The run is over: there is nothing left to stop."""
+        """Detach from a run that has ended: there is nothing left to stop."""
         self.loop = self.event = None
 
 
@@ -81,8 +103,8 @@ class Stop:
 class Partition:
     """``rows`` in the dataset's order, ``count`` of them, each with a key that no other row of the run has.
 
-    ``folder`` takes the part's journal and tables. ``pinned`` are the outputs of the pinned units, None where this part
-    is to ask for them; a part without rows does that alone.
+    ``folder`` takes the partition's journal and tables. ``pinned`` are the outputs of the pinned units, None where this
+    partition is to call them; a partition without rows does only that.
     """
 
     rows: Iterable[Row]
@@ -93,22 +115,58 @@ class Partition:
 
 @dataclass(frozen=True)
 class PartitionResult:
-    """What came of a part: its counts, and the pinned units' outputs.
+    """A partition's counts, and the outputs of the pinned units.
 
-    ``complete``: each of its rows has a result. ``trouble`` is what stopped it, None where nothing did.
+    ``complete``: each of its rows has a result. ``error`` is what stopped it, None where nothing did.
     """
 
-    tally: RunStats
+    stats: RunStats
     pinned: Mapping[int, Output | None]
     complete: bool
-    trouble: VerdictError | None = None
+    error: VerdictError | None = None
 
 
-def join(parts: Sequence[Partition], into: RunDirectory, plan: Plan, source: Sequence[str]) -> None:
-    """Writes the tables of the parts, in this order, as one: the same bytes as a run of all their rows in one part.
+def join_partitions(parts: Sequence[Partition], into: RunDirectory, plan: Plan, source: Sequence[str]) -> None:
+    """Write the tables of the partitions, in this order, as one: the same bytes as a run of all rows in one partition.
 
     ``source`` are the dataset's columns. OutputError when the disk refuses, DataError for a table that is damaged.
     """
     columns = result_columns(plan, source)
     concatenate_tables([part.folder.results for part in parts], into.results, columns)
     concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS)
+
+
+class Halt:
+    """Whether a run is to stop, in the running event loop: by `Stop`, or by an error."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.event = stop.bind()
+        self.is_set = self.event.is_set
+        self.set = self.event.set
+        self.error: VerdictError | None = None
+
+    def fail(self, error: VerdictError) -> None:
+        """Stop because of the error, the first of which is kept. Calls in flight may still end."""
+        if self.error is None and not isinstance(error, HaltedError):
+            self.error = error
+        self.set()
+
+    async def wait_for(self, tasks: set[asyncio.Task[None]]) -> bool:
+        """Wait for the tasks; once the run is to stop, for `GRACE_S` at most. True when none was cut short."""
+        halted = asyncio.create_task(self.event.wait())
+        pending: set[asyncio.Task[None]] = set(tasks)
+        while pending and not self.is_set():
+            done, rest = await asyncio.wait({*pending, halted}, return_when=asyncio.FIRST_COMPLETED)
+            pending &= rest
+            if any(task.exception() for task in done):
+                self.set()
+        halted.cancel()
+        if pending:
+            _, pending = await asyncio.wait(pending, timeout=GRACE_S)
+        for task in pending:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, asyncio.CancelledError):
+                raise outcome
+        return not self.is_set()

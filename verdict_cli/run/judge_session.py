@@ -1,4 +1,4 @@
-"""A judge that stays ready: rows are judged one by one as they come, by the same calls as those of a run."""
+"""A judge that stays open: rows are judged one by one as they arrive, by the same calls as in a run."""
 
 from __future__ import annotations
 
@@ -7,71 +7,114 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.plan.row_types import caster
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.run.row_input import RowInputs
+from verdict_cli.storage.datasets.dataset import renamed
+
+
+class RowInputs:
+    """Makes rows of mappings, as a dataset of the plan would."""
+
+    def __init__(self, plan: Plan, folder: Path = Path()) -> None:
+        keys = plan.resolved.get("dataset") or {}
+        self._plan = plan
+        self._columns: Mapping[str, str] = keys.get("columns") or {}
+        self._id = str(keys.get("id", ""))
+        self._folder = folder
+
+    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+        """The values as row ``index``.
+
+        DataError where a column that a unit uses is missing, `dataset.schema` is broken, or a prompt names a column in
+        braces without `source.`. Columns that only metrics and gates use, such as labels, may be missing.
+        """
+        source: Mapping[str, Any] = renamed(self._columns, values)
+        for used in self._plan.columns:
+            if used.asked and used.column not in source:
+                known = ", ".join(map(repr, source)) or "none"
+                message = f"the row has no column {used.column!r}, which {used.place} uses"
+                raise DataError(Problem("missing-column", message, f"its columns are {known}"))
+        for brace in self._plan.braces:
+            if brace.column in source:
+                raise DataError(brace.problem)
+        types = self._plan.row_types
+        if types is not None:
+            present = RecordType({name: kind for name, kind in types.fields.items() if name in source})
+            try:
+                source = caster(present, self._folder, self._plan.fence)(source)
+            except ValueError as error:
+                raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
+        identity = source.get(self._id, index)
+        if isinstance(identity, bool) or not isinstance(identity, str | int):
+            message = f"the id column {self._id!r} holds {identity!r:.80}"
+            raise DataError(Problem("bad-id", message, "an id is a string or an integer"))
+        return Row(index, identity, source)
+
 
 T = TypeVar("T")
 
 
 class JudgeSession:
-    """A plan with a way to its models, for one event loop. `verdict judge`, `rank` and `serve` and the Python API
-    judge with it.
+    """A plan with a client of its models, for one event loop: of `verdict judge`, `rank` and `serve`, and of Python.
 
-    ``pinned`` are the calls of units that all rows share, made once by `open`.
+    ``pinned`` are the calls of units that all rows share, which `open` makes.
     """
 
     def __init__(
-        self, plan: Plan, access: ModelClient, *, seed: int = 0, spans: Spans | None = None, folder: Path = Path()
+        self, plan: Plan, client: ModelClient, *, seed: int = 0, spans: Spans | None = None, folder: Path = Path()
     ) -> None:
         self.plan = plan
-        self.access = access
+        self.client = client
         self.pinned: tuple[Call, ...] = ()
         self._spans = spans or Spans()
         self._sources = RowInputs(plan, folder)
-        ask, forget = access.ring(self._spans)
+        ask, forget = client.middleware(self._spans)
         self._context = Context(ask, seed=seed, forget=forget, unit=self._spans.unit)
-        if access.recorded:
+        if client.recorded:
             self._context.again = lambda _: True
 
     async def open(self) -> JudgeSession:
-        """The judge, once its pinned units are asked. PinnedError when one of them fails."""
+        """Call the pinned units and return the session. PinnedError when one of them fails."""
         self._context.pinned, self.pinned = await run_pinned(self.plan, self._context)
         return self
 
     def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
-        """The row of that place. DataError for one that the pipeline cannot take."""
+        """The values as row ``index``. DataError for a row that the pipeline cannot take."""
         return self._sources.row(given, index)
 
     async def judge(self, row: Row) -> Result:
-        """The row's outcome. Raises Refused and BudgetError where the models may not be asked; any other failure is a
-        value of the result."""
+        """The row's result. Raises Refused and BudgetError; any other failure is a value of the result."""
         with self._spans.row(row) as ended:
             result = await run_row(self.plan, row, self._context)
             ended(result.failure)
         return result
 
     async def judge_all(
-        self, given: Sequence[Mapping[str, Any]], settle: Callable[[Result], T], at_once: int, first: int = 0
+        self, rows: Sequence[Mapping[str, Any]], convert: Callable[[Result], T], concurrency: int, first: int = 0
     ) -> list[T]:
-        """What ``settle`` makes of each row's outcome, in the rows' order, so many rows side by side. What is raised,
-        by ``settle`` too, cancels the rest. Rows are numbered from ``first``."""
-        rows = [self.row(one, first + place) for place, one in enumerate(given)]
-        left = iter(rows)
-        found: dict[int, T] = {}
+        """``convert`` of each row's result, in the rows' order. Rows are numbered from ``first``.
+
+        An error, also one of ``convert``, cancels the rest and is raised.
+        """
+        inputs = [self.row(row, first + place) for place, row in enumerate(rows)]
+        remaining = iter(inputs)
+        converted: dict[int, T] = {}
 
         async def work() -> None:
-            for row in left:
-                found[row.index] = settle(await self.judge(row))
+            for row in remaining:
+                converted[row.index] = convert(await self.judge(row))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(at_once, len(rows))):
+                for _ in range(min(concurrency, len(inputs))):
                     group.create_task(work())
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
-        return [found[row.index] for row in rows]
+        return [converted[row.index] for row in inputs]

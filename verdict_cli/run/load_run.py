@@ -1,8 +1,9 @@
-"""A run that stands on disk, read again from its own files."""
+"""The result of a run: as it ended, or read again from its directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.load import load
@@ -14,10 +15,18 @@ from verdict_cli.run.validate_run import check_links, check_tables
 from verdict_cli.storage.object_store.folder import was_url
 
 
-def load_run(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
-    """A finished run's directory, facts and plan, from its own files. UsageError when it is not one.
+class RunResult(NamedTuple):
+    """A run's directory, which has its tables, with its facts and its plan."""
 
-    DataError where its tables hold what no run writes: the directory may be a stranger's.
+    directory: RunDirectory
+    facts: RunFacts
+    plan: Plan
+
+
+def load_run(path: Path) -> RunResult:
+    """The run in a directory. UsageError where there is none, or it has no results yet.
+
+    DataError where its tables hold what no run writes: the directory may come from a stranger.
     """
     directory = RunDirectory(path)
     check_links(path)
@@ -30,7 +39,7 @@ def load_run(path: Path) -> tuple[RunDirectory, RunFacts, Plan]:
             else "give the --out of a `verdict run`; it holds run.json",
         )
     if not directory.results.exists():
-        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it goes on with it")
+        raise UsageError(f"the run in {path} has no results yet", hint="the command that started it resumes it")
     plan = build_plan(load(path / "spec.yaml")).plan
     check_tables(directory.results, directory.calls, plan)
-    return directory, facts, plan
+    return RunResult(directory, facts, plan)

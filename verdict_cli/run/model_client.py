@@ -1,4 +1,4 @@
-"""The way to the models: providers, limits, spending and cache, of one run or of everything that a server does."""
+"""The model client: providers, limits, budget and cache of one run, or of a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Forget = Callable[[Request], None]
 
 @dataclass
 class ModelClient:
-    """What is shared by all calls. ``recorded``: they are answered from a recording, so that nothing else is asked."""
+    """What all calls share. ``recorded``: a recording answers them, and no model is called."""
 
     providers: Providers
     gates: RateLimiters = field(default_factory=RateLimiters)
@@ -38,36 +38,36 @@ class ModelClient:
         recording: Recording | None = None,
         budget_usd: float | None = None,
         store: CacheStore | None = None,
-        heard: TokenCallback | None = None,
+        on_token: TokenCallback | None = None,
     ) -> ModelClient:
-        """A way to the models; ``heard`` is told each piece of a streamed reply as it comes."""
-        providers = Providers(recording, heard)
+        """A new client; ``on_token`` gets each piece of a streamed reply as it arrives."""
+        providers = Providers(recording, on_token)
         return cls(providers, RateLimiters(concurrency), Spending(budget_usd), store, recording is not None)
 
-    def ring(
+    def middleware(
         self,
         spans: Spans,
         halted: Callable[[], bool] = lambda: False,
         halt: Callable[[VerdictError], None] = lambda _: None,
     ) -> tuple[Ask, Forget]:
-        """What asks, and what takes a reply that could not be read out of the cache again.
+        """The function that calls a model, and the one that removes an unreadable reply from the cache.
 
-        No call is made once ``halted``; ``halt`` is told what should stop a run: a refusal, a spent budget.
+        No call is made once ``halted``. ``halt`` gets the errors that stop a run: Refused and BudgetError.
         """
         ask = self.within_limits(check_budget(spans.calls(self.providers.ask), self.spending, halted, halt))
         if self.recorded:
-            return ask, _nothing
+            return ask, _keep
         ask = require_logprobs(ask)
-        return (ask, _nothing) if self.store is None else cached(ask, self.store)
+        return (ask, _keep) if self.store is None else cached(ask, self.store)
 
     def within_limits(self, ask: Ask) -> Ask:
-        """``ask``, waiting until the limits allow the call."""
+        """``ask``, which waits until the limits allow the call."""
         return rate_limited(ask, self.gates)
 
     async def close(self) -> None:
-        """Lets go of connections; the store is closed by who opened it."""
+        """Close connections; whoever opened the store closes it."""
         await self.providers.close()
 
 
-def _nothing(_: Request) -> None:
-    """There is no cache to forget anything."""
+def _keep(_: Request) -> None:
+    """Without a cache there is nothing to remove."""

@@ -1,4 +1,4 @@
-"""One node at one row: from its parents' outputs to its own."""
+"""Run one node at one row: from its parents' outputs to its own."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Ma
 async def escalate_answer(
     node: Node, escalation: Escalation, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call]
 ) -> tuple[Output | None, int]:
-    """The output of a node that asks further models where an answer is not sure enough, None where it abstains, and the
-    stage whose answer it is: 0, or how often it was escalated. Raises as `answered` does."""
+    """The output of a node that escalates, None where it abstains, and the stage that answered: 0 is the first.
+
+    Raises what `answer_node` raises.
+    """
     for stage in range(len(node.stages)):
-        found = await answered(node, row, previous, context, calls, stage)
+        found = await answer_node(node, row, previous, context, calls, stage)
         if not doubtful(escalation, found.values | {"response": found.response, "output": found.output}):
             break
     else:
@@ -60,7 +62,7 @@ async def escalate_answer(
 
 
 def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
-    """Whether an answer is not sure enough. RowError where `when` is neither true nor false of it."""
+    """Whether `escalate.when` holds for an answer. RowError where its value is not a boolean."""
     found = escalation.when(values)
     if not isinstance(found, bool):
         raise RowError(f"`escalate.when` gives {found!r:.80}, not true or false", hint="compare: `output.p < 0.8`")
@@ -68,18 +70,20 @@ def doubtful(escalation: Escalation, values: Mapping[str, Any]) -> bool:
 
 
 class NodeAnswer(NamedTuple):
-    """What a model answered to a node: the values that expressions see, the (first) response, the output passed on."""
+    """A node's answer: the values of expressions, the (first) response, and the output that is passed on."""
 
     values: dict[str, Any]
     response: dict[str, Any]
     output: dict[str, Any]
 
 
-async def answered(
+async def answer_node(
     node: Node, row: Row, previous: Mapping[str, Any], context: Context, calls: list[Call], stage: int = 0
 ) -> NodeAnswer:
-    """What the models of one stage of the node answer; `calls` gets their calls. Raises ReplyError, ProviderError or
-    RowError."""
+    """The answer of one stage of the node; its calls are added to ``calls``.
+
+    Raises ReplyError, ProviderError or RowError.
+    """
     work = node.work
     assert isinstance(work, LLMNode)
     given = _input(node, row, previous)
@@ -90,12 +94,12 @@ async def answered(
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
-    errand = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
+    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
     if len(arrangements) == 1:
-        responses = [await errand.response(0, calls)]
+        responses = [await node_call.response(0, calls)]
     else:
-        responses = await _each(errand.response, arrangements, calls)
-    output = errand.settled[0] if errand.settled else work.unit.settle(responses, arrangements, given)
+        responses = await _each(node_call.response, arrangements, calls)
+    output = node_call.combined[0] if node_call.combined else work.unit.settle(responses, arrangements, given)
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
@@ -106,28 +110,30 @@ async def answered(
 async def _each(
     response: Callable[[int, list[Call]], Awaitable[dict[str, Any]]], arrangements: Sequence[object], calls: list[Call]
 ) -> list[dict[str, Any]]:
-    """The responses to all arrangements, asked for at once; `calls` gets their calls in order, whoever is answered first.
+    """The responses to all arrangements, requested concurrently; their calls are added to ``calls`` in order.
 
-    All are waited for, since they are paid for; then what stops the run is raised, else the first failure.
+    All are waited for, since they are paid for. Then an error that stops the run is raised, else the first failure.
     """
-    made: list[list[Call]] = [[] for _ in arrangements]
-    outcomes = await asyncio.gather(*(response(place, own) for place, own in enumerate(made)), return_exceptions=True)
-    calls += [call for own in made for call in own]
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    if failures:
-        raise next((each for each in failures if not is_of_the_row(each)), failures[0])
+    own_calls: list[list[Call]] = [[] for _ in arrangements]
+    outcomes = await asyncio.gather(
+        *(response(place, own) for place, own in enumerate(own_calls)), return_exceptions=True
+    )
+    calls += [call for own in own_calls for call in own]
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if errors:
+        raise next((error for error in errors if not fails_row(error)), errors[0])
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
-def is_of_the_row(error: BaseException) -> bool:
-    """Whether it is a row's own failure; any other stops the run."""
+def fails_row(error: BaseException) -> bool:
+    """Whether the error fails only its row. Any other stops the run."""
     return isinstance(error, ReplyError | ProviderError | RowError) and not isinstance(error, Refused)
 
 
 class _NodeCall(Struct, frozen=True):
-    """What the calls of one node at one row to the same models share; their numbers begin at ``first``.
+    """What the calls of one node at one row to the same models share. They are numbered from ``first``.
 
-    ``settled`` gets the output as soon as there is one: where all options are shown in one arrangement only.
+    ``combined`` gets the unit's output with the first response, where there is only one arrangement.
     """
 
     node: Node
@@ -140,10 +146,10 @@ class _NodeCall(Struct, frozen=True):
     first: int
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
-    settled: list[dict[str, Any]] = []
+    combined: list[dict[str, Any]] = []
 
     async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
-        """The response to one arrangement: one call, or two where the extractor structures the first one's text."""
+        """The response to one arrangement: one call, or two where the extractor structures the text of the first."""
         work, reading, arrangement = self.work, self.work.reading, self.arrangements[place]
         values = self.values
         if arrangement:
@@ -165,7 +171,7 @@ class _NodeCall(Struct, frozen=True):
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
             return response
-        _, reply = await answer(CallSpec(request, self.models, reading, _anything), self.context, calls)
+        _, reply = await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
         then = reading.then
         second = Request(
             row=self.row,
@@ -181,19 +187,19 @@ class _NodeCall(Struct, frozen=True):
         return response
 
     def _accept(self, response: dict[str, Any]) -> None:
-        """ReplyError for a response that breaks one of the unit's rules."""
+        """Raise ReplyError for a response that breaks one of the unit's `validate` rules."""
         output = response
         if len(self.arrangements) == 1:
             output = self.work.unit.settle([response], self.arrangements, self.given)
-            self.settled[:] = [output]
+            self.combined[:] = [output]
         if self.node.rules:
             broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
 
-def _anything(response: dict[str, Any]) -> None:
-    """Accepts every response."""
+def _accept_any(response: dict[str, Any]) -> None:
+    """The text of the first of two calls is checked by the second."""
 
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,7 +234,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
 
 
 def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
-    """What a pool takes from each of these of its parents that has an output, by field."""
+    """The values that a pool takes from each of these parents that has an output, by field."""
     work = node.work
     assert isinstance(work, PoolNode)
     found = []
@@ -241,7 +247,7 @@ def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence
 
 
 def calls_of(node: Node) -> int:
-    """How many calls a unit makes of one stage's models at a row when every first attempt succeeds."""
+    """How many calls a unit makes of one stage at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
         return 0
     times = len(node.work.unit.arrangements(0))
@@ -249,7 +255,7 @@ def calls_of(node: Node) -> int:
 
 
 def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
-    """The first `validate` rule that is not true, empty when all hold."""
+    """A message for the first `validate` rule that does not hold, "" when all hold."""
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 

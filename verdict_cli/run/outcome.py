@@ -1,18 +1,24 @@
-"""A row's outcome as one JSON document: what `verdict judge` prints and `verdict serve` answers."""
+"""A row's result as a JSON document, for `verdict judge` and `verdict serve`, and as one number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from verdict_cli.messages import Call, Failure, Result, cost_of
+from verdict_cli.errors import RowError, UsageError
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
+from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType
+from verdict_cli.messages import Call, Failure, Output, Result, cost_of
 from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.plan.result_scope import RESULT_ROOTS, ResultScope
 
 
 def outcome(plan: Plan, result: Result) -> dict[str, Any]:
     """`{"status", "id", "output", "failure", "calls", "cost_usd"}`.
 
-    ``output`` is what the last step gives on, by unit where that is several; None for a row that failed or has no verdict.
+    ``output`` is the output of the last step, by unit where it has several; None for a row that failed or abstained.
     """
     failure = result.failure
     return {
@@ -26,7 +32,7 @@ def outcome(plan: Plan, result: Result) -> dict[str, Any]:
 
 
 def given(plan: Plan, result: Result) -> Mapping[str, Any]:
-    """What the last step gives on: its fields, or where it is several units their outputs by id."""
+    """The output of the last step: its fields, or the outputs by id where it has several units."""
     last = plan.output_node
     if last is not None:
         return result.outputs[last.index] or {}
@@ -34,12 +40,12 @@ def given(plan: Plan, result: Result) -> Mapping[str, Any]:
 
 
 def failed(failure: Failure) -> dict[str, str]:
-    """A failure's kind, words and unit."""
+    """A failure's kind, message and unit."""
     return {"kind": failure.kind, "message": failure.message, "unit": failure.node}
 
 
 def floors(plan: Plan) -> tuple[str, ...]:
-    """The baselines that the plan asks: floors to beat, not judges."""
+    """The baseline models that the plan calls, which are not judges."""
     models = (
         model.name
         for node in plan.nodes
@@ -50,9 +56,87 @@ def floors(plan: Plan) -> tuple[str, ...]:
 
 
 def tokens(calls: Iterable[Call]) -> tuple[int, int]:
-    """The tokens of the prompts and of the replies."""
+    """The number of prompt tokens and of completion tokens."""
     replies = [call.reply for call in calls if call.reply is not None]
     return (
         sum(reply.usage.prompt_tokens for reply in replies),
         sum(reply.usage.completion_tokens for reply in replies),
     )
+
+
+Reward = Callable[[Result], float]
+_REWARD_FIELDS = ("score", "mean", "distribution")
+"""Fields to choose where a step has several: a judge's, a mean-variance pool's, a token extractor's."""
+
+
+def reward_of(plan: Plan, text: str | None = None) -> Reward:
+    """The number of a result that did not fail: of the expression over `output`, `nodes` and `source`, or the last step's.
+
+    A value of a scale counts as its number, a distribution as its expectation. UsageError where there is no such number;
+    the function raises RowError where a row has none.
+    """
+    return _of_output(plan) if text is None else _of_expression(plan, compile_reward(plan, text, "the reward"))
+
+
+def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
+    """The value of an expression over `output`, `nodes` and `source` of a result. UsageError names ``what``."""
+    try:
+        expression = compile_expression(text, RESULT_ROOTS, ResultScope(plan.nodes, plan.outputs).resolve)
+    except ExpressionError as error:
+        raise UsageError(f"{what} `{text}`: {error.message}", hint=error.hint) from None
+
+    def value(result: Result) -> Any:
+        nodes = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
+        last = plan.output_node
+        output = None if last is None else result.outputs[last.index]
+        return expression({"source": result.row.source, "output": output, "nodes": nodes})
+
+    return value
+
+
+def _of_expression(plan: Plan, value: Callable[[Result], Any]) -> Reward:
+    return lambda result: _finite(value(result), "the reward")
+
+
+def _of_output(plan: Plan) -> Reward:
+    last = plan.output_node
+    if last is None:
+        given = ", ".join(plan.nodes[index].id for index in plan.outputs)
+        raise UsageError(
+            f"the last step has {len(plan.outputs)} units and no single number: {given}",
+            hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
+        )
+    fields = last.output.fields
+    named = [name for name in _REWARD_FIELDS if name in fields] or (list(fields) if len(fields) == 1 else [])
+    for name in named:
+        number = _number(fields[name])
+        if number is not None:
+            return lambda result: _finite(number((_given(result.outputs[last.index]))[name]), f"`{name}`")
+    raise UsageError(
+        f"{last.id} has the fields {', '.join(fields) or '(none)'}, none of which is the row's number",
+        hint="give the scale `scores:`, or name the number by an expression such as `output.score`",
+    )
+
+
+def _given(output: Output | None) -> Output:
+    if output is None:
+        raise RowError("the last unit was skipped, so the row has no number", kind="skipped")
+    return output
+
+
+def _number(kind: FieldType) -> Callable[[Any], Any] | None:
+    """The function from a value of the type to its number; None for a type without numbers."""
+    if isinstance(kind, DistributionType):
+        scale = kind.scale
+        if not scale.numeric():
+            return None
+        return lambda found: math.fsum(p * (scale.number(value) or 0.0) for value, p in found.items())
+    if kind.numeric() is False:
+        return None
+    return kind.scale.number if isinstance(kind, ScaleType) else lambda value: value
+
+
+def _finite(value: Any, what: str) -> float:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise RowError(f"{what} is {value!r:.80}, expected a number", kind="no-number")

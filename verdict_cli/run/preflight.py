@@ -1,12 +1,13 @@
-"""What stands between a plan and its first call: models that can answer, a recording that fits, the dataset."""
+"""Checks before the first call: models that can answer, a recording that fits, and the data itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import Refused, UsageError
+from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import is_local
@@ -16,40 +17,44 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.providers.replay import PREFIX
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
-from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.plan.node import Brace, LLMNode, Node, Plan
+from verdict_cli.plan.possible_predictions import Possible, possible
 from verdict_cli.plan.row_types import caster
-from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.run.label_checks import check_label_values
+from verdict_cli.run.label_counts import LabelCounts, count_labels
+from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
+from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 
 def check_models(plan: Plan, *, priced: bool = False) -> None:
-    """Refused when something known beforehand keeps a model of the plan from answering.
+    """Check what is known of the plan's models before a call. Refused where one cannot answer.
 
-    `priced`: a model without a price is a UsageError, because no budget can be kept with it.
+    ``priced``: a model without a price is a UsageError, because no budget can be kept with it.
     """
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
-            asked = [model for models in node.stages for model in models]
-            for model in (*asked, *node.work.follow_up):
-                wanted = node.work.reading.top_logprobs if model in asked else 0
+            first_models = [model for models in node.stages for model in models]
+            for model in (*first_models, *node.work.follow_up):
+                top_logprobs = node.work.reading.top_logprobs if model in first_models else 0
                 _check_recording(node, model, plan.fence)
-                _check_model(node, node.work, model, wanted, priced=priced)
+                _check_model(node, node.work, model, top_logprobs, priced=priced)
 
 
-def _check_recording(node: Node, model: Model, fence: PathPolicy) -> None:
-    """Refused for a recording outside the pipeline file's folder: its replies could be sent on to anybody."""
-    if model.name.startswith(PREFIX) and model.name not in fence.given:
+def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
+    """Refused for a recording outside the pipeline file's folder: later prompts may send its replies to any host."""
+    if model.name.startswith(PREFIX) and model.name not in policy.given:
         try:
-            fence.path(Path(), model.name.removeprefix(PREFIX))
+            policy.path(Path(), model.name.removeprefix(PREFIX))
         except OutsideError as error:
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, priced: bool) -> None:
-    trouble = check_model(model, top_logprobs=top_logprobs)
-    if trouble:
+    error = check_model(model, top_logprobs=top_logprobs)
+    if error:
         raise Refused(
-            f"{node.id}: {trouble}",
+            f"{node.id}: {error}",
             hint=""
             if is_local(model.name)
             else "--model baseline/lexical tries the pipeline without a key or a network",
@@ -66,38 +71,49 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, 
         )
 
 
-def recording(path: Path, plan: Plan) -> Recording:
-    """The recording at the path, which must have calls of at least one unit of the plan."""
-    loaded = Recording.load(path)
-    asking = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
-    recorded = loaded.units()
-    if asking and not {_bare(unit) for unit in asking} & {_bare(unit) for unit in recorded}:
+def open_recording(replay: Path | None, plan: Plan, *, priced: bool = False) -> Recording | None:
+    """The recording that answers the plan's calls; None where its models do, once each of them is checked.
+
+    Raises what `load_recording` and `check_models` raise.
+    """
+    if replay is not None:
+        return load_recording(replay, plan)
+    check_models(plan, priced=priced)
+    return None
+
+
+def load_recording(path: Path, plan: Plan) -> Recording:
+    """The recording at the path. UsageError where it has calls of no unit of the plan."""
+    recording = Recording.load(path)
+    units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
+    recorded = recording.units()
+    if units and not {_without_copy(unit) for unit in units} & {_without_copy(unit) for unit in recorded}:
         raise UsageError(
             f"{path} has no call of any unit of this pipeline: it has {', '.join(recorded[:6]) or 'none'}",
-            hint=f"the pipeline's units are {', '.join(asking[:6])}",
+            hint=f"the pipeline's units are {', '.join(units[:6])}",
         )
-    return loaded
+    return recording
 
 
-def _bare(unit: str) -> str:
-    """`judge` and `judge[0]` are the same, as a pipeline has one copy of a unit or several."""
+def _without_copy(unit: str) -> str:
+    """`judge` and `judge[0]` are the same: a pipeline has one copy of a unit, or several."""
     return unit.removesuffix("[0]")
 
 
-def keeps(plan: Plan) -> bool:
-    """Whether a model of the plan may use replies that runs share."""
-    asked = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    models = [model for work in asked for model in (*work.models, *work.follow_up)]
+def may_cache(plan: Plan) -> bool:
+    """Whether a model of the plan may use the reply cache."""
+    llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
+    models = [model for work in llm_nodes for model in (*work.models, *work.follow_up)]
     return any(model.cache and not is_local(model.name) for model in models)
 
 
-def store(plan: Plan) -> CacheStore | None:
-    """The replies that runs share, None where no model of the plan may use them. OutputError when they cannot be opened."""
-    return CacheStore.open() if keeps(plan) else None
+def open_cache(plan: Plan) -> CacheStore | None:
+    """The reply cache, None where no model of the plan may use it. OutputError when it cannot be opened."""
+    return CacheStore.open() if may_cache(plan) else None
 
 
-def check_dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
-    """The files as the plan wants their rows."""
+def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = False) -> Dataset:
+    """The files as the dataset of the plan: its columns, types, filter and required columns."""
     keys = plan.resolved.get("dataset") or {}
     return Dataset(
         files=tuple(files),
@@ -105,11 +121,120 @@ def check_dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fa
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
         cast=caster(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
-        keep=_keeper(plan.where),
+        keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
     )
 
 
-def _keeper(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
+def _row_filter(where: Expression | None) -> Callable[[Mapping[str, Any]], bool] | None:
     return None if where is None else lambda row: bool(where({"source": row}))
+
+
+_BITS = 25
+"""A filter of 2^25 bits is 4 MB; of a million ids it suspects some 150 that are in a single row."""
+_MASK = (1 << _BITS) - 1
+_PROBES = 4
+_MOST_SUSPECTS = 10_000
+
+
+class RepeatedIds:
+    """Ids that are in several rows, found in bounded memory.
+
+    A Bloom filter suspects ids that it may have seen; a second reading of the rows counts only the suspects.
+    """
+
+    def __init__(self) -> None:
+        self._bits = bytearray(1 << (_BITS - 3))
+        self._suspects: set[str | int] = set()
+
+    def add(self, identity: str | int) -> None:
+        """Add a row's id."""
+        code = hash((identity, type(identity)))
+        place, step, known = code & _MASK, (code >> _BITS) | 1, True
+        for _ in range(_PROBES):
+            byte, bit = place >> 3, 1 << (place & 7)
+            if not self._bits[byte] & bit:
+                known = False
+                self._bits[byte] |= bit
+            place = (place + step) & _MASK
+        if known and len(self._suspects) < _MOST_SUSPECTS:
+            self._suspects.add(identity)
+
+    @property
+    def suspects(self) -> bool:
+        """Whether a second reading is needed."""
+        return bool(self._suspects)
+
+    def repeated(self, ids: Iterable[str | int]) -> Counter[str | int]:
+        """The ids that are in several of the rows, and in how many, by the second reading."""
+        counts = Counter(identity for identity in ids if identity in self._suspects)
+        return Counter({identity: count for identity, count in counts.items() if count > 1})
+
+
+def preflight(
+    plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
+) -> tuple[DatasetFacts, tuple[Problem, ...]]:
+    """Read the dataset once and check the pipeline against it: the selected rows, and warnings.
+
+    DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
+    only end in an error or a wrong metric. Memory does not grow with the number of rows.
+    """
+    checks = _Checks(plan, dataset.id)
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.add)
+    errors, warnings = checks.problems(sampled=sample is not None)
+    if errors:
+        raise SpecError(errors)
+    if checks.ids is not None and checks.ids.suspects:
+        warnings += _repeated(checks.ids, dataset, limit)
+    return facts, tuple(warnings)
+
+
+class _Checks:
+    """The checks of one reading of the rows."""
+
+    def __init__(self, plan: Plan, identity: str | None) -> None:
+        self.ids = RepeatedIds() if identity is not None else None
+        self._identity = identity
+        self._braces = plan.braces
+        self._named: dict[Brace, None] = {}
+        self._labels: list[tuple[LabelCounts, Problem]] = []
+        for name, evaluation in plan.evaluations.items():
+            text = evaluation.prediction
+            predictions = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
+            counted = count_labels(evaluation, predictions)
+            if counted is not None:
+                self._labels.append((counted, plan.places[name]))
+
+    def add(self, index: int, source: Mapping[str, Any]) -> None:
+        """Check a row."""
+        if self.ids is not None and self._identity is not None:
+            self.ids.add(source[self._identity])
+        for brace in self._braces:
+            if brace.column in source:
+                self._named[brace] = None
+        for counted, _ in self._labels:
+            counted.add(index, source)
+
+    def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
+        """The errors and the warnings."""
+        errors = [brace.problem for brace in self._named]
+        warnings: list[Problem] = []
+        for counted, at in self._labels:
+            label_errors, label_warnings = check_label_values(counted, at, sampled=sampled)
+            errors += label_errors
+            warnings += label_warnings
+        return errors, warnings
+
+
+def _repeated(ids: RepeatedIds, dataset: Dataset, limit: int | None) -> list[Problem]:
+    counts = ids.repeated(row.id for row in stream_rows(dataset, Selection(limit)))
+    if not counts:
+        return []
+    first, times = next(iter(counts.items()))
+    message = (
+        f"{len(counts):,} id{'s' if len(counts) > 1 else ''} of the column {dataset.id!r} "
+        f"{'are' if len(counts) > 1 else 'is'} in several rows, such as {first!r} in {times:,}"
+    )
+    hint = "make ids unique: `verdict compare` refuses runs whose ids repeat"
+    return [Problem("duplicate-id", message, hint, str(dataset.files[0]))]

@@ -1,4 +1,4 @@
-"""Counting while a run goes on: what `run.json` and the progress display say."""
+"""Counts of a run while it is in progress, for `run.json` and the progress display."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from verdict_cli.messages import Call, Result, RunFacts, Stage
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. ``rate`` is rows a second, ``left_s`` None while it cannot be told; ``units`` counts, by unit,
-    the calls that neither the journal nor the cache answered."""
+    """How far a run is. ``rate`` is rows a second, ``left_s`` is None as long as no row is done; ``units`` counts, by
+    unit, the calls that neither the journal nor the cache answered."""
 
     rows: int
     done: int
@@ -32,7 +32,7 @@ class Progress:
 
 
 _SUMS = ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens", "abstained")
-"""What is counted by adding one, under the names that the run's facts have too."""
+"""Fields that are plain sums and have the same name in `RunFacts`."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class RunStats:
     abstained: int = 0
 
     def add(self, result: Result) -> None:
-        """Counts a finished row and its calls."""
+        """Count a completed row and its calls."""
         self.done += 1
         if result.failure is not None:
             self.failed += 1
@@ -72,7 +72,7 @@ class RunStats:
             self.count(call)
 
     def count(self, call: Call) -> None:
-        """Counts one call."""
+        """Count one call."""
         self.calls += 1
         self.models[call.request.model.name] += 1
         reply = call.reply
@@ -88,7 +88,7 @@ class RunStats:
             self.cost_usd += reply.cost_usd
 
     def include(self, other: RunStats) -> None:
-        """Counts what another part of the run has counted."""
+        """Add the counts of another partition of the run."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failures.update(other.failures)
@@ -106,14 +106,14 @@ class RunStats:
             self.reasons[kind] = min(reason, self.reasons.get(kind, reason))
 
     def _add_stages(self, stages: Mapping[str, tuple[Stage, ...]]) -> None:
-        for node, did in stages.items():
+        for node, counted in stages.items():
             before = self.stages.get(node)
             self.stages[node] = (
-                did if before is None else tuple(one.plus(two) for one, two in zip(before, did, strict=True))
+                counted if before is None else tuple(a.plus(b) for a, b in zip(before, counted, strict=True))
             )
 
     def progress(self, gates: RateLimiters) -> Progress:
-        """The state of this moment."""
+        """The current state."""
         elapsed = perf_counter() - self.started
         rate = self.done / elapsed if elapsed > 0 else 0.0
         left = (self.rows - self.done) / rate if rate > 0 else None
@@ -134,7 +134,7 @@ class RunStats:
         )
 
     def facts(self, start: RunFacts, status: str, *, floors: tuple[str, ...]) -> RunFacts:
-        """The facts of the run as it stands."""
+        """The facts of the run with the counts so far."""
         return replace(
             start,
             status=status,

@@ -1,4 +1,4 @@
-"""A row's outcome and its calls as flat rows of `results.parquet` and `calls.parquet` (language.md, section 12)."""
+"""A row's result and its calls as flat rows of `results.parquet` and `calls.parquet`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "error": "str",
 }
 
-_ASKED = ("row", "id", "unit", "call", "attempt", "model", "messages", "failure", "error", "latency_s")
-_ANSWERED = (
-    *_ASKED, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
+_REQUEST_COLUMNS = ("row", "id", "unit", "call", "attempt", "model", "messages", "failure", "error", "latency_s")
+_REPLY_COLUMNS = (
+    *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
     "repaired", "params",
 )  # fmt: skip
 _RESULT_COLUMNS: dict[str, ColumnKind] = {
@@ -61,7 +61,7 @@ Cells = tuple[tuple[str, ...], list[Any]]
 
 
 def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
-    """The columns of `results.parquet` in order, each with the narrowest kind that is known beforehand."""
+    """The columns of `results.parquet` in order, each with the narrowest kind that is known before the run."""
     columns = dict(_RESULT_COLUMNS)
     if plan.early:
         columns["saved"] = "int"
@@ -74,16 +74,16 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
 
 
 class ResultRows:
-    """Makes rows of `results.parquet`; the names of their columns are put together once for all rows that are alike."""
+    """Makes rows of `results.parquet`. Column names are cached: most rows have the same fields."""
 
     def __init__(self, plan: Plan) -> None:
         self._early = bool(plan.early)
-        self._homes = ["source", *(node.id for node in plan.nodes)]
+        self._prefixes = ["source", *(node.id for node in plan.nodes)]
         self._last = None if plan.output_node is None else plan.output_node.index
-        self._names = lru_cache(maxsize=1000)(self._made)
+        self._names = lru_cache(maxsize=1000)(self._column_names)
 
     def row(self, result: Result) -> Cells:
-        """A row's outcome."""
+        """The row of a result."""
         failure, source, outputs = result.failure, result.row.source, result.outputs
         values = [
             result.row.index,
@@ -100,21 +100,21 @@ class ResultRows:
         values += source.values()
         for output in outputs:
             values += output.values() if output else ()
-        if self._last is not None and (given := outputs[self._last]):
-            values += given.values()
+        if self._last is not None and (output := outputs[self._last]):
+            values += output.values()
         return self._names(tuple(source), *[tuple(output or ()) for output in outputs]), values
 
-    def _made(self, *held: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of a row's columns, where these are the fields of its source and of the units' outputs."""
+    def _column_names(self, *fields: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of a row's columns; ``fields`` are those of its source and of each unit's output."""
         names = [*_RESULT_COLUMNS, *(["saved"] if self._early else [])]
-        names += [f"{home}.{name}" for home, fields in zip(self._homes, held, strict=True) for name in fields]
+        names += [f"{prefix}.{name}" for prefix, own in zip(self._prefixes, fields, strict=True) for name in own]
         if self._last is not None:
-            names += [f"output.{name}" for name in held[self._last + 1]]
+            names += [f"output.{name}" for name in fields[self._last + 1]]
         return tuple(names)
 
 
 def call_row(call: Call) -> Cells:
-    """One row of `calls.parquet`."""
+    """The row of a call."""
     request, reply = call.request, call.reply
     values = [
         request.row.index,
@@ -123,13 +123,13 @@ def call_row(call: Call) -> Cells:
         request.call,
         request.attempt,
         request.model.name,
-        orjson.dumps([_message(one) for one in request.messages]).decode(),
+        orjson.dumps([_message(message) for message in request.messages]).decode(),
         call.failure or None,
         call.error or None,
         call.latency_s,
     ]
     if reply is None:
-        return _ASKED, values
+        return _REQUEST_COLUMNS, values
     values += (
         reply.text,
         reply.finish_reason,
@@ -142,24 +142,24 @@ def call_row(call: Call) -> Cells:
         call.repaired,
         reply.sent or None,
     )
-    return _ANSWERED, values
+    return _REPLY_COLUMNS, values
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message as it is recorded; a picture's bytes are cut, its place and beginning stay."""
-    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    """A message as it is recorded, with the position and the first 200 characters of each image."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.images:
-        said["images"] = [
+        fields["images"] = [
             {"at": at, "image": url if len(url) <= 200 else f"{url[:199]}…"} for at, url in message.images
         ]
-    return said
+    return fields
 
 
 def _logprobs(positions: Any) -> str | None:
     if positions is None:
         return None
-    spelled = [[{"token": one.token, "logprob": one.logprob} for one in position] for position in positions]
-    return orjson.dumps(spelled).decode()
+    lists = [[{"token": each.token, "logprob": each.logprob} for each in position] for position in positions]
+    return orjson.dumps(lists).decode()
 
 
 def _kind(kind: FieldType) -> ColumnKind:

@@ -1,4 +1,4 @@
-"""What `--retry-failed` asks again: the failed calls of rows that failed."""
+"""`--retry-failed`: retry the failed calls of rows that failed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from verdict_cli.storage.journal.journal import Journal
 
 
 class FailedCalls:
-    """Looks at a row as it stands in the journal, before it is run.
+    """Decides for each row, before it is run, which calls are retried.
 
-    A row that succeeds from recorded calls alone is left as it is, with the units that it skipped. In any other row a
-    call whose recorded attempts all failed gets another round of them.
+    A row that succeeds from recorded calls alone stays as it is, with the units that it skipped. In any other row, a
+    call whose recorded attempts all failed gets another round of attempts.
     """
 
     def __init__(self, plan: Plan, ask: Ask, journal: Journal) -> None:
@@ -28,25 +28,25 @@ class FailedCalls:
         self._ask = is_recorded(replay_journal(ask, journal, as_recorded=True), journal)
 
     async def context(self, row: Row | None, context: Context) -> Context:
-        """The context in which the row is to be run; None stands for the pinned units."""
-        as_it_stands = replace(context, ask=self._ask, forget=lambda _: None, unit=Spans().unit)
+        """The context in which the row is to be run; None for the pinned units."""
+        recorded = replace(context, ask=self._ask, forget=lambda _: None, unit=Spans().unit)
         try:
             if row is None:
-                await run_pinned(self._plan, as_it_stands)
+                await run_pinned(self._plan, recorded)
                 return context
-            if (await run_row(self._plan, row, as_it_stands)).failure is None:
+            if (await run_row(self._plan, row, recorded)).failure is None:
                 return context
         except (PinnedError, UnrecordedError):
             pass
         return replace(context, again=self._again)
 
     def _again(self, request: Request) -> bool:
-        """Whether that attempt was made by an earlier run, or the last one before it was: then the call failed there."""
-        return went_on(self._journal, request) or went_on(
+        """Whether an earlier run made that attempt or the one before it: then the call failed there."""
+        return was_attempted(self._journal, request) or was_attempted(
             self._journal, structs.replace(request, attempt=request.attempt - 1)
         )
 
 
-def went_on(journal: Journal, request: Request) -> bool:
+def was_attempted(journal: Journal, request: Request) -> bool:
     """Whether an earlier run made that attempt."""
-    return journal.earlier(request.row.key, request.node, request.call, request.attempt)
+    return journal.has(request.row.key, request.node, request.call, request.attempt)

@@ -1,4 +1,4 @@
-"""One row through a plan."""
+"""Run one row through a plan."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from verdict_cli.language.units.escalate import ABSTAIN, ITSELF
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage, cost_of
 from verdict_cli.plan.node import Early, LLMNode, Plan, PoolNode, SourceStart
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.node_run import answered, calls_of, compute, escalate_answer, is_of_the_row, pooled_values
-from verdict_cli.run.stopping_rule import at_first, is_settled
+from verdict_cli.run.node_run import answer_node, calls_of, compute, escalate_answer, fails_row, pooled_values
+from verdict_cli.run.stopping_rule import first_batch, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
 
 
 def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Result]:
-    """The row's outcome. A failure is a value of it; what is raised (Refused, a spent budget) stops the run.
+    """The row's result. A failure is a value of it; what is raised (Refused, BudgetError) stops the run.
 
-    Every unit that does not depend on a failed one is still run, so that the outcome does not depend on which
-    call came back first; the failure reported is that of the first failed unit in order of definition.
+    Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
+    replies. The failure is that of the first failed unit in order of definition.
     """
     return _RowRunner(plan, row, context, context.pinned, plan.start).run()
 
@@ -33,19 +33,19 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
-    walk = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_start)
-    result = await walk.run()
+    runner = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_start)
+    result = await runner.run()
     if result.failure is not None:
         failure = result.failure
         raise PinnedError(
             f"the pinned unit {failure.node!r} failed ({failure.kind}): {failure.message}",
-            hint="every row shares its result, so no row was asked",
+            hint="every row shares its result, so no row was run",
         )
-    return {node.index: walk.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
+    return {node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
 
 
 class _RowRunner:
-    """The state of one row: what is finished, what waits for how many parents, what failed."""
+    """The state of one row: what is finished, how many parents each node waits for, what failed."""
 
     def __init__(
         self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], start: SourceStart
@@ -69,26 +69,26 @@ class _RowRunner:
             self._hold(_EarlyStopState(early))
 
     def _hold(self, layer: _EarlyStopState) -> None:
-        """Lets all but the first items of a layer wait for the answers of these."""
+        """Have all but the first items of a layer wait for the answers of these."""
         self.layers.update(dict.fromkeys(layer.early.leaves, layer))
-        for index in layer.held():
+        for index in layer.waiting():
             if index in self.waiting:
                 self.waiting[index] += 1
                 with suppress(ValueError):
                     self.ready.remove(index)
 
     async def run(self) -> Result:
-        """Runs what is ready: a single call is awaited in place, several side by side are tasks.
+        """Run the nodes that are ready. A single call is awaited directly, which is cheaper than a task.
 
-        Where one of them stops the run, the others are waited for: what is in flight is paid for.
+        Where one of several calls stops the run, the others are waited for: they are paid for.
         """
         running: set[asyncio.Task[None]] = set()
         try:
             while self.ready or running:
                 while self.ready:
                     index = self.ready.popleft()
-                    if self.abstained and self._goes_without(index):
-                        self._abstained(index)
+                    if self.abstained and self._is_without_input(index):
+                        self._abstain(index)
                     elif not isinstance(self.plan.nodes[index].work, LLMNode):
                         self._compute(index)
                     elif not self.ready and not running:
@@ -117,9 +117,9 @@ class _RowRunner:
                 output = compute(node, self.row, self.outputs, self.previous)
                 ended(output)
         except RowError as error:
-            self._failed(index, error.failure, str(error))
+            self._fail(index, error.failure, str(error))
         else:
-            self._settled(index, output)
+            self._complete(index, output)
 
     async def _ask(self, index: int) -> None:
         node = self.plan.nodes[index]
@@ -128,22 +128,22 @@ class _RowRunner:
                 calls = self.calls[index] = []
                 output: Output | None
                 if node.escalation is None:
-                    output = (await answered(node, self.row, self.previous, self.context, calls)).output
+                    output = (await answer_node(node, self.row, self.previous, self.context, calls)).output
                 else:
                     output, self.stages[index] = await escalate_answer(
                         node, node.escalation, self.row, self.previous, self.context, calls
                     )
                 ended(output)
         except (ReplyError, ProviderError, RowError) as error:
-            if not is_of_the_row(error):
+            if not fails_row(error):
                 raise
-            self._failed(index, error.failure, str(error))
+            self._fail(index, error.failure, str(error))
         else:
-            self._settled(index, output)
+            self._complete(index, output)
 
-    def _goes_without(self, index: int) -> bool:
-        """Whether a unit has no answer because units before it abstained: one that asks without any of them, one that
-        computes without enough."""
+    def _is_without_input(self, index: int) -> bool:
+        """Whether a unit abstains because its parents did: one that calls a model where any of them did, a pool where
+        fewer than its quorum are left."""
         node = self.plan.nodes[index]
         if self.abstained.isdisjoint(node.parents):
             return False
@@ -152,55 +152,55 @@ class _RowRunner:
         left = sum(self.outputs[parent] is not None for parent in node.parents)
         return left < (node.work.unit.quorum if isinstance(node.work, PoolNode) else 1)
 
-    def _settled(self, index: int, output: Output | None) -> None:
+    def _complete(self, index: int, output: Output | None) -> None:
         if output is None:
-            self._abstained(index)
+            self._abstain(index)
         else:
-            self._finished(index, output)
+            self._finish(index, output)
 
-    def _abstained(self, index: int) -> None:
+    def _abstain(self, index: int) -> None:
         self.abstained.add(index)
-        self._finished(index, None)
+        self._finish(index, None)
 
-    def _finished(self, index: int, output: Output | None) -> None:
+    def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
         for child in self.plan.nodes[index].children:
             if child in self.waiting:
-                self._waits_less(child)
+                self._parent_done(child)
         layer = self.layers.get(index)
         if layer is not None and index in self.waiting:
-            self._look(layer)
+            self._check_layer(layer)
 
-    def _waits_less(self, index: int) -> None:
+    def _parent_done(self, index: int) -> None:
         self.waiting[index] -= 1
         if not self.waiting[index]:
             self.ready.append(index)
 
-    def _look(self, layer: _EarlyStopState) -> None:
-        """After a unit of a layer that stops early: once all that were asked are done, goes on or closes it."""
+    def _check_layer(self, layer: _EarlyStopState) -> None:
+        """After a unit of a layer that stops early: once all started items are done, start the next ones or stop it."""
         early = layer.early
         layer.open -= 1
-        if layer.open or layer.asked == len(early.items):
+        if layer.open or layer.started == len(early.items):
             return
         pool = self.plan.nodes[early.pool]
-        said = pooled_values(pool, self.outputs, early.leaves[: layer.asked])
-        if not is_settled(early, said, len(early.items) - layer.asked):
-            for index in layer.further():
-                self._waits_less(index)
+        values = pooled_values(pool, self.outputs, early.leaves[: layer.started])
+        if not is_decided(early, values, len(early.items) - layer.started):
+            for index in layer.next_batch():
+                self._parent_done(index)
             return
-        rest = [index for item in early.items[layer.asked :] for index in item]
-        layer.asked = len(early.items)
+        rest = [index for item in early.items[layer.started :] for index in item]
+        layer.started = len(early.items)
         self.saved[pool.id] = sum(calls_of(self.plan.nodes[index]) for index in rest)
         for index in rest:
             self.waiting.pop(index, None)
         for index in rest:
-            self._finished(index, None)
+            self._finish(index, None)
 
-    def _failed(self, index: int, kind: str, message: str) -> None:
+    def _fail(self, index: int, kind: str, message: str) -> None:
         node = self.plan.nodes[index]
         if node.skips:
-            self._finished(index, None)
+            self._finish(index, None)
         else:
             self.failures[index] = Failure(kind, message, node.id)
 
@@ -220,7 +220,7 @@ class _RowRunner:
         return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        """What each stage of an escalating unit did at this row; the last of one that may abstain is that."""
+        """The counts of each stage of an escalating unit at this row; where it may abstain, that is the last stage."""
         node = self.plan.nodes[index]
         answered = self.stages.get(index) if self.outputs[index] is not None else None
         each, numbered = calls_of(node), self.calls.get(index, [])
@@ -234,20 +234,20 @@ class _RowRunner:
 
 
 class _EarlyStopState:
-    """A layer that stops early at one row: how many items were asked, and how many of these are not done."""
+    """A layer that stops early at one row: how many items were started, and how many of these are not done."""
 
     def __init__(self, early: Early) -> None:
         self.early = early
-        self.asked = at_first(early)
-        self.open = self.asked
+        self.started = first_batch(early)
+        self.open = self.started
 
-    def held(self) -> list[int]:
-        """The nodes of the items that wait for the others' answers."""
-        return [index for item in self.early.items[self.asked :] for index in item]
+    def waiting(self) -> list[int]:
+        """The nodes of the items that wait for the answers of others."""
+        return [index for item in self.early.items[self.started :] for index in item]
 
-    def further(self) -> list[int]:
-        """The nodes of the items that are asked next."""
-        items = self.early.items[self.asked : self.asked + self.early.batch]
-        self.asked += len(items)
+    def next_batch(self) -> list[int]:
+        """The nodes of the items that are started next."""
+        items = self.early.items[self.started : self.started + self.early.batch]
+        self.started += len(items)
         self.open = len(items)
         return [index for item in items for index in item]

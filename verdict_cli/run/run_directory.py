@@ -1,4 +1,4 @@
-"""A run's directory: which run it belongs to, and the files in it (language.md, section 12)."""
+"""A run's directory: the run that it belongs to, how that differs from another one, and its files."""
 
 from __future__ import annotations
 
@@ -11,128 +11,177 @@ import orjson
 
 from verdict_cli.errors import JournalError, OutputError, UsageError
 from verdict_cli.messages import RunFacts
-from verdict_cli.plan.node import Plan
+from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.resolve import as_yaml
 from verdict_cli.run.remote_directory import JOURNAL, RemoteRunDirectory
-from verdict_cli.run.run_diff import RunDiff, diff_runs
 from verdict_cli.run.validate_run import check_links, facts_of
 from verdict_cli.storage.journal.journal import Journal
 from verdict_cli.storage.object_store.folder import RemoteFolder, was_url
 
-_NEEDED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """``changes`` has (what, the earlier fingerprint, the new one) of the pipeline and the dataset where they differ.
+
+    ``units`` are the units that call a model and whose calls change, of ``llm_units`` in all.
+    """
+
+    changes: tuple[tuple[str, str, str], ...]
+    units: tuple[str, ...]
+    llm_units: int
+
+    def refusal(self, directory: Path) -> str:
+        """Why the run is not resumed without `--update`."""
+        others = " and ".join(
+            f"another {what} ({earlier[:12]}…, this one is {now[:12]}…)" for what, earlier, now in self.changes
+        )
+        return f"{directory} holds a run of {others}"
+
+    def work(self) -> str:
+        """What `--update` does, as a phrase."""
+        parts = []
+        if any(what == "pipeline" for what, _, _ in self.changes):
+            names = f": {', '.join(self.units[:6])}{', …' if len(self.units) > 6 else ''}" if self.units else ""
+            parts.append(f"calls {len(self.units)} of {self.llm_units} units again{names}")
+        if any(what == "dataset" for what, _, _ in self.changes):
+            parts.append("calls models for rows that it does not have")
+        return " and ".join(parts)
+
+
+def diff_runs(plan: Plan, earlier: RunFacts, now: RunFacts) -> RunDiff | None:
+    """How the earlier run differs from what the plan would do now; None where it is the same run."""
+    changes = tuple(
+        (what, before, after)
+        for what, before, after in (
+            ("pipeline", earlier.spec_fingerprint, now.spec_fingerprint),
+            ("dataset", earlier.data_fingerprint, now.data_fingerprint),
+        )
+        if before != after
+    )
+    if not changes:
+        return None
+    llm_units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
+    units = tuple(name for name in llm_units if earlier.nodes.get(name) != now.nodes[name])
+    return RunDiff(changes, units, len(llm_units))
+
+
+_REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
     "report.json", "report.md", "report.html", "junit.xml",
 )  # fmt: skip
-"""What a run leaves when it ends."""
+"""Files that a run writes when it ends. A new run in the directory removes them."""
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The directory of one run. With ``away`` it is in a store, and ``path`` its copy on this machine."""
+    """The directory of one run. With ``remote`` it is in a store, and ``path`` is its copy on this machine."""
 
     path: Path
-    away: RemoteRunDirectory | None = None
+    remote: RemoteRunDirectory | None = None
 
     @classmethod
-    def at(cls, url: str) -> RunDirectory:
-        """That of a store. UsageError where nothing knows such a URL."""
-        away = RemoteRunDirectory(RemoteFolder.at(url))
-        return cls(away.copy, away)
+    def open_url(cls, url: str) -> RunDirectory:
+        """A directory in a store. UsageError for an unknown kind of URL."""
+        remote = RemoteRunDirectory(RemoteFolder.at(url))
+        return cls(remote.copy, remote)
 
     @property
-    def shown(self) -> str:
-        """Its name for the user."""
-        return self.away.place.url if self.away else str(self.path)
+    def display_name(self) -> str:
+        """The path or URL, for messages."""
+        return self.remote.folder.url if self.remote else str(self.path)
 
-    def held(self) -> AbstractContextManager[None]:
-        """Within, a directory in a store is this process's alone; any other is while its journal is open."""
-        return self.away.held() if self.away else nullcontext()
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes out of a directory in a store. On a disk the lock of the open journal does it."""
+        return self.remote.lock() if self.remote else nullcontext()
 
     @property
     def results(self) -> Path:
-        """The scored table."""
+        """One row per row of the dataset."""
         return self.path / "results.parquet"
 
     @property
     def calls(self) -> Path:
-        """Every model call."""
+        """One row per model call."""
         return self.path / "calls.parquet"
 
     @property
     def journal(self) -> Path:
-        """The finished calls of a run that is not finished."""
+        """The completed calls of a run, to resume it."""
         return self.path / JOURNAL
 
     def open_journal(self, nodes: Mapping[str, str], *, fresh: bool = False) -> Journal:
-        """Its journal. Raises what `Journal.open` does."""
-        segments = self.away.segments() if self.away else None
+        """Open the journal. Raises what `Journal.open` raises."""
+        segments = self.remote.segments() if self.remote else None
         return Journal.open(self.journal, nodes, fresh=fresh, segments=segments)
 
     def deliver(self, *names: str) -> None:
-        """Sends files of a directory in a store there. OutputError when the store refuses."""
-        if self.away:
+        """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
+        if self.remote:
             for name in names:
-                self.away.place.send(self.path / name, name)
+                self.remote.folder.send(self.path / name, name)
 
     def prepare(self) -> None:
-        """Makes the directory, for its owner alone. OutputError when that cannot be done, JournalError for one with links."""
+        """Create the directory, readable by its owner only. OutputError when the disk refuses, JournalError for links in it."""
         check_links(self.path)
         if was_url(self.path):
             raise UsageError(
                 f"{self.path} was a URL, and only `verdict run` writes to one",
                 hint="name a path; `verdict run` takes a URL, with two slashes",
             )
-        with refusing(self.path):
+        with output_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def facts(self) -> RunFacts | None:
-        """What `run.json` says; None where there is none. JournalError when it cannot be read."""
+        """The content of `run.json`, None where there is none. JournalError when it cannot be read."""
         path = self.path / "run.json"
         try:
             content = path.read_bytes()
-            found = orjson.loads(content)
+            content_fields = orjson.loads(content)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, orjson.JSONDecodeError) as fault:
             raise JournalError(
-                f"{path} cannot be read: {fault}", hint="give --fresh to start anew, or another --out"
+                f"{path} cannot be read: {fault}", hint="give --fresh to start over, or another --out"
             ) from None
-        if not isinstance(found, dict) or not found.keys() >= _NEEDED:
+        if not isinstance(content_fields, dict) or not content_fields.keys() >= _REQUIRED:
             raise JournalError(f"{path} is not that of a run", hint="choose another --out")
         try:
             return facts_of(content)
         except ValueError as fault:
             raise JournalError(f"{path} is not that of a run: {fault}", hint="choose another --out") from None
 
-    def belongs_to(self, plan: Plan, now: RunFacts, *, update: bool = False) -> tuple[RunFacts | None, RunDiff | None]:
-        """The facts of the run that is there, None in a new directory, and how this one differs from it.
+    def earlier_run(
+        self, plan: Plan, facts: RunFacts, *, update: bool = False
+    ) -> tuple[RunFacts | None, RunDiff | None]:
+        """The facts of the run in the directory, None in a new one, and how the run with ``facts`` differs from it.
 
-        JournalError when it differs, unless it is to be updated.
+        JournalError where they differ, unless ``update``.
         """
-        found = self.facts()
-        if found is None:
+        earlier = self.facts()
+        if earlier is None:
             return None, None
-        difference = diff_runs(plan, found, now)
+        difference = diff_runs(plan, earlier, facts)
         if difference is not None and not update:
             raise JournalError(
                 difference.refusal(self.path),
                 hint=f"--update keeps that run and {difference.work()}; or choose another --out, or --fresh to discard it",
             )
-        return found, difference
+        return earlier, difference
 
     def discard(self) -> None:
-        """Removes what an earlier run left behind; files of any other name stay."""
-        with refusing(self.path):
+        """Remove the outcome of an earlier run; files with other names stay."""
+        with output_errors(self.path):
             for name in _OUTCOME:
                 (self.path / name).unlink(missing_ok=True)
-        if self.away:
-            self.away.place.remove(name for one in _OUTCOME for name in self.away.place.names(one))
+        if self.remote:
+            folder = self.remote.folder
+            folder.remove(name for outcome in _OUTCOME for name in folder.names(outcome))
 
     def write_spec(self, plan: Plan) -> None:
-        """Writes `spec.yaml` and the published tables that it names, so that the directory needs no other file.
+        """Write `spec.yaml` and the published tables that it names, so that the directory needs no other file.
 
-        A pipeline with Python functions has no YAML form, and its directory no `spec.yaml`.
+        A pipeline with Python functions has no YAML form and writes none.
         """
         if any(node.code for node in plan.nodes):
             return
@@ -146,18 +195,18 @@ class RunDirectory:
         self.write("spec.yaml", as_yaml(data))
 
     def write_facts(self, facts: RunFacts) -> None:
-        """Writes `run.json`."""
+        """Write `run.json`."""
         self.write("run.json", orjson.dumps(asdict(facts), option=orjson.OPT_INDENT_2) + b"\n")
 
     def write(self, name: str, content: bytes | str) -> Path:
-        """Writes a file of the directory or of a folder in it, as a whole or not at all. OutputError for one that is elsewhere."""
+        """Write a file of the directory or of a folder in it, completely or not at all. OutputError for a file elsewhere."""
         path = self.path / name
         if ".." in path.parts[len(self.path.parts) :] or not path.parent.resolve().is_relative_to(self.path.resolve()):
             raise OutputError(
                 f"{name!r:.200} leaves the run's directory {self.path}", hint="a run writes to its own directory only"
             )
         part = path.with_name(f"{path.name}.part")
-        with refusing(path):
+        with output_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 part.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -171,8 +220,8 @@ class RunDirectory:
 
 
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
-    """Turns the disk's refusal into an OutputError that names the path."""
+def output_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError of the disk as an OutputError that names the path."""
     try:
         yield
     except OSError as fault:

@@ -11,29 +11,33 @@ from verdict_cli import __version__
 from verdict_cli.llm.providers.recording import CALLS
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.job import RunJob
+from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.storage.datasets.dataset import DatasetFacts
 from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
 def start_run(job: RunJob) -> None:
-    """Puts the run's name on its directory, which its journal's lock has made this process's alone.
+    """Write the run's facts and pipeline into its directory, whose journal this process has locked.
 
-    JournalError when it is another run's.
+    JournalError when the directory belongs to another run. It is checked again because another process may have run
+    there between `open_run` and the lock.
     """
-    changed = None if job.fresh else job.directory.belongs_to(job.plan, job.start, update=job.update)[1]
-    if job.fresh or changed is not None:
+    difference = None if job.fresh else job.directory.earlier_run(job.plan, job.start, update=job.update)[1]
+    if job.fresh or difference is not None:
         job.directory.discard()
     job.directory.write_facts(job.start)
     job.directory.write_spec(job.plan)
 
 
-def finish_run(job: RunJob, tally: RunStats, *, complete: bool, recorded: bool) -> RunFacts:
-    """The facts of the run as it ended, once they stand in `run.json`. Baselines are no floors where a recording answered."""
-    floors = () if recorded else tuple(sorted(name for name in tally.models if name.startswith("baseline/")))
-    facts = tally.facts(job.start, "finished" if complete else "interrupted", floors=floors)
+def finish_run(job: RunJob, stats: RunStats, *, complete: bool) -> RunFacts:
+    """The facts of the run as it ended, which are then in `run.json`.
+
+    Baseline models are named in them only where they answered, not a recording.
+    """
+    recorded = job.recording is not None
+    floors = () if recorded else tuple(sorted(name for name in stats.models if name.startswith("baseline/")))
+    facts = stats.facts(job.start, "finished" if complete else "interrupted", floors=floors)
     job.directory.deliver(job.directory.results.name, job.directory.calls.name)
     job.directory.write_facts(facts)
     return facts
@@ -48,8 +52,8 @@ def run_fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:
     return hashlib.blake2b(f"{plan.fingerprint}|{seed}|{recorded}".encode(), digest_size=16).hexdigest()
 
 
-def nodes(plan: Plan, seed: int) -> dict[str, str]:
-    """Node -> 16 hex digits over what is asked there: its fingerprint in the plan, and the seed."""
+def node_fingerprints(plan: Plan, seed: int) -> dict[str, str]:
+    """Node id -> 16 hex digits over its fingerprint in the plan, and the seed."""
     return {
         node.id: hashlib.blake2b(f"{node.fingerprint}|{seed}".encode(), digest_size=8).hexdigest()
         for node in plan.nodes
@@ -61,37 +65,38 @@ def recorded_file(replay: Path) -> Path:
     return replay / CALLS if replay.is_dir() else replay
 
 
-def default_directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
-    """`--out`, a path or a URL, else a directory in `runs/` that no other pipeline and no other dataset has."""
+def run_directory(out: Path | str | None, facts: RunFacts) -> RunDirectory:
+    """``out``, a path or a URL; None is a directory in `runs/` that no other pipeline and no other dataset has."""
     if out is not None and is_remote_url(str(out)):
-        return RunDirectory.at(str(out))
+        return RunDirectory.open_url(str(out))
     both = f"{facts.spec_fingerprint}{facts.data_fingerprint}".encode()
     own = f"{facts.name}-{hashlib.blake2b(both, digest_size=4).hexdigest()}"
     return RunDirectory(Path("runs") / own if out is None else Path(path_of(str(out))))
 
 
-def new_facts(plan: Plan, data: DatasetFacts, named: tuple[str, str], seed: int, replay: Path | None) -> RunFacts:
-    """What is known of a run before it starts; `named` are the pipeline file and the dataset as the user gave them."""
+def first_facts(options: RunOptions) -> RunFacts:
+    """The facts that are known before a run starts."""
+    plan, data = options.plan, options.data
     return RunFacts(
         name=plan.name,
         status="running",
-        config=named[0],
-        dataset=named[1],
-        spec_fingerprint=run_fingerprint(plan, seed, replay),
+        config=options.config,
+        dataset=options.source,
+        spec_fingerprint=run_fingerprint(plan, options.seed, options.replay),
         data_fingerprint=data.fingerprint,
         version=__version__,
         started="",
-        seed=seed,
+        seed=options.seed,
         rows=data.rows,
         skipped_bad_rows=data.skipped,
-        nodes=nodes(plan, seed),
+        nodes=node_fingerprints(plan, options.seed),
         calibrated=plan.calibrated,
-        replay="" if replay is None else replay.name,
+        replay="" if options.replay is None else options.replay.name,
     )
 
 
-def starting(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
-    """The facts with which a run starts, or goes on from an earlier one."""
+def resumed_facts(facts: RunFacts, earlier: RunFacts | None) -> RunFacts:
+    """The facts with the start of the run: that of the earlier run and its duration so far, else now."""
     if earlier is not None:
         return replace(facts, started=earlier.started, wall_s=earlier.wall_s)
     return replace(facts, started=datetime.now(UTC).isoformat(timespec="seconds"))

@@ -1,10 +1,10 @@
-"""When a layer that stops early has said enough: the probability that its full vote, or mean, would say the same.
+"""When a layer may stop early: the probability that its full vote, or mean, would have the same result.
 
 A vote (Aggarwal et al., 2023, "Let's Sample Step by Step: Adaptive-Consistency", with the question put to the full
 vote): the units' values are exchangeable, the shares of the values are drawn from a uniform Dirichlet distribution.
-What the units not asked would say is then Dirichlet-multinomial, and the probability a fraction of whole numbers.
+The votes of the units not called are then Dirichlet-multinomial, and the probability a fraction of whole numbers.
 A mean: the t distribution of the mean of a finite population given a sample of it; the variance is shrunk to the
-largest that the scale allows, which counts as one observation, so that equal first values are not taken for certainty.
+largest that the scale allows, which counts as one observation, so that equal first values do not count as certain.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any
 from verdict_cli.plan.node import Early, Mean
 
 
-def is_settled(early: Early, said: Sequence[Mapping[str, Any]], left: int) -> bool:
-    """Whether the pool of these values says what it would say with ``left`` more of them.
+def is_decided(early: Early, values: Sequence[Mapping[str, Any]], left: int) -> bool:
+    """Whether the result of the pool is the same with ``left`` more values, at the layer's confidence.
 
-    ``said`` are the values that are pooled, by field, in order of definition. Fewer than the pool's quorum settle nothing.
+    ``values`` are those that are pooled, by field, in order of definition. Fewer than the pool's quorum decide nothing.
     """
     if not left:
         return True
-    if len(said) < max(early.quorum, 1):
+    if len(values) < max(early.quorum, 1):
         return False
     if isinstance(early.rule, Mean):
-        return _mean(early.rule, [float(values[early.rule.field]) for values in said], left, early.confidence)
+        return _mean(early.rule, [float(value[early.rule.field]) for value in values], left, early.confidence)
     open_share = 0.0
     for field, count in early.rule.fields:
-        open_share += 1 - vote(tuple(_counts([values[field] for values in said])), count, left)
+        open_share += 1 - vote(tuple(_counts([value[field] for value in values])), count, left)
     return 1 - open_share >= early.confidence
 
 
 @lru_cache(maxsize=1024)
-def at_first(early: Early) -> int:
-    """How many units are asked before the first look: no fewer can settle the layer, even if all say the same."""
+def first_batch(early: Early) -> int:
+    """How many units are called before the first check: no fewer can decide the layer, even if all agree."""
     of = len(early.items)
     rule = early.rule
     if isinstance(rule, Mean):
@@ -44,7 +44,7 @@ def at_first(early: Early) -> int:
     else:
         same = [{field: True for field, _ in rule.fields}]
     for asked in range(min(early.first, of), of):
-        if any(is_settled(early, [values] * asked, of - asked) for values in same):
+        if any(is_decided(early, [values] * asked, of - asked) for values in same):
             return asked
     return of
 

@@ -1,4 +1,4 @@
-"""What stands in a run's directory, which may come from a stranger, is what a run writes there."""
+"""Validation of a run's directory, which may come from a stranger: it holds what a run writes there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.reader import column_kinds, read_table
 
 _LARGEST = 2**63
-_FILLED = ("row", "call", "attempt", "status", "unit")
+_REQUIRED = ("row", "call", "attempt", "status", "unit")
 """Columns that have a value in every row."""
 
 
@@ -29,29 +29,29 @@ def _adapter() -> Any:
 
 
 def facts_of(content: bytes) -> RunFacts:
-    """What `run.json` says. ValueError, with the first field that is wrong, for a value that no run writes."""
+    """The facts in `run.json`. ValueError, which names the field, for a value that no run writes."""
     from pydantic import ValidationError
 
     try:
-        made: RunFacts = _adapter().validate_json(content, strict=True)
+        facts: RunFacts = _adapter().validate_json(content, strict=True)
     except ValidationError as fault:
-        wrong = fault.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
-    for name, value in asdict(made).items():
+        error = fault.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from None
+    for name, value in asdict(facts).items():
         if not _bounded(value):
             raise ValueError(f"{name}: the number is out of range")
-    return made
+    return facts
 
 
 def check_links(path: Path) -> None:
-    """JournalError for a link in a run's directory: what is written through it would land elsewhere."""
+    """JournalError for a link in a run's directory: a file written through it would be elsewhere."""
     try:
-        links = [one.name for one in path.iterdir() if one.is_symlink()]
-    except OSError:  # whoever reads or writes there says so
+        links = [entry.name for entry in path.iterdir() if entry.is_symlink()]
+    except OSError:  # the reader or writer reports it
         return
     if links:
         raise JournalError(
-            f"{path / links[0]} is a link, and no run makes one", hint="remove it, or choose another --out"
+            f"{path / links[0]} is a link, which no run creates", hint="remove it, or choose another --out"
         )
 
 
@@ -65,31 +65,31 @@ def _bounded(value: Any) -> bool:
 
 
 def check_tables(results: Path, calls: Path, plan: Plan) -> None:
-    """DataError for a table whose columns hold what no run of the plan writes there."""
+    """DataError for a table with columns or values that no run of the plan writes."""
     _check(results, result_columns(plan, ()))
     if calls.exists():
         _check(calls, CALL_COLUMNS)
 
 
-def _check(path: Path, wanted: Mapping[str, ColumnKind]) -> None:
-    found = column_kinds(path)
-    for name in wanted.keys() - found.keys():
-        raise _strange(path, f"there is no column {name!r}")
-    for name, kind in found.items():
-        expected = wanted.get(name, "null")
+def _check(path: Path, columns: Mapping[str, ColumnKind]) -> None:
+    kinds = column_kinds(path)
+    for name in columns.keys() - kinds.keys():
+        raise _not_a_run(path, f"there is no column {name!r}")
+    for name, kind in kinds.items():
+        expected = columns.get(name, "null")
         fits = kind in {expected, "null"} or (expected, kind) == ("float", "int")
         if expected == "null":
             fits = kind is not None
-        elif (expected, kind) == ("str", "json"):  # half a surrogate pair made it so
+        elif (expected, kind) == ("str", "json"):  # half a surrogate pair makes the writer choose json
             fits = all(isinstance(value, str | None) for value in _values(path, name))
-        if fits and name in _FILLED:
+        if fits and name in _REQUIRED:
             fits = None not in _values(path, name)
         if not fits:
-            raise _strange(path, f"the column {name!r} holds what no run writes there")
+            raise _not_a_run(path, f"the column {name!r} holds what no run writes there")
 
 
-def _strange(path: Path, said: str) -> DataError:
-    return DataError(Problem("not-a-run", said, "run the pipeline again", str(path)))
+def _not_a_run(path: Path, message: str) -> DataError:
+    return DataError(Problem("not-a-run", message, "run the pipeline again", str(path)))
 
 
 def _values(path: Path, name: str) -> Iterator[Any]:

@@ -51,7 +51,7 @@ class House:
         from verdict_cli.plan.build import build_plan
         from verdict_cli.plan.node import Plan
         from verdict_cli.run.model_client import ModelClient
-        from verdict_cli.run.preflight import recording as loaded
+        from verdict_cli.run.preflight import load_recording as loaded
 
         config = self.folder / "pipeline.yaml"
         config.write_text(text)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 from served import ONE_JUDGE, ROWS, asking
+from typer.testing import CliRunner
 
 from verdict_cli import Pipeline
+from verdict_cli.cli.app import app
 from verdict_cli.run.load_run import load_run
 
 LATER = {"wait": "false"}
@@ -53,6 +57,65 @@ def test_a_batch_is_the_directory_of_a_run(house: Any) -> None:
     name = house.within(work)
     _, facts, plan = load_run(house.folder / "state" / "batches" / name)
     assert (facts.status, facts.done, plan.name) == ("finished", 2, "t")
+
+
+VOTE = """
+verdict: 1
+name: t
+model: baseline/random
+pipeline:
+  - layer: [{unit: JudgeUnit, name: judge, scale: boolean, prompt: '{source.key}'}]
+    repeat: 3
+  - {unit: ModePoolUnit, name: vote, field: score}
+evaluate: {right: {prediction: output.score, target: source.label, metrics: [accuracy]}}
+gates: [{metric: run.calibration_age_days, max: 30}]
+"""
+
+
+def calibrated_vote(folder: Path) -> str:
+    """A vote with weights that were fitted on one of its runs."""
+    (folder / "vote.yaml").write_text(VOTE)
+    rows = [{"key": f"row {place}", "label": place % 3 > 0} for place in range(60)]
+    (folder / "labelled.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run, weights = str(folder / "run"), str(folder / "w.yaml")
+    for words in (
+        ["run", str(folder / "vote.yaml"), str(folder / "labelled.jsonl"), "--out", run],
+        ["calibrate", run, "--fit", "pool_weights", "--target", "source.label", "--out", weights],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code in (0, 1), done.output
+    return VOTE.replace("field: score}", "field: score, weights: {file: w.yaml}}")
+
+
+def test_a_batch_has_the_calibration_date_the_recording_and_the_report_of_a_run(house: Any) -> None:
+    text = calibrated_vote(house.folder)
+    recording = house.folder / "run"
+
+    async def work(client: Any, _: Any) -> Any:
+        rows = [{"key": f"row {place}", "label": True} for place in range(4)]
+        taken = await client.post("/judge/batch", params=LATER, json={"rows": rows})
+        state = await finished(client, taken.json()["id"])
+        return taken.json()["id"], state
+
+    name, state = house.within(work, text, recording=recording, replay=recording)
+    assert (state["status"], state["done"]) == ("finished", 4)
+    result = load_run(house.folder / "state" / "batches" / name)
+    assert result.facts.calibrated == result.plan.calibrated != ""
+    assert result.facts.replay == "run"
+    report = json.loads((result.directory.path / "report.json").read_text())
+    assert ("run.calibration_age_days", True) in [(gate["metric"], gate["passed"]) for gate in report["gates"]]
+    assert {"report.html", "report.md", "junit.xml"} <= {path.name for path in result.directory.path.iterdir()}
+
+
+def test_a_batch_without_the_labels_of_an_evaluation_is_finished(house: Any) -> None:
+    text = calibrated_vote(house.folder)
+
+    async def work(client: Any, _: Any) -> Any:
+        taken = await client.post("/judge/batch", params=LATER, json={"rows": [{"key": "a"}]})
+        return await finished(client, taken.json()["id"])
+
+    state = house.within(work, text)
+    assert (state["status"], state["done"], len(state["results"])) == ("finished", 1, 1)
 
 
 def test_a_row_that_the_pipeline_cannot_take_keeps_the_batch_from_being_acknowledged(house: Any) -> None:

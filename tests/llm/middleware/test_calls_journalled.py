@@ -123,7 +123,7 @@ def test_a_resumed_run_is_answered_from_the_file(tmp_path: Path) -> None:
     async def ask(*outcomes: Reply) -> Reply:
         with Journal.open(tmp_path / "journal.jsonl") as journal:
             reply = await replay_journal(Fake(*outcomes).ask, journal)(REQUEST)
-            await journal.settle()
+            await journal.flush()
         return reply
 
     assert asyncio.run(ask(REPLY)) == REPLY

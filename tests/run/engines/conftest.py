@@ -17,7 +17,7 @@ from verdict_cli.run.job import RunJob, Stop
 from verdict_cli.run.local import run_locally
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.run_metadata import nodes
+from verdict_cli.run.run_metadata import node_fingerprints
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.tables.reader import read_table
@@ -76,9 +76,17 @@ class Bench:
             started="2026-01-01T00:00:00+00:00",
             seed=seed,
             rows=found.rows,
-            nodes=nodes(plan, seed),
+            nodes=node_fingerprints(plan, seed),
         )
-        return RunJob(plan, dataset, found, RunDirectory(self.folder / out), start, **{"concurrency": 4, **settings})
+        return RunJob(
+            plan=plan,
+            dataset=dataset,
+            data=found,
+            directory=RunDirectory(self.folder / out),
+            start=start,
+            seed=seed,
+            **{"concurrency": 4, **settings},
+        )
 
     def run(self, job: RunJob) -> RunFacts:
         self.stop = Stop()

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from verdict_cli.messages import Reply, Row
-from verdict_cli.run.ray.partition import DEALT, clear_partitions, merge_partitions, partition_journal, partition_name
+from verdict_cli.run.ray.partition import COPIED, clear_partitions, merge_partitions, partition_journal, partition_name
 from verdict_cli.run.remote_directory import JOURNAL
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.journal.entry import JournalEntry
@@ -42,7 +42,7 @@ def test_only_what_a_part_has_added_is_gathered(tmp_path: Path) -> None:
     kept(parts / partition_name(1) / JOURNAL, ROWS[6:8])
     with (parts / partition_name(1) / JOURNAL).open("ab") as file:
         file.write(b'{"row": "torn')
-    assert not (parts / partition_name(1) / DEALT).exists()
+    assert not (parts / partition_name(1) / COPIED).exists()
     with Journal.open(journal, NODES) as whole:
         asyncio.run(merge_partitions(RunDirectory(tmp_path), whole))
     lines = journal.read_bytes().splitlines()

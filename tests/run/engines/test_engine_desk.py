@@ -120,5 +120,5 @@ async def test_nothing_begins_once_the_run_is_to_stop() -> None:
 def test_what_is_heard_of_a_failed_call_fails_again_with_what_was_said() -> None:
     problem = Retryable("slow down", kind="rate-limit")
     with pytest.raises(Retryable) as raised:
-        CallOutcome.of(problem).again()
+        CallOutcome.of(problem).result()
     assert raised.value.failure == "rate-limit"

@@ -73,7 +73,7 @@ def test_what_was_mended_stays_so_for_a_run_that_is_resumed_without_it(bench: An
     bench.run(job)
 
     async def stopping(request: Request) -> Reply:
-        bench.stop.ask()
+        bench.stop.request()
         return await spoken(request)
 
     bench.rule = stopping
@@ -111,7 +111,7 @@ def test_a_skipped_unit_is_asked_again_only_where_the_row_failed(bench: Any, rea
 def test_an_interrupted_run_goes_on_and_asks_again_what_failed(bench: Any) -> None:
     async def stopping(request: Request) -> Reply:
         if request.row.index == 3:
-            bench.stop.ask()
+            bench.stop.request()
             await asyncio.sleep(0)
         if request.row.index == 1:
             raise Rejected("no")

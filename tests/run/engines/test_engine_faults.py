@@ -38,7 +38,8 @@ def judged(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Run
     found = scan(dataset)
     start = RunFacts("t", "running", "c", "d", plan.fingerprint, found.fingerprint, "0", "", rows=found.rows)
     directory = RunDirectory(folder / "out")
-    return run_locally(RunJob(plan, dataset, found, directory, start, 64), Stop(), lambda _: None), directory
+    job = RunJob(plan=plan, dataset=dataset, data=found, directory=directory, start=start, concurrency=64)
+    return run_locally(job, Stop(), lambda _: None), directory
 
 
 def stats(url: str) -> dict[str, Any]:

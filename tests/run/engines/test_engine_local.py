@@ -242,7 +242,7 @@ async def spoken(request: Request) -> Reply:
 def test_a_stopped_run_goes_on_and_asks_no_finished_call_again(bench: Any, read: Any) -> None:
     async def until_fifty(request: Request) -> Reply:
         if len(bench.asked) == 50:
-            bench.stop.ask()
+            bench.stop.request()
         await asyncio.sleep(0.001)
         return await spoken(request)
 
@@ -264,7 +264,7 @@ def test_a_stopped_run_goes_on_and_asks_no_finished_call_again(bench: Any, read:
 
 def test_a_stop_starts_no_further_call_of_a_row_that_is_under_way(bench: Any) -> None:
     async def stop_first(request: Request) -> Reply:
-        bench.stop.ask()
+        bench.stop.request()
         await asyncio.sleep(0.01)
         return await spoken(request)
 
@@ -278,7 +278,7 @@ def test_a_failure_that_lasts_is_not_asked_again_when_the_run_goes_on(bench: Any
         if request.row.index == 0:
             raise Rejected("too long", kind="context-too-long")
         if request.row.index == 3:
-            bench.stop.ask()
+            bench.stop.request()
         return await spoken(request)
 
     bench.rule = reject_first
@@ -301,11 +301,11 @@ def test_a_process_that_dies_loses_no_call_that_came_back(bench: Any, monkeypatc
         if request.node == "judge":
             await asyncio.to_thread(four_lines)
             held.append(request.row.index)
-            bench.stop.ask()
+            bench.stop.request()
             await asyncio.sleep(60)
         return await spoken(request)
 
-    monkeypatch.setattr("verdict_cli.run.local.GRACE_S", 0.05)
+    monkeypatch.setattr("verdict_cli.run.job.GRACE_S", 0.05)
     bench.rule = never_the_second
     assert bench.run(bench.job(4, TWO_STEPS, concurrency=4)).done == 0
     assert held
@@ -470,7 +470,7 @@ def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> 
 def test_a_call_that_succeeded_at_a_later_attempt_is_not_made_again(bench: Any) -> None:
     async def at_second(request: Request) -> Reply:
         if request.row.index == 5:
-            bench.stop.ask()
+            bench.stop.request()
         if request.attempt == 0:
             raise Retryable("busy", kind="rate-limit", retry_after_s=0)
         return await spoken(request)

@@ -11,7 +11,7 @@ import pytest
 
 from verdict_cli.errors import JournalError, Rejected
 from verdict_cli.messages import Output, Reply, Request
-from verdict_cli.run.job import Partition, RunJob, Stop, join
+from verdict_cli.run.job import Partition, RunJob, Stop, join_partitions
 from verdict_cli.run.local import run_part
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.read import stream_rows
@@ -45,11 +45,11 @@ def ran(job: RunJob, cuts: Sequence[int]) -> list[Partition]:
     pinned = run_part(job, first, Stop(), lambda _: None)
     assert pinned.complete
     every = parts(job, cuts, dict(pinned.pinned))
-    tally = pinned.tally
+    tally = pinned.stats
     for part in every:
         done = run_part(job, part, Stop(), lambda _: None)
         assert done.complete
-        tally.include(done.tally)
+        tally.include(done.stats)
     assert (tally.done, tally.failed) == (20, 1)
     assert (tally.calls, tally.cost_usd) == (21, 10.0)
     return [first, *every]
@@ -62,7 +62,7 @@ def test_parts_joined_are_the_table_of_a_run_in_one(cuts: tuple[int, ...], bench
     bench.run(whole)
     asked = len(bench.asked)
     job = bench.job(20, STEPS, out="parts")
-    join(ran(job, cuts), job.directory, job.plan, job.data.columns)
+    join_partitions(ran(job, cuts), job.directory, job.plan, job.data.columns)
     assert len(bench.asked) == 2 * asked == 42
     assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()
     assert job.directory.calls.read_bytes() == whole.directory.calls.read_bytes()

@@ -103,7 +103,7 @@ def test_another_pipeline_costs_only_the_units_that_differ_and_those_behind_them
     job = bench.job(3, CHANGED)
     with pytest.raises(JournalError, match="another pipeline") as caught:
         bench.run(job)
-    assert "--update keeps that run and asks 1 of 2 units again: judge" in caught.value.hint
+    assert "--update keeps that run and calls 1 of 2 units again: judge" in caught.value.hint
     facts = bench.run(replace(job, update=True))
     assert {node for _, node in asked(bench)} == {"judge"}
     assert (facts.calls, facts.recalled) == (6, 3)
@@ -115,7 +115,7 @@ def test_another_pipeline_costs_only_the_units_that_differ_and_those_behind_them
 def test_an_interrupted_update_goes_on_by_itself_and_the_way_back_is_free(bench: Any) -> None:
     async def until_five(request: Request) -> Reply:
         if len(bench.asked) == 5:
-            bench.stop.ask()
+            bench.stop.request()
         return await spoken(request)
 
     bench.rule = spoken

@@ -16,7 +16,7 @@ from verdict_cli.errors import SpecError
 from verdict_cli.messages import Request, Row
 from verdict_cli.plan.node import Early, Mean, Plan, Vote
 from verdict_cli.run.estimate import estimate_run
-from verdict_cli.run.stopping_rule import at_first, is_settled, vote
+from verdict_cli.run.stopping_rule import first_batch, is_decided, vote
 
 JURY = """
   - layer:
@@ -64,8 +64,8 @@ def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(kinds: i
     layer, kept = early(9, confidence, Vote((("x", kinds),))), 0
     for _ in range(1500):
         values = rng.choice(kinds, 9, p=rng.dirichlet(np.ones(kinds))).tolist()
-        asked = at_first(layer)
-        while not is_settled(layer, [{"x": value} for value in values[:asked]], 9 - asked):
+        asked = first_batch(layer)
+        while not is_decided(layer, [{"x": value} for value in values[:asked]], 9 - asked):
             asked += 1
         kept += winner(values[:asked]) == winner(values)
     assert kept / 1500 >= confidence - 2 * (confidence * (1 - confidence) / 1500) ** 0.5
@@ -74,27 +74,27 @@ def test_of_votes_drawn_as_the_rule_supposes_the_promised_share_is_kept(kinds: i
 def test_certainty_stops_only_what_nothing_can_change() -> None:
     layer = early(9, 1.0, Vote((("x", 2),)))
     four, five = [{"x": True}] * 4, [{"x": True}] * 5
-    assert not is_settled(layer, four, 5)
-    assert is_settled(layer, five, 4)
-    assert is_settled(layer, [{"x": True}, *([{"x": False}] * 5)], 3)
+    assert not is_decided(layer, four, 5)
+    assert is_decided(layer, five, 4)
+    assert is_decided(layer, [{"x": True}, *([{"x": False}] * 5)], 3)
 
 
 def test_a_tie_goes_to_the_earliest_value_as_in_the_pool() -> None:
     layer = early(4, 1.0, Vote((("x", 2),)))
-    assert is_settled(layer, [{"x": "a"}, {"x": "a"}], 2)
-    assert not is_settled(layer, [{"x": "b"}, {"x": "a"}, {"x": "a"}], 1)
+    assert is_decided(layer, [{"x": "a"}, {"x": "a"}], 2)
+    assert not is_decided(layer, [{"x": "b"}, {"x": "a"}, {"x": "a"}], 1)
 
 
 def test_a_mean_is_settled_where_no_value_left_could_move_it_across() -> None:
     layer = early(5, 1.0, Mean("x", 0, 1, 0.5, None))
-    assert is_settled(layer, [{"x": 1.0}] * 3, 2)
-    assert is_settled(layer, [{"x": 0.0}] * 3, 2)
-    assert not is_settled(layer, [{"x": 1.0}] * 2, 3)
+    assert is_decided(layer, [{"x": 1.0}] * 3, 2)
+    assert is_decided(layer, [{"x": 0.0}] * 3, 2)
+    assert not is_decided(layer, [{"x": 1.0}] * 2, 3)
 
 
 def test_equal_first_values_do_not_settle_a_mean() -> None:
-    assert not is_settled(early(20, 0.95, Mean("x", 1, 5, None, 0.25)), [{"x": 3.0}] * 2, 18)
-    assert not is_settled(early(20, 0.95, Mean("x", 1, 5, 2.5, None)), [{"x": 3.0}] * 2, 18)
+    assert not is_decided(early(20, 0.95, Mean("x", 1, 5, None, 0.25)), [{"x": 3.0}] * 2, 18)
+    assert not is_decided(early(20, 0.95, Mean("x", 1, 5, 2.5, None)), [{"x": 3.0}] * 2, 18)
 
 
 def test_units_are_asked_in_order_and_no_further_than_needed(plan_of: Any, model: Any) -> None:

@@ -154,10 +154,10 @@ def test_settled_entries_are_on_disk_and_synced(tmp_path: Path, monkeypatch: pyt
             monkeypatch.setattr(os, "fsync", counted)
             for row in range(3):
                 journal.append(entry(row))
-                await journal.settle()
+                await journal.flush()
                 assert sizes[-1] == path.stat().st_size
                 assert len(path.read_bytes().splitlines()) == row + 1
-            await journal.settle()
+            await journal.flush()
         assert len(sizes) == 3
 
     asyncio.run(run())
@@ -175,8 +175,8 @@ def test_entries_of_an_earlier_run_are_told_from_those_of_this_one(tmp_path: Pat
     filled(path, 2)
     with Journal.open(path) as journal:
         journal.append(entry(2))
-        asyncio.run(journal.settle())
-        assert [journal.earlier(str(row), "judge") for row in range(4)] == [True, True, False, False]
+        asyncio.run(journal.flush())
+        assert [journal.has(str(row), "judge") for row in range(4)] == [True, True, False, False]
         assert journal.recall("2", "judge") is None
         assert len(journal) == 2
 
@@ -187,7 +187,7 @@ def test_many_who_settle_share_few_syncs(tmp_path: Path, monkeypatch: pytest.Mon
 
     async def one(journal: Journal, row: int) -> None:
         journal.append(entry(row))
-        await journal.settle()
+        await journal.flush()
         assert encode_entry(entry(row)) in path.read_bytes()
 
     async def run() -> None:
@@ -206,19 +206,19 @@ def test_a_cancelled_settle_loses_nothing(tmp_path: Path) -> None:
     async def run() -> Journal:
         journal = Journal.open(path)
         journal.append(entry(0))
-        waiting = [asyncio.create_task(journal.settle()) for _ in range(3)]
+        waiting = [asyncio.create_task(journal.flush()) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.gather(*waiting[1:])
         journal.append(entry(1))
-        last = asyncio.create_task(journal.settle())
+        last = asyncio.create_task(journal.flush())
         await asyncio.sleep(0)
         last.cancel()
         return journal
 
     journal = asyncio.run(run())
     journal.append(entry(2))
-    asyncio.run(journal.settle())
+    asyncio.run(journal.flush())
     journal.close()
     assert [decode_entry(line) for line in path.read_bytes().splitlines()] == [entry(row) for row in range(3)]
 
@@ -238,14 +238,14 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
             monkeypatch.setattr(os, "write", full)
             with pytest.raises(OutputError, match="No space left"):
                 journal.append(entry(1))
-            outcomes = await asyncio.gather(*(journal.settle() for _ in range(3)), return_exceptions=True)
+            outcomes = await asyncio.gather(*(journal.flush() for _ in range(3)), return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [OutputError] * 3
             assert "journal.jsonl: the journal cannot be written: No space left" in str(outcomes[0])
             monkeypatch.undo()
             with pytest.raises(OutputError):
                 journal.append(entry(2))
             with pytest.raises(OutputError):
-                await journal.settle()
+                await journal.flush()
 
     asyncio.run(run())
     with Journal.open(path) as journal:
@@ -256,3 +256,12 @@ def test_a_full_disk_is_told_to_everybody_who_waits(tmp_path: Path, monkeypatch:
 def test_a_directory_in_its_place_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="the journal cannot be written"):
         Journal.open(tmp_path)
+
+
+def test_a_line_without_its_end_is_not_joined_to_the_next_entry(tmp_path: Path) -> None:
+    first, cut, last = (JournalEntry(str(row), "judge", 0, 0, Reply(f"reply {row}")) for row in range(3))
+    with Journal.open(tmp_path / "journal.jsonl") as journal:
+        journal.include([encode_entry(first), encode_entry(cut).removesuffix(b"\n")])
+        journal.append(last)
+    with Journal.open(tmp_path / "journal.jsonl") as journal:
+        assert [journal.has(entry.row, "judge") for entry in (first, cut, last)] == [True, False, True]

@@ -42,7 +42,7 @@ def kept(place: RemoteFolder, folder: Path, *batches: range) -> None:
         for batch in batches:
             for row in batch:
                 journal.append(entry(row))
-            asyncio.run(journal.settle())
+            asyncio.run(journal.flush())
 
 
 def has(journal: Journal, rows: int) -> list[bool]:
@@ -56,14 +56,14 @@ def test_what_is_settled_is_in_the_store_in_as_many_objects_as_it_was_settled(
         journal.append(entry(0))
         journal.append(entry(1))
         assert place.names() == []
-        asyncio.run(journal.settle())
+        asyncio.run(journal.flush())
         assert len(place.names("journal")) == 1
         assert b"".join(place.read_all(place.names())) == (tmp_path / "journal.jsonl").read_bytes()
-        asyncio.run(journal.settle())
+        asyncio.run(journal.flush())
         assert len(place.names("journal")) == 1
     with opened(place, tmp_path / "elsewhere") as journal:
         assert has(journal, 3) == [True, True, False]
-        assert journal.earlier("0", "judge")
+        assert journal.has("0", "judge")
         journal.append(entry(0, "five"))
     with opened(place, tmp_path / "third") as journal:
         found = journal.recall("0", "judge")
@@ -129,12 +129,12 @@ def test_a_store_that_refuses_is_told_to_all_who_wait_and_what_it_has_not_stays_
         with opened(place, tmp_path) as journal:
             monkeypatch.setattr(RemoteFolder, "write", refuse)
             journal.append(entry(0))
-            outcomes = await asyncio.gather(*(journal.settle() for _ in range(3)), return_exceptions=True)
+            outcomes = await asyncio.gather(*(journal.flush() for _ in range(3)), return_exceptions=True)
             assert [str(one) for one in outcomes] == ["the store refuses"] * 3
             assert journal.recall("0", "judge") is None
             journal.append(entry(1))
             with pytest.raises(OutputError):
-                await journal.settle()
+                await journal.flush()
 
     asyncio.run(run())
     monkeypatch.undo()
@@ -149,7 +149,7 @@ def test_nothing_is_written_once_another_has_taken_over(place: RemoteFolder, tmp
     journal = Journal.open(tmp_path / "journal.jsonl", segments=Segments(place, lost))
     journal.append(entry(0))
     with pytest.raises(JournalError):
-        asyncio.run(journal.settle())
+        asyncio.run(journal.flush())
     journal.close()
     assert place.names() == []
 
@@ -170,7 +170,7 @@ def test_much_at_once_is_sent_in_several_objects_of_whole_lines(
 ) -> None:
     from verdict_cli.storage.journal import journal as module
 
-    monkeypatch.setattr(module, "_SEGMENT", 300)
+    monkeypatch.setattr(module, "_SEGMENT_BYTES", 300)
     kept(place, tmp_path, range(10))
     contents = list(place.read_all(place.names("journal")))
     assert len(contents) > 3

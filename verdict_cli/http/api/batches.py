@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import secrets
@@ -14,26 +15,27 @@ from typing import Any
 
 import orjson
 
-from verdict_cli import __version__
 from verdict_cli.errors import JournalError, UsageError, VerdictError
 from verdict_cli.http.api.service import Service
 from verdict_cli.http.api.settings import ServeSettings
 from verdict_cli.language.load import load
-from verdict_cli.messages import Failure, Result, Row, RunFacts
+from verdict_cli.messages import Failure, Result, Row
 from verdict_cli.plan.build import build_plan
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.job import RunJob, Stop
-from verdict_cli.run.local import run_within
+from verdict_cli.report.write_report import write_report
+from verdict_cli.run.job import RunOptions, Stop
+from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.outcome import outcome
-from verdict_cli.run.preflight import recording
+from verdict_cli.run.preflight import load_recording
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.run_metadata import nodes, run_fingerprint, starting
+from verdict_cli.run.session import open_run
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan
 from verdict_cli.storage.journal.segments import lock_file
 from verdict_cli.storage.tables.reader import read_table
 
+_logger = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{32}")
 _ROWS, _ACCEPTED = "rows.jsonl", "accepted.json"
 PAGE = 1000
@@ -152,7 +154,7 @@ class Batches:
             if self._running is None:
                 self._worker.cancel()
             else:
-                self._stop.ask()
+                self._stop.request()
             await asyncio.gather(self._worker, return_exceptions=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -175,7 +177,7 @@ class Batches:
             finally:
                 self._running = None
                 self._queue.task_done()
-            if self._stop.asked:
+            if self._stop.requested:
                 return
 
     async def _judged(self, name: str) -> bool:
@@ -185,39 +187,36 @@ class Batches:
         accepted = _read(path)
         plan = self._plan(path)
         seed, replay = int(accepted["seed"]), service.settings.replay
-        data = Dataset((path / _ROWS,), id=accepted["id"])
-        facts = await asyncio.to_thread(scan, data, seed=seed)
-        directory = RunDirectory(path)
-        start = RunFacts(
-            name=plan.name,
-            status="running",
+        dataset = Dataset((path / _ROWS,), id=accepted["id"])
+        options = RunOptions(
+            plan=plan,
+            dataset=dataset,
+            data=await asyncio.to_thread(scan, dataset, seed=seed),
             config="verdict serve",
-            dataset=_ROWS,
-            spec_fingerprint=run_fingerprint(plan, seed, replay),
-            data_fingerprint=facts.fingerprint,
-            version=__version__,
-            started="",
+            source=_ROWS,
+            out=path,
             seed=seed,
-            rows=facts.rows,
-            nodes=nodes(plan, seed),
-        )
-        earlier, _ = directory.belongs_to(plan, start)
-        job = RunJob(
-            plan,
-            data,
-            facts,
-            directory,
-            starting(start, earlier),
-            self._concurrency,
-            None if replay is None else recording(replay, plan),
-            store=service.access.store,
+            replay=replay,
+            recording=None if replay is None else load_recording(replay, plan),
+            concurrency=self._concurrency,
         )
 
-        def watch(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             self._progress[name] = progress
 
-        done = await run_within(job, self._stop, watch, service.access)
-        return done.status == "finished"
+        with open_run(options) as session:
+            result = await session.execute_within(service.access, self._stop, show)
+        if result.facts.status != "finished":
+            return False
+        await self._report(result)
+        return True
+
+    async def _report(self, result: RunResult) -> None:
+        """Write the batch's report. Its results do not depend on that: where it fails, the batch is finished without."""
+        try:
+            await asyncio.to_thread(write_report, result, warn=_logger.warning)
+        except VerdictError as error:
+            _logger.warning("the report of %s could not be written: %s", result.directory.path, error)
 
     def _plan(self, path: Path) -> Plan:
         """The plan that the batch was accepted for: the one that answers now, or that of its directory."""

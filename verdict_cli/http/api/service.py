@@ -21,8 +21,7 @@ from verdict_cli.messages import Failure, Result, Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.outcome import outcome
-from verdict_cli.run.reward import Reward, compile_reward, reward_of
+from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
 from verdict_cli.storage.datasets.dataset import renamed
 
 

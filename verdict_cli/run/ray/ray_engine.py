@@ -1,4 +1,4 @@
-"""The Ray engine: parts of the dataset as Ray tasks, on this machine or on a cluster, with one table in the end."""
+"""The Ray engine: partitions of the dataset as Ray tasks, on this machine or a cluster, whose tables are joined."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 
 from verdict_cli.errors import UsageError, VerdictError, WorkerError
 from verdict_cli.messages import Output, Row, RunFacts
-from verdict_cli.run.job import Partition, RunJob, Stop, join
-from verdict_cli.run.local import GRACE_S, TICK_S, loop_factory
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.job import GRACE_S, Partition, RunJob, Stop, join_partitions
+from verdict_cli.run.local import TICK_S, loop_factory
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.coordinator import Coordinator
 from verdict_cli.run.ray.partition import (
@@ -26,34 +27,34 @@ from verdict_cli.run.ray.partition import (
     partition_name,
     recover_partitions,
 )
-from verdict_cli.run.ray.worker import Came, WorkerSetting, fetch_tables, files_of, judge_partition
+from verdict_cli.run.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.run.run_metadata import finish_run, start_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 
 MOST_ROWS_A_PARTITION = 5000
-"""Rows of a part at most: a row group of the tables."""
-FEWEST_ROWS = 32
-PARTS_A_WORKER = 4
-"""Parts that each worker gets at least, where there are rows enough, so that all end at about the same time."""
+"""A row group of the tables."""
+FEWEST_ROWS_A_PARTITION = 32
+PARTITIONS_A_WORKER = 4
+"""At least so many, where there are enough rows, so that all workers end at about the same time."""
 AHEAD = 2
-"""Parts a worker that are given to Ray at a time: their rows are all that is held in memory."""
+"""Partitions a worker that Ray has at a time: only their rows are held in memory."""
 TRIES = 20
-"""How often Ray starts a part again whose worker died."""
+"""How often Ray retries a partition whose worker died."""
 MOST_WORKERS = 10_000
 
 
-def check_ray(job: RunJob) -> None:
-    """UsageError where the run cannot be given to Ray."""
-    if any(node.code for node in job.plan.nodes):
+def check_ray(plan: Plan, directory: RunDirectory) -> None:
+    """UsageError where Ray cannot run the plan."""
+    if any(node.code for node in plan.nodes):
         raise UsageError(
             "a pipeline with Python functions or unit types of --allow-code cannot be sent to Ray's workers",
             hint="run it with --engine local",
         )
-    if job.directory.shown.startswith("memory:"):
+    if directory.display_name.startswith("memory:"):
         raise UsageError(
-            f"{job.directory.shown} is this process's memory, which Ray's workers cannot reach",
+            f"{directory.display_name} is this process's memory, which Ray's workers cannot reach",
             hint="give --out a path, or the URL of a store",
         )
     try:
@@ -62,26 +63,26 @@ def check_ray(job: RunJob) -> None:
         raise UsageError("--engine ray needs Ray", hint="in a checkout of verdict: pip install '.[ray]'") from None
 
 
-def run_on_ray(job: RunJob, stop: Stop, watch: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
-    """As `engines.run`, on Ray: that of the address, else one on this machine that ends with the run.
+def run_on_ray(job: RunJob, stop: Stop, show: Callable[[Progress], None], *, address: str | None = None) -> RunFacts:
+    """As `run_locally`, on the Ray at the address, else on one on this machine that ends with the run.
 
-    The workers must reach the run's directory by the same path. Raises what `engines.run` raises, and WorkerError.
+    The workers must reach the run's directory by the same path. Raises what `run_locally` raises, and WorkerError.
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_RayRun(job, stop, watch).go(address))
+        return runner.run(_RayRun(job, stop, show).go(address))
 
 
 class _RayRun:
-    def __init__(self, job: RunJob, stop: Stop, watch: Callable[[Progress], None]) -> None:
-        self.job, self.stop, self.watch = job, stop, watch
+    def __init__(self, job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> None:
+        self.job, self.stop, self.show = job, stop, show
         self.parts = job.directory.path.resolve() / PARTITION_FOLDER
-        self.tally = RunStats(job.data.rows)
-        self.trouble: VerdictError | None = None
+        self.stats = RunStats(job.data.rows)
+        self.error: VerdictError | None = None
         self.started: list[str] = []
         self.pinned: dict[int, Output | None] = {}
 
     async def go(self, address: str | None) -> RunFacts:
-        """Opens everything, works, and closes everything whatever happened."""
+        """Open the journal, work, and close it whatever happened."""
         job = self.job
         self.halt = self.stop.bind()
         journal = job.directory.open_journal(job.start.nodes, fresh=job.fresh)
@@ -95,15 +96,15 @@ class _RayRun:
                 await merge_partitions(job.directory, journal)
             folders = [RunDirectory(self.parts / name) for name in self.started]
             ended = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
-            join(ended, job.directory, job.plan, job.data.columns)
-            complete = self.tally.done == job.data.rows and self.trouble is None
-            facts = finish_run(job, self.tally, complete=complete, recorded=job.recording is not None)
+            join_partitions(ended, job.directory, job.plan, job.data.columns)
+            complete = self.stats.done == job.data.rows and self.error is None
+            facts = finish_run(job, self.stats, complete=complete)
             clear_partitions(job.directory)
         finally:
             self.stop.release()
             journal.close()
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         return facts
 
     def _rows(self) -> Iterator[Row]:
@@ -115,21 +116,23 @@ class _RayRun:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         job = self.job
-        size = min(MOST_ROWS_A_PARTITION, max(FEWEST_ROWS, -(-job.data.rows // (workers * PARTS_A_WORKER))))
+        size = min(
+            MOST_ROWS_A_PARTITION, max(FEWEST_ROWS_A_PARTITION, -(-job.data.rows // (workers * PARTITIONS_A_WORKER)))
+        )
         spent = 0.0
         if resumed:
             nodes = job.start.nodes
             spent = await asyncio.to_thread(
                 partition_journal, job.directory.journal, self.parts, self._rows(), size, nodes
             )
-        desk: Any = ray.remote(Coordinator)
+        coordinator: Any = ray.remote(Coordinator)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self.desk = desk.options(num_cpus=0, max_concurrency=MOST_WORKERS, scheduling_strategy=here).remote(
-            job.concurrency, job.budget_usd, spent
-        )
-        setting = ray.put(
-            WorkerSetting(
-                files_of(job.plan),
+        self.coordinator = coordinator.options(
+            num_cpus=0, max_concurrency=MOST_WORKERS, scheduling_strategy=here
+        ).remote(job.concurrency, job.budget_usd, spent)
+        options = ray.put(
+            WorkerOptions(
+                pipeline_files(job.plan),
                 job.start,
                 tuple(job.data.columns),
                 job.concurrency,
@@ -140,111 +143,111 @@ class _RayRun:
         )
         judge: Any = ray.remote(judge_partition).options(max_retries=TRIES)
 
-        def given(number: int, name: str, share: list[Row]) -> Any:
+        def start(number: int, name: str, rows: list[Row]) -> Any:
             self.started.append(name)
             pinned = None if name == PINNED else self.pinned
-            return judge.remote(setting, self.desk, number, share, self._handed(name), pinned)
+            return judge.remote(options, self.coordinator, number, rows, self._worker_folder(name), pinned)
 
         try:
             if any(node.pinned for node in job.plan.nodes):
-                await self._run(iter([given(-1, PINNED, [])]), 1)
-            every = self._rows()
-            shares = iter(lambda: list(islice(every, size)), [])
+                await self._run(iter([start(-1, PINNED, [])]), 1)
+            rows = self._rows()
+            batches = iter(lambda: list(islice(rows, size)), [])
             if not self.halt.is_set():
-                tasks = (given(number, partition_name(number), share) for number, share in enumerate(shares))
+                tasks = (start(number, partition_name(number), batch) for number, batch in enumerate(batches))
                 await self._run(tasks, AHEAD * workers)
         except RayError as error:
             self._halt(
                 WorkerError(
-                    f"Ray has lost what holds the run together: {str(error).strip().splitlines()[-1]}",
-                    hint="see Ray's logs; the same command goes on with what is missing",
+                    f"Ray has lost the coordinator of the run: {str(error).strip().splitlines()[-1]}",
+                    hint="see Ray's logs; the same command resumes the run",
                 )
             )
         finally:
             with suppress(RayError):
-                ray.kill(self.desk)
+                ray.kill(self.coordinator)
 
-    def _handed(self, name: str) -> str:
-        """The part's folder as its worker is to reach it, with what was dealt to the part."""
-        away, dealt_to_it = self.job.directory.away, RunDirectory(self.parts / name).journal
-        if away is None:
+    def _worker_folder(self, name: str) -> str:
+        """The path or URL of the partition's folder, as its worker reaches it, with the calls of earlier runs in it."""
+        remote, journal = self.job.directory.remote, RunDirectory(self.parts / name).journal
+        if remote is None:
             return str(self.parts / name)
-        place = away.place.below(f"{PARTITION_FOLDER}/{name}")
-        if dealt_to_it.exists():
-            place.send(dealt_to_it, dealt_to_it.name)
-        return place.url
+        folder = remote.folder.below(f"{PARTITION_FOLDER}/{name}")
+        if journal.exists():
+            folder.send(journal, journal.name)
+        return folder.url
 
     async def _run(self, tasks: Iterator[Any], ahead: int) -> None:
-        """Has the tasks done, so many at Ray at a time, until there are none or the run is to stop."""
+        """Give the tasks to Ray, ``ahead`` at a time, until there are none or the run is to stop."""
         import ray
 
-        going: set[Any] = set()
-        told = False
+        running: set[Any] = set()
+        stopping = False
         left_s = GRACE_S + 20 * TICK_S
         while True:
-            while len(going) < ahead and not self.halt.is_set():
+            while len(running) < ahead and not self.halt.is_set():
                 task = next(tasks, None)
                 if task is None:
                     break
-                going.add(task)
-            if not going:
+                running.add(task)
+            if not running:
                 return
             if self.halt.is_set():
-                if not told:
-                    self.desk.stop.remote()
-                    told = True
+                if not stopping:
+                    self.coordinator.stop.remote()
+                    stopping = True
                 left_s -= TICK_S
                 if left_s <= 0:
                     return
-            ended, _ = await asyncio.to_thread(ray.wait, list(going), num_returns=1, timeout=TICK_S)
+            ended, _ = await asyncio.to_thread(ray.wait, list(running), num_returns=1, timeout=TICK_S)
             for task in ended:
-                going.remove(task)
+                running.remove(task)
                 await self._count(task)
-            self.watch(await self._progress())
+            self.show(await self._progress())
 
     async def _count(self, task: Any) -> None:
         from ray.exceptions import RayActorError, RayError
 
         try:
-            came: Came = await task
-        except RayActorError:  # the worker has met the end of the one actor, the desk
+            result: WorkerResult = await task
+        except RayActorError:  # the only actor is the coordinator: without it the run cannot continue
             raise
         except RayError as error:
             self._halt(
                 WorkerError(
-                    f"a part of the rows could not be run by any worker: {str(error).strip().splitlines()[-1]}",
-                    hint="see Ray's logs; the same command goes on with what is missing",
+                    f"a partition of the rows could not be run by any worker: {str(error).strip().splitlines()[-1]}",
+                    hint="see Ray's logs; the same command resumes the run",
                 )
             )
             return
-        if came.trouble is not None:
-            self._halt(came.trouble)
-        if came.done is not None:
-            if self.job.directory.away:
-                await asyncio.to_thread(fetch_tables, came, self.job.directory.away.place, self.parts)
-            self.tally.include(came.done.tally)
-            self.pinned.update(came.done.pinned)
+        if result.error is not None:
+            self._halt(result.error)
+        if result.done is not None:
+            if self.job.directory.remote:
+                await asyncio.to_thread(fetch_tables, result, self.job.directory.remote.folder, self.parts)
+            self.stats.include(result.done.stats)
+            self.pinned.update(result.done.pinned)
 
     def _halt(self, error: VerdictError) -> None:
-        self.trouble = self.trouble or error
+        self.error = self.error or error
         self.halt.set()
 
     async def _progress(self) -> Progress:
         from verdict_cli.llm.middleware.rate_limit import RateLimiters
 
-        progress: Progress = await self.desk.progress.remote(self.tally.progress(RateLimiters()))
+        progress: Progress = await self.coordinator.progress.remote(self.stats.progress(RateLimiters()))
         return progress
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[int]:
-    """The number of workers of the Ray at the address, else of one on this machine, as many as it has processors."""
+    """The number of workers of the Ray at the address, else of one on this machine: one a processor."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
     from ray.exceptions import RayError
 
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         ray.init(
             address=address or "local",
@@ -256,10 +259,10 @@ def connected(address: str | None) -> Iterator[int]:
     except (ConnectionError, ValueError, RuntimeError, RayError) as error:
         raise UsageError(
             f"Ray cannot be reached{f' at {address}' if address else ''}: {error}",
-            hint="start it with `ray start --head`, or leave --ray-address out; a Ray that wants a token gets it by "
-            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN",
+            hint="start it with `ray start --head`, or leave --ray-address out; set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN for a Ray that needs a token",
         ) from None
-    for number, handler in kept.items():
+    for number, handler in handlers.items():
         signal.signal(number, handler)
     try:
         resources: Any = ray.cluster_resources  # it has no types

@@ -1,4 +1,4 @@
-"""What a Ray worker does: one part of the rows, by a plan that it builds from the pipeline's own files."""
+"""A Ray worker: runs one partition of the rows, by a plan that it builds from the pipeline's files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.local import run_part
-from verdict_cli.run.preflight import store
+from verdict_cli.run.preflight import open_cache
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.ray.coordinator import CallOutcome, PermitGrant, PermitRequest
 from verdict_cli.run.ray.worker_client import SharedModelClient
@@ -28,12 +28,12 @@ from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selectio
 from verdict_cli.storage.object_store.folder import RemoteFolder, is_remote_url
 
 Files = tuple[tuple[str, bytes], ...]
-"""Names and contents of a pipeline's files, the first the pipeline itself."""
+"""Names and contents of a pipeline's files; a plan cannot be pickled."""
 
 
 @dataclass(frozen=True)
-class WorkerSetting:
-    """What is the same for every part of a run."""
+class WorkerOptions:
+    """What is the same for every partition of a run."""
 
     files: Files
     start: RunFacts
@@ -45,130 +45,130 @@ class WorkerSetting:
 
 
 @dataclass(frozen=True)
-class Came:
-    """What came of a part: None where the run was to stop before it began; what stopped it.
+class WorkerResult:
+    """A partition's result, None where the run was to stop before it began, and the error that stopped it.
 
-    ``tables`` is the name of its folder, and that of the worker under which its tables stand in a store: a worker that
-    was taken for lost may write there too.
+    ``tables`` is the name of its folder, and the worker's under which its tables are in a store: another worker that
+    was presumed lost may write there too.
     """
 
     done: PartitionResult | None = None
-    trouble: VerdictError | None = None
+    error: VerdictError | None = None
     tables: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
-class _RayDesk:
-    """The desk, which is an actor."""
+class _RayCoordinator:
+    """The coordinator, which is an actor."""
 
     actor: Any
     name: str
 
     async def post(
         self,
-        wanted: Sequence[PermitRequest],
+        requests: Sequence[PermitRequest],
         ended: Sequence[tuple[int, CallOutcome | None]],
         progress: Progress | None,
     ) -> None:
-        await self.actor.post.remote(self.name, wanted, ended, progress)
+        await self.actor.post.remote(self.name, requests, ended, progress)
 
     async def permits(self) -> PermitGrant:
-        said: PermitGrant = await self.actor.permits.remote(self.name)
-        return said
+        grant: PermitGrant = await self.actor.permits.remote(self.name)
+        return grant
 
 
 def judge_partition(
-    setting: WorkerSetting,
+    options: WorkerOptions,
     actor: Any,
     number: int,
     rows: Sequence[Row],
     folder: str,
     pinned: Mapping[int, Output | None] | None,
-) -> Came:
-    """Runs the part; its journal and tables are then in the folder, a path or a URL. Goes on by the journal there."""
+) -> WorkerResult:
+    """Run the partition; its journal and tables are then in the folder, a path or a URL. A journal there is resumed."""
     import ray
 
     name = f"{number}-{os.getpid()}-{os.urandom(4).hex()}"
     if not ray.get(actor.begin.remote(name, number)):
-        return Came()
+        return WorkerResult()
     try:
-        place = RunDirectory.at(folder) if is_remote_url(folder) else RunDirectory(Path(folder))
-        came = _judged(setting, _RayDesk(actor, name), rows, place, pinned)
-        if place.away is None:
-            return came
-        return replace(came, tables=(folder.rpartition("/")[2], _sent(place, place.away, name)))
+        directory = RunDirectory.open_url(folder) if is_remote_url(folder) else RunDirectory(Path(folder))
+        result = _run(options, _RayCoordinator(actor, name), rows, directory, pinned)
+        if directory.remote is None:
+            return result
+        _send_tables(directory, directory.remote, name)
+        return replace(result, tables=(folder.rpartition("/")[2], name))
     except VerdictError as error:
-        return Came(trouble=error)
+        return WorkerResult(error=error)
     finally:
         ray.get(actor.end.remote(name))
 
 
-def _sent(folder: RunDirectory, away: RemoteRunDirectory, worker: str) -> str:
-    """The worker's name, once the part's tables are in the store under it and the copy is removed."""
-    for table in (folder.results, folder.calls):
-        away.place.send(table, f"{worker}/{table.name}")
-    away.clear()
-    return worker
+def _send_tables(directory: RunDirectory, remote: RemoteRunDirectory, worker: str) -> None:
+    """Put the partition's tables into the store under the worker's name, and remove the copy."""
+    for table in (directory.results, directory.calls):
+        remote.folder.send(table, f"{worker}/{table.name}")
+    remote.clear()
 
 
-def fetch_tables(came: Came, run: RemoteFolder, parts: Path) -> None:
-    """Makes the tables of the part that came those of its folder in ``parts``."""
-    part, worker = came.tables
+def fetch_tables(result: WorkerResult, run: RemoteFolder, parts: Path) -> None:
+    """Fetch the tables that a worker has put into the store to the partition's folder in ``parts``."""
+    part, worker = result.tables
     folder = RunDirectory(parts / part)
     folder.prepare()
     for table in (folder.results, folder.calls):
         run.fetch(f"{parts.name}/{part}/{worker}/{table.name}", table)
 
 
-def _judged(
-    setting: WorkerSetting,
-    desk: _RayDesk,
+def _run(
+    options: WorkerOptions,
+    coordinator: _RayCoordinator,
     rows: Sequence[Row],
     folder: RunDirectory,
     pinned: Mapping[int, Output | None] | None,
-) -> Came:
+) -> WorkerResult:
     folder.prepare()
-    plan = plan_of(setting.files)
-    kept = store(plan) if setting.cached else None
+    plan = _plan(options.files)
+    store = open_cache(plan) if options.cached else None
     stop = Stop()
-    recorded = setting.recording is not None
-    access = SharedModelClient(
-        Providers(setting.recording),
-        RateLimiters(setting.concurrency),
-        store=kept,
-        recorded=recorded,
-        desk=desk,
+    client = SharedModelClient(
+        Providers(options.recording),
+        RateLimiters(options.concurrency),
+        store=store,
+        recorded=options.recording is not None,
+        coordinator=coordinator,
         stop=stop,
     )
     job = RunJob(
-        plan,
-        Dataset(()),
-        DatasetFacts(len(rows), len(rows), 0, setting.columns, "", Selection()),
-        folder,
-        setting.start,
-        setting.concurrency,
-        setting.recording,
-        retry_failed=setting.retry_failed,
+        plan=plan,
+        dataset=Dataset(()),  # the rows come with the partition
+        data=DatasetFacts(len(rows), len(rows), 0, options.columns, "", Selection()),
+        seed=options.start.seed,
+        recording=options.recording,
+        concurrency=options.concurrency,
+        retry_failed=options.retry_failed,
+        directory=folder,
+        start=options.start,
     )
     try:
-        done = run_part(job, Partition(rows, len(rows), folder, pinned), stop, access.report, access)
-        return Came(done, done.trouble)
+        done = run_part(job, Partition(rows, len(rows), folder, pinned), stop, client.report, client)
+        return WorkerResult(done, done.error)
     finally:
-        if kept is not None:
-            kept.close()
+        if store is not None:
+            store.close()
 
 
-def files_of(plan: Plan) -> Files:
-    """The files from which `plan_of` builds an equal plan."""
+def pipeline_files(plan: Plan) -> Files:
+    """The files from which a worker builds an equal plan."""
     with tempfile.TemporaryDirectory(prefix="verdict-") as name:
         RunDirectory(Path(name)).write_spec(plan)
-        found = [path for path in Path(name).rglob("*") if path.is_file()]
-        return tuple((str(path.relative_to(name)), path.read_bytes()) for path in found)
+        paths = [path for path in Path(name).rglob("*") if path.is_file()]
+        return tuple((str(path.relative_to(name)), path.read_bytes()) for path in paths)
 
 
 @lru_cache(1)
-def plan_of(files: Files) -> Plan:
-    """The plan of the files, built once in a process."""
+def _plan(files: Files) -> Plan:
+    """The plan of the files. A process builds it once for all of its partitions."""
     from verdict_cli.language.load import load
     from verdict_cli.plan.build import build_plan
 

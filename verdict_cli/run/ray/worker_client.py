@@ -1,4 +1,4 @@
-"""A worker's way to the models: each call asks the desk of its run for a permit."""
+"""A worker's model client: each call gets a permit from the coordinator of its run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from verdict_cli.run.ray.coordinator import CallOutcome, PermitGrant, PermitRequ
 
 
 class CoordinatorClient(Protocol):
-    """The way to a `Desk`, in whatever process it is."""
+    """A `Coordinator`, in this or another process."""
 
     async def post(
         self,
-        wanted: Sequence[PermitRequest],
+        requests: Sequence[PermitRequest],
         ended: Sequence[tuple[int, CallOutcome | None]],
         progress: Progress | None,
     ) -> None: ...
@@ -34,104 +34,105 @@ class CoordinatorClient(Protocol):
 
 @dataclass
 class SharedModelClient(ModelClient):
-    """As `Access`, with limits and spending at the desk: one bundle is on its way there at a time, and one back.
+    """A client whose limits and budget are the coordinator's. Messages are bundled: one is in flight in each direction.
 
-    Built-in models have no limits and pass without. ``stop`` is asked when the desk says so, or cannot be reached.
+    Built-in models have no limits and need no permit. ``stop`` is requested when the coordinator says so, or cannot be
+    reached.
     """
 
-    desk: CoordinatorClient | None = None
+    coordinator: CoordinatorClient | None = None
     stop: Stop = field(default_factory=Stop)
     progress: Progress | None = None
-    _wanted: list[PermitRequest] = field(default_factory=list)
+    _requests: list[PermitRequest] = field(default_factory=list)
     _ended: list[tuple[int, CallOutcome | None]] = field(default_factory=list)
-    _turns: dict[int, asyncio.Future[None]] = field(default_factory=dict)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _permits: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tickets: Any = field(default_factory=count)
     _loops: tuple[asyncio.Task[None], ...] = ()
 
     def within_limits(self, ask: Ask) -> Ask:
-        """``ask``, waiting for a permit."""
-        here = rate_limited(ask, self.gates)
+        """``ask``, which waits for a permit."""
+        local_ask = rate_limited(ask, self.gates)
         self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
         for loop in self._loops:
             loop.add_done_callback(self._lost)
 
         async def ask_permitted(request: Request) -> Reply:
             if is_local(request.model.name) and request.model.rate_limit is None:
-                return await here(request)
+                return await local_ask(request)
             ticket = next(self._tickets)
-            await self._turn(ticket, request)
-            heard = None
+            await self._permit(ticket, request)
+            outcome = None
             try:
                 reply = await ask(request)
-                heard = CallOutcome.of(reply)
+                outcome = CallOutcome.of(reply)
                 return reply
-            except (ProviderError, ReplyError) as problem:
-                heard = CallOutcome.of(problem)
+            except (ProviderError, ReplyError) as error:
+                outcome = CallOutcome.of(error)
                 raise
             finally:
-                self._end(ticket, heard)
+                self._end(ticket, outcome)
 
         return ask_permitted
 
     def report(self, progress: Progress) -> None:
-        """Has the desk told how far the part is."""
+        """Send the partition's progress to the coordinator."""
         self.progress = progress
-        self._news.set()
+        self._changed.set()
 
     async def close(self) -> None:
-        """Says what has ended, and lets go of connections."""
+        """Report the calls that have ended, and close connections."""
         for loop in self._loops:
             loop.remove_done_callback(self._lost)
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
         if self._loops:
-            with suppress(Exception):  # a desk that is gone needs no news
+            with suppress(Exception):  # the coordinator may have ended with its run
                 await self._send()
         await super().close()
 
-    async def _turn(self, ticket: int, request: Request) -> None:
-        turn = self._turns[ticket] = asyncio.get_running_loop().create_future()
-        self._wanted.append(PermitRequest(ticket, request.node, request.model, estimate_tokens(request)))
-        self._news.set()
+    async def _permit(self, ticket: int, request: Request) -> None:
+        permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
+        self._requests.append(PermitRequest(ticket, request.node, request.model, estimate_tokens(request)))
+        self._changed.set()
         try:
-            await turn
+            await permit
         except asyncio.CancelledError:
-            self._turns.pop(ticket, None)
+            self._permits.pop(ticket, None)
             self._end(ticket, None)
             raise
 
-    def _end(self, ticket: int, heard: CallOutcome | None) -> None:
-        self._ended.append((ticket, heard))
-        self._news.set()
+    def _end(self, ticket: int, outcome: CallOutcome | None) -> None:
+        self._ended.append((ticket, outcome))
+        self._changed.set()
 
     async def _post(self) -> None:
         while True:
-            await self._news.wait()
+            await self._changed.wait()
             await self._send()
 
     async def _send(self) -> None:
-        self._news.clear()
-        wanted, self._wanted = self._wanted, []
+        self._changed.clear()
+        requests, self._requests = self._requests, []
         ended, self._ended = self._ended, []
-        assert self.desk is not None
-        await self.desk.post(wanted, ended, self.progress)
+        assert self.coordinator is not None
+        await self.coordinator.post(requests, ended, self.progress)
 
     async def _listen(self) -> None:
-        assert self.desk is not None
+        assert self.coordinator is not None
         while True:
-            said = await self.desk.permits()
-            for ticket in said.tickets:
-                turn = self._turns.pop(ticket, None)
-                if turn is not None and not turn.done():
-                    turn.set_result(None)
-            for ticket, error in said.refused.items():
-                turn = self._turns.pop(ticket, None)
-                if turn is not None and not turn.done():
-                    turn.set_exception(error)
-            if said.stop and not self.stop.asked:
-                self.stop.ask()
+            grant = await self.coordinator.permits()
+            for ticket in grant.tickets:
+                permit = self._permits.pop(ticket, None)
+                if permit is not None and not permit.done():
+                    permit.set_result(None)
+            for ticket, error in grant.refused.items():
+                permit = self._permits.pop(ticket, None)
+                if permit is not None and not permit.done():
+                    permit.set_exception(error)
+            if grant.stop and not self.stop.requested:
+                self.stop.request()
 
     def _lost(self, _: asyncio.Task[None]) -> None:
-        """The desk cannot be reached: nothing more may be asked."""
-        self.stop.ask()
+        """The coordinator cannot be reached: no call is permitted any more."""
+        self.stop.request()

@@ -1,4 +1,4 @@
-"""One finished call, and the line that keeps it."""
+"""A completed call and its line in the journal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from msgspec import Struct
 from verdict_cli.messages import Alternative, Call, Reply, Usage
 
 CallKey = tuple[str, str, str, int, int]
-"""The row's key, the node, its fingerprint, call, attempt: content alone, wherever the row and the line stand."""
+"""The row's key, the node, its fingerprint, call, attempt. It depends on content alone, not on the row's number."""
 
 
 class JournalEntry(Struct, frozen=True):
-    """A call's reply, or the kind (``failure``) and the words (``error``) of why there is none.
+    """A call's reply, or the kind (``failure``) and the message (``error``) of its failure.
 
-    Both are there for a reply that was paid for although it is none: empty, refused or cut off. ``row`` is the row's
-    key; ``fingerprint`` says what the node asked, which the journal fills in.
+    A reply that was paid for but is unusable (empty, refused or cut off) has both. ``row`` is the row's key. The
+    journal fills in ``fingerprint``, that of the node.
     """
 
     row: str
@@ -35,7 +35,7 @@ class JournalEntry(Struct, frozen=True):
 
     @classmethod
     def of(cls, call: Call, *, retryable: bool = False) -> JournalEntry:
-        """The entry of a call; ``retryable``: its failure may pass."""
+        """The entry of a call; ``retryable``: its failure may be temporary."""
         request = call.request
         return cls(
             request.row.key,
@@ -51,14 +51,14 @@ class JournalEntry(Struct, frozen=True):
 
     @property
     def key(self) -> CallKey:
-        """What names the call."""
+        """What identifies the call."""
         return self.row, self.node, self.fingerprint, self.call, self.attempt
 
 
 def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
-    """The entry, with the fingerprint where it has none, as one line of JSON with its line end; `decode` reads it.
+    """The entry as one line of JSON with its line end; ``fingerprint`` where the entry has none.
 
-    Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON has not, is a string.
+    Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON cannot express, is a string.
     """
     fields: dict[str, Any] = {
         "row": entry.row,
@@ -76,12 +76,12 @@ def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
             fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     try:
         return orjson.dumps(fields) + b"\n"
-    except TypeError:  # half a surrogate pair, which only the standard library writes
+    except TypeError:  # half a surrogate pair: orjson refuses it, the standard library escapes it
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_entry(line: bytes) -> JournalEntry:
-    """The entry that the line keeps. Raises ValueError for any other bytes."""
+    """The entry of a line. Raises ValueError where the line is not an entry."""
     try:
         fields = _parsed(line)
         reply = fields.get("reply")
@@ -98,18 +98,18 @@ def decode_entry(line: bytes) -> JournalEntry:
             fields["fingerprint"],
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("this line is not a journal's") from error
+        raise ValueError("this line is not a journal entry") from error
 
 
 def key_of(line: bytes) -> CallKey:
-    """The key of the entry that the line keeps, which is not read further. Raises ValueError for any other bytes."""
+    """The key of a line, without decoding its reply. Raises ValueError where the line is not an entry."""
     try:
         fields = _parsed(line)
         key = fields["row"], fields["node"], fields["fingerprint"], fields["call"], fields["attempt"]
         if "latency" not in fields or not isinstance(key[0], str):
-            raise ValueError("this line is not a journal's")
+            raise ValueError("this line is not a journal entry")
     except (KeyError, TypeError) as error:
-        raise ValueError("this line is not a journal's") from error
+        raise ValueError("this line is not a journal entry") from error
     return key
 
 
@@ -123,14 +123,14 @@ def _parsed(line: bytes) -> Any:
 
 
 def reply_fields(reply: Reply) -> dict[str, Any]:
-    """The reply as JSON values; `read_reply` gives back an equal one, but for its ``allowance``."""
+    """The reply as JSON values. `read_reply` restores all but its ``allowance``."""
     logprobs = reply.logprobs
     return {
         "text": reply.text,
         "finish": reply.finish_reason,
         "logprobs": None
         if logprobs is None
-        else [[[one.token, _spelled(one.logprob)] for one in position] for position in logprobs],
+        else [[[one.token, _json_logprob(one.logprob)] for one in position] for position in logprobs],
         "usage": [reply.usage.prompt_tokens, reply.usage.completion_tokens],
         "cost": reply.cost_usd,
         "model": reply.model,
@@ -142,14 +142,16 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
 
 
 def read_reply(fields: dict[str, Any]) -> Reply:
-    """The reply that the fields keep. KeyError or TypeError for any others."""
+    """The reply of `reply_fields`. KeyError or TypeError for other fields."""
     logprobs = fields["logprobs"]
     return Reply(
         fields["text"],
         fields["finish"],
         None
         if logprobs is None
-        else tuple(tuple(Alternative(token, _number(value)) for token, value in position) for position in logprobs),
+        else tuple(
+            tuple(Alternative(token, _read_logprob(value)) for token, value in position) for position in logprobs
+        ),
         Usage(*fields["usage"]),
         fields["cost"],
         fields["model"],
@@ -160,9 +162,9 @@ def read_reply(fields: dict[str, Any]) -> Reply:
     )
 
 
-def _spelled(logprob: float) -> float | str:
+def _json_logprob(logprob: float) -> float | str:
     return logprob if math.isfinite(logprob) else str(logprob)
 
 
-def _number(spelled: float | str) -> float:
-    return float(spelled) if isinstance(spelled, str) else spelled
+def _read_logprob(value: float | str) -> float:
+    return float(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The file of finished calls that a run writes, and reads again when it is resumed."""
+"""The file of completed calls that a run writes, and reads again when it is resumed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entr
 from verdict_cli.storage.journal.segments import Segments, lock_file
 
 SENT = "journal.sent"
-"""Beside a journal that is also in a store: how many of its bytes are there."""
-_SEGMENT = 8 << 20
-"""Bytes that are sent together at most."""
+"""Next to a journal that is also in a store: how many of its bytes are there."""
+_SEGMENT_BYTES = 8 << 20
+"""The size of an object in the store, at most."""
 
 
 class Journal:
-    """Entries appended to a file, one JSON line each, and found again by their key when another run opens it.
+    """Entries appended to a file, one JSON line each, and found by their key when another run opens it.
 
-    ``nodes`` is node -> fingerprint: an entry is kept under its node's fingerprint, and found under that alone, so that
-    a node that asks otherwise than it did finds none of its former calls, and finds them again when it asks as before.
-    ``append``, ``recall`` and ``settle`` are for one thread, that of the event loop. The file is locked for
-    one writer as long as the journal is open.
+    ``nodes`` is node -> fingerprint. The fingerprint is part of an entry's key, so that a node whose prompt or model
+    changed finds none of its former calls, and finds them again when the change is undone. ``append``, ``recall`` and
+    ``flush`` are for one thread, that of the event loop. The file is locked for one writer while the journal is open.
 
-    With ``segments`` the journal is in a store, and the file its copy on this machine: what is on disk is also there.
+    With ``segments`` the journal is in a store, and the file is its copy on this machine.
     """
 
     def __init__(self, path: Path, descriptor: int, nodes: Mapping[str, str], segments: Segments | None = None) -> None:
@@ -51,11 +50,11 @@ class Journal:
         fresh: bool = False,
         segments: Segments | None = None,
     ) -> Journal:
-        """The journal at ``path``, made if it is not there (readable by its owner only); ``fresh`` empties it.
+        """Open the journal at ``path``, which is created for its owner only; ``fresh`` empties it.
 
-        Whatever stands behind the last complete entry is cut off: what a crash left unfinished. With ``segments``, what
-        the file has beyond them is sent, and then the file is theirs. Raises JournalError while another run writes
-        to it, OutputError when the disk or the store refuses.
+        The file is truncated after the last complete entry: a crash may leave half a line. With ``segments``, what the
+        store lacks is sent, and then the file is replaced by the store's lines. Raises JournalError while another run
+        writes to it, OutputError when the disk or the store refuses.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,13 +68,13 @@ class Journal:
                         hint="wait until it has ended, or choose another --out",
                     )
                 if new:
-                    _keep_name(path)
+                    _sync_directory(path.parent)
                 if fresh:
                     os.ftruncate(descriptor, 0)
                 journal = cls(path, descriptor, nodes or {}, segments)
-                journal._read()
+                journal._index_lines()
                 if segments is not None:
-                    journal._bring(segments, fresh=fresh)
+                    journal._replace_by(segments, fresh=fresh)
             except BaseException:
                 if journal:
                     journal._reader.close()
@@ -86,11 +85,11 @@ class Journal:
         return journal
 
     def __len__(self) -> int:
-        """The number of calls that earlier runs left."""
+        """The number of calls of earlier runs."""
         return len(self._index)
 
     def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None:
-        """The last entry of that key that earlier runs left, None where there is none. ``row`` is the row's key."""
+        """The last entry of earlier runs with that key, None where there is none. ``row`` is the row's key."""
         if not self._index:
             return None
         key = self._key(row, node, call, attempt)
@@ -104,34 +103,36 @@ class Journal:
             return None
         return entry if entry.key == key else None
 
-    def earlier(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
-        """Whether earlier runs left an entry of that key."""
+    def has(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
+        """Whether earlier runs have an entry with that key."""
         return self._index.get(digest_bytes(self._key(row, node, call, attempt))) is not None
 
     def append(self, entry: JournalEntry) -> None:
-        """Hands an entry to the operating system, which keeps it whatever becomes of this process.
+        """Hand an entry to the operating system, which keeps it even if this process is killed.
 
-        `settle` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on; what a
-        store has refused is kept here.
+        `flush` brings it to the disk. Raises OutputError when the disk has no room for it, and from then on. Entries
+        that a store refuses stay in the file.
         """
         if self._broken:
             raise self._broken
         self._write(encode_entry(entry, self._nodes.get(entry.node, "")))
 
     def include(self, lines: Iterable[bytes]) -> None:
-        """Appends lines of other journals as they stand; what is no whole line of a journal is left out.
+        """Append lines of other journals unchanged. They count as calls of an earlier run.
 
-        They count as calls that an earlier run left.
+        Lines that are not a complete entry are left out. One without its line end counts as incomplete even where it
+        parses: a crash may have cut it, and the next entry would be glued to it.
         """
         for line in lines:
+            if not line.endswith(b"\n"):
+                continue
             try:
                 key = key_of(line)
             except ValueError:
                 continue
-            if line.endswith(b"\n"):
-                start = self._end
-                self._write(line)
-                self._index.put(digest_bytes(key), start)
+            start = self._end
+            self._write(line)
+            self._index.put(digest_bytes(key), start)
 
     def _write(self, line: bytes) -> None:
         try:
@@ -143,21 +144,21 @@ class Journal:
             raise self._broken from error
         self._end += len(line)
 
-    async def settle(self) -> None:
-        """Returns once everything appended before is on disk; raises OutputError when the disk or the store refuses.
+    async def flush(self) -> None:
+        """Wait until everything appended before is on disk. Raises OutputError when the disk or the store refuses.
 
-        All who wait at a moment are served by one fsync, in a thread of the journal's own.
+        One fsync, in the journal's own thread, serves all that wait at a moment.
         """
-        wanted = self._end
-        while (refused := self._broken or self._unsent) or self._on_disk < wanted:
-            if refused:
-                raise refused
+        end = self._end
+        while (error := self._broken or self._unsent) or self._on_disk < end:
+            if error:
+                raise error
             if self._syncing is None or self._syncing.done():
                 self._syncing = asyncio.create_task(self._sync_in_thread())
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
-        """Brings what is left to the disk and lets go of the file."""
+        """Flush and close the file."""
         self._thread.shutdown(wait=True)
         try:
             if not (self._broken or self._unsent):
@@ -200,36 +201,36 @@ class Journal:
         self._on_disk = written
 
     def _send(self, segments: Segments, start: int, end: int) -> None:
-        """Puts the whole lines between two places of the file into the store."""
+        """Put the lines between two offsets of the file into the store."""
         with self._path.open("rb") as file:
             file.seek(start)
             while start < end:
-                lines = file.read(min(_SEGMENT, end - start))
+                lines = file.read(min(_SEGMENT_BYTES, end - start))
                 lines += b"" if lines.endswith(b"\n") else file.readline()
                 segments.put(lines)
                 start += len(lines)
-                with suppress(OSError):  # then they are sent twice
+                with suppress(OSError):  # without the file they are sent twice, which is harmless
                     self._path.with_name(SENT).write_text(str(start), encoding="utf-8")
 
-    def _bring(self, segments: Segments, *, fresh: bool) -> None:
-        """Makes the file what the store has, once the store has what only the file had."""
+    def _replace_by(self, segments: Segments, *, fresh: bool) -> None:
+        """Send what only the file has, then replace the file by what the store has."""
         sent = self._path.with_name(SENT)
         if fresh:
             segments.clear()
         else:
-            told = sent.read_text(encoding="utf-8") if sent.exists() else ""
-            self._send(segments, int(told) if told.isdigit() else 0, self._end)
+            count = sent.read_text(encoding="utf-8") if sent.exists() else ""
+            self._send(segments, int(count) if count.isdigit() else 0, self._end)
         sent.unlink(missing_ok=True)
         os.ftruncate(self._descriptor, 0)
         with self._path.open("r+b") as file:
-            segments.bring(file)
+            segments.copy_to(file)
         self._reader.seek(0)
         self._index = DigestIndex()
-        self._read()
+        self._index_lines()
         sent.write_text(str(self._end), encoding="utf-8")
 
-    def _read(self) -> None:
-        """Fills the index, and cuts the file behind its last good line. A bad line before a good one is passed over."""
+    def _index_lines(self) -> None:
+        """Fill the index and truncate the file after its last entry. A damaged line before an entry is skipped."""
         offset = end = 0
         for line in self._reader:
             start, offset = offset, offset + len(line)
@@ -246,15 +247,15 @@ class Journal:
         self._end = self._on_disk = end
 
 
-def _keep_name(path: Path) -> None:
-    """Brings the new file's name to the disk, where directories can be synced."""
+def _sync_directory(path: Path) -> None:
+    """Bring the name of a new file to the disk. Windows cannot sync directories."""
     if os.name != "posix":
         return
-    directory = os.open(path.parent, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
 
 
 def _refused(path: Path, error: OSError) -> OutputError:

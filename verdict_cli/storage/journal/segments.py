@@ -1,4 +1,4 @@
-"""A journal as write-once objects in a store, and the lock that keeps one writer a file."""
+"""A journal as write-once objects in a store, and the lock that allows a file one writer."""
 
 from __future__ import annotations
 
@@ -16,70 +16,70 @@ from verdict_cli.storage.object_store.folder import RemoteFolder
 WHOLE = "journal.jsonl"
 SEGMENT_FOLDER = "journal"
 PACE_S = 0.5
-"""How far apart objects are begun: two a second are what lists and prices of stores bear for days."""
+"""Seconds between two objects, at least: a store lists and bills every object, and a run may take days."""
 
 
 class Segments:
-    """`WHOLE`, as it was last written, and an object of `FOLDER` for the lines of each time that some were sent since.
+    """The object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
 
-    An object is never changed, and its name nobody else's: a process that was thought dead does no harm. Their order
-    is that in which they were sent, by whichever process. ``check`` raises what forbids to write.
+    Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
+    names sort in the order in which they were sent, by any process. ``check`` raises where writing is not allowed.
     """
 
-    def __init__(self, place: RemoteFolder, check: Callable[[], None] = lambda: None) -> None:
-        self._place, self._check = place, check
+    def __init__(self, folder: RemoteFolder, check: Callable[[], None] = lambda: None) -> None:
+        self._folder, self._check = folder, check
         self._number = 0
         self._last = -PACE_S
 
     def names(self) -> list[str]:
-        """The objects of lines, in order."""
-        return self._place.names(SEGMENT_FOLDER)
+        """The segments, in order."""
+        return self._folder.names(SEGMENT_FOLDER)
 
-    def news(self) -> Iterator[bytes]:
-        """The lines that came since `WHOLE` was written; the last of an object that a crash cut off is no whole one."""
-        for content in self._place.read_all(self.names()):
+    def new_lines(self) -> Iterator[bytes]:
+        """The lines sent since `WHOLE` was written. The last of a segment is incomplete where a crash cut it."""
+        for content in self._folder.read_all(self.names()):
             yield from content.splitlines(keepends=True)
 
-    def bring(self, file: IO[bytes]) -> None:
-        """Writes all lines to the file."""
-        with self._place.opened(WHOLE) as whole:
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Write all lines to the file."""
+        with self._folder.opened(WHOLE) as whole:
             if whole is not None:
                 shutil.copyfileobj(whole, file, 1 << 20)
-        for content in self._place.read_all(self.names()):
+        for content in self._folder.read_all(self.names()):
             file.write(content if content.endswith(b"\n") else content + b"\n")
 
     def wait(self) -> None:
-        """Returns once the next object may be begun."""
+        """Wait until the next segment may be sent."""
         sleep(max(0.0, self._last + PACE_S - monotonic()))
         self._last = monotonic()
 
     def put(self, lines: bytes) -> None:
-        """Returns once the lines are in the store."""
+        """Put the lines into the store as a segment."""
         self._check()
         if not self._number:
             names = self.names()
             self._number = int(Path(names[-1]).name.partition("-")[0]) if names else 0
         self._number += 1
-        self._place.write(f"{SEGMENT_FOLDER}/{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
+        self._folder.write(f"{SEGMENT_FOLDER}/{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
 
     def put_whole(self, path: Path) -> None:
-        """Sends the file, which has all lines, as `WHOLE`, and removes the objects that it stands for."""
+        """Send the file, which has all lines, as `WHOLE`, and remove the segments that it replaces."""
         self._check()
         names = self.names()
-        self._place.send(path, WHOLE)
-        self._place.remove(names)
+        self._folder.send(path, WHOLE)
+        self._folder.remove(names)
 
     def clear(self) -> None:
-        """Removes all lines."""
+        """Remove all lines."""
         self._check()
-        self._place.remove([*self._place.names(WHOLE), *self.names()])
+        self._folder.remove([*self._folder.names(WHOLE), *self.names()])
 
 
-_TAKEN = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}
+_LOCKED_ERRNOS = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}
 
 
 def lock_file(descriptor: int) -> bool:
-    """Whether the open file is now this process's alone, until it is closed. Raises OSError where files cannot be locked."""
+    """Lock the open file until it is closed; False where another process has locked it. OSError where files have no locks."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -95,7 +95,7 @@ def lock_file(descriptor: int) -> bool:
 
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in _TAKEN:
+        if error.errno in _LOCKED_ERRNOS:
             return False
         raise
     return True

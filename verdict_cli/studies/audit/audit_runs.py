@@ -9,58 +9,31 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.plan.node import Plan
 from verdict_cli.report.formatting import money
-from verdict_cli.run.batch import PreparedRun, prepared
 from verdict_cli.run.estimate import Line, estimate_run, total
-from verdict_cli.run.job import RunJob
-from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.run_metadata import new_facts
-from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
+from verdict_cli.run.job import RunOptions
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.audit.probes import Probe
 
 BASELINE = "baseline"
 
 
-@dataclass(frozen=True)
-class AuditRunConfig:
-    """How the runs are made; `named` are the pipeline file and the dataset as the user gave them."""
-
-    folder: Path
-    named: tuple[str, str]
-    seed: int
-    replay: Path | None
-    concurrency: int
-    recording: Recording | None
-    budget_usd: float | None
-    fresh: bool = False
-
-    def prepared(self, probe: Probe | None, plan: Plan, dataset: Dataset, data: DatasetFacts) -> PreparedRun:
-        """The probe's run, the baseline's where there is none."""
-        facts = new_facts(plan, data, self.named, self.seed, self.replay)
-        if probe is None:
-            place = self.folder / BASELINE
-        else:
-            place = self.folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-.")
-            texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
-            own = "\0".join([data.fingerprint, str(probe.again), *texts])
-            facts = replace(facts, data_fingerprint=blake2b(own.encode(), digest_size=16).hexdigest())
-        job = RunJob(
-            plan,
-            dataset,
-            data,
-            RunDirectory(place),
-            facts,
-            self.concurrency,
-            self.recording,
-            self.budget_usd,
-            fresh=self.fresh,
-            changed=None if probe is None or probe.change is None else probe.changed,
-            renamed=None if probe is None else probe.renamed(plan),
-        )
-        return prepared(BASELINE if probe is None else probe.name, job)
+def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: Path) -> RunOptions:
+    """The options of the probe's run; None is the baseline, whose options are given."""
+    if probe is None:
+        return replace(options, plan=plan, out=folder / BASELINE)
+    texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
+    content = "\0".join([options.data.fingerprint, str(probe.again), *texts])
+    return replace(
+        options,
+        plan=plan,
+        # The rows are read from the same files and changed then: the change belongs to what identifies the data.
+        data=replace(options.data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest()),
+        out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
+        transform_row=None if probe.change is None else probe.changed,
+        rename_unit=probe.renamed(plan),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +57,16 @@ class Expected:
         return {"rows": self.rows, "calls": self.calls, "cost_usd": 0.0 if self.recorded else self.cost_usd}
 
 
-def expected(runs: Sequence[PreparedRun], *, recorded: bool) -> Expected:
-    """The calls from the plans; tokens from the prompts of the rows as they stand, which texts made longer exceed."""
+def expected(runs: Sequence[RunOptions]) -> Expected:
+    """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
     known: dict[str, Line] = {}
     lines = []
-    for one in runs:
-        job = one.job
-        if job.plan.fingerprint not in known:
-            each = estimate_run(job.plan, stream_rows(job.dataset, job.data.selection), job.data.rows, job.start.seed)
-            known[job.plan.fingerprint] = total(each, "", "")
-        lines.append(known[job.plan.fingerprint])
+    for run in runs:
+        plan, data = run.plan, run.data
+        if plan.fingerprint not in known:
+            units = estimate_run(plan, stream_rows(run.dataset, data.selection), data.rows, run.seed)
+            known[plan.fingerprint] = total(units, "", "")
+        lines.append(known[plan.fingerprint])
     summed = total(lines, "", "")
-    return Expected(len(runs), runs[0].job.data.rows, summed.calls, summed.cost_usd, recorded)
+    recorded = runs[0].recording is not None
+    return Expected(len(runs), runs[0].data.rows, summed.calls, summed.cost_usd, recorded)

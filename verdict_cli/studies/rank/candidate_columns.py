@@ -12,7 +12,7 @@ from verdict_cli.language.units.choice_base import LETTERS, ChoiceUnit
 from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
 from verdict_cli.messages import Result
 from verdict_cli.plan.node import LLMNode, Node, Plan
-from verdict_cli.run.reward import compile_reward
+from verdict_cli.run.outcome import compile_reward
 from verdict_cli.studies.rank.candidates import Candidate
 
 _OPTION = re.compile(r"source\.([A-Za-z_]\w*)(?:\[(\d+)\])?")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.run.reward import Reward
+from verdict_cli.run.outcome import Reward
 from verdict_cli.studies.rank.candidate_columns import CandidateColumns
 from verdict_cli.studies.rank.candidates import Candidate
 from verdict_cli.studies.rank.standings import CandidateResult, Judging, Ranking, rank_candidates

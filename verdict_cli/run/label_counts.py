@@ -1,4 +1,4 @@
-"""The labels of one evaluation, counted row by row before a run: their values, and rows that have none."""
+"""The labels of one evaluation, counted row by row before a run."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.plan.possible_predictions import Possible
 
 MOST_LABELS = 1_000
-"""The most different labels that are counted one by one: a free text has as many as rows."""
+"""Distinct labels that are counted, at most: a free text has as many as there are rows."""
 _EXACT = 2**53
-"""Integers beyond it count as text in a report too."""
+"""Floats cannot express greater integers, so they count as text, as in a report."""
 
 Key = tuple[bool, Any]
-"""What makes labels equal: whether it is text, and the text or the number (1, 1.0 and true are one label)."""
+"""Whether a label is text, and the text or the number. Labels with equal keys are equal (1, 1.0 and true are)."""
 
 
 def label_value_key(value: Any) -> Key:
-    """What makes it equal to others."""
+    """The key of a label or prediction."""
     if isinstance(value, str) or (isinstance(value, int) and abs(value) > _EXACT):
         return True, str(value)
     return False, float(value)
 
 
 @dataclass
-class Tally:
-    """``counts`` are label -> [rows, an example]; labels that a prediction can be are in it from the start. ``others`` are
-    the rows with further labels, once there are too many; ``bad`` is the first row whose label cannot be used."""
+class LabelCounts:
+    """``counts`` are label key -> [rows, an example], with the possible predictions from the start.
+
+    ``others`` are the rows with further labels, once there are too many; ``bad`` is the error of the first row whose
+    label cannot be used, and its hint. ``whole`` is false where `where` depends on more than the row.
+    """
 
     evaluation: Evaluation
     target: Expression
@@ -53,8 +56,8 @@ class Tally:
         for value in self.possible.values or ():
             self.counts[label_value_key(value)] = [0, value]
 
-    def watch(self, index: int, source: Mapping[str, Any]) -> None:
-        """Take in a row."""
+    def add(self, index: int, source: Mapping[str, Any]) -> None:
+        """Count the label of a row."""
         values = {"source": source}
         try:
             if self.where is not None and self.where(values) is not True:
@@ -96,9 +99,9 @@ class Tally:
         self.bad = self.bad or (message, hint)
 
     def _field(self, value: Any) -> str:
-        """Which part of a mapping could be the label."""
+        """A hint for a label that is not a value: the field of a mapping that could be meant."""
         named = (
-            [name for name, one in value.items() if isinstance(one, str | int | float)]
+            [name for name, part in value.items() if isinstance(part, str | int | float)]
             if isinstance(value, Mapping)
             else []
         )
@@ -118,13 +121,13 @@ class Tally:
 
     @property
     def seen(self) -> dict[Key, tuple[int, Any]]:
-        """The labels that occur, the most frequent first."""
-        found = {key: (count, value) for key, (count, value) in self.counts.items() if count}
-        return dict(sorted(found.items(), key=lambda one: (-one[1][0], str(one[0][1]))))
+        """Label key -> (rows, an example) of the labels that occur, the most frequent first."""
+        counts = {key: (count, value) for key, (count, value) in self.counts.items() if count}
+        return dict(sorted(counts.items(), key=lambda item: (-item[1][0], str(item[0][1]))))
 
 
-def tally(evaluation: Evaluation, possible: Possible) -> Tally | None:
-    """The tally of an evaluation; None where its labels are not all in the data."""
+def count_labels(evaluation: Evaluation, possible: Possible) -> LabelCounts | None:
+    """Empty counts for an evaluation; None where its labels do not come from the data alone."""
     if evaluation.target is None:
         return None
     try:
@@ -132,11 +135,11 @@ def tally(evaluation: Evaluation, possible: Possible) -> Tally | None:
         where = compile_expression(evaluation.where) if evaluation.where is not None else None
     except ExpressionError:
         return None
-    if not _of_source(target):
+    if not _uses_source_only(target):
         return None
-    known = where if where is not None and _of_source(where) else None
-    return Tally(evaluation, target, known, possible, whole=where is None or known is not None)
+    known = where if where is not None and _uses_source_only(where) else None
+    return LabelCounts(evaluation, target, known, possible, whole=where is None or known is not None)
 
 
-def _of_source(expression: Expression) -> bool:
+def _uses_source_only(expression: Expression) -> bool:
     return all(path[0] == "source" for path in expression.paths)

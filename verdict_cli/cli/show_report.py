@@ -1,0 +1,64 @@
+"""Print a report, and what `verdict run`, `report` and `gate` have in common at their end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from verdict_cli.cli.console import document, print_error
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from verdict_cli.report.report import Report
+    from verdict_cli.run.load_run import RunResult
+    from verdict_cli.stats.gates import Inconclusive
+
+
+def finish_with_report(run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail") -> Report:
+    """Write the run's report, also to the summary of a GitHub Actions step, where one runs."""
+    from verdict_cli.cli.step_summary import append_step_summary
+    from verdict_cli.report.write_report import write_report
+
+    report = write_report(run, formats, inconclusive=inconclusive, warn=print_error)
+    append_step_summary((run.directory.path / "report.md").read_text(encoding="utf-8"))
+    return report
+
+
+def show_report(report: Report, *, as_json: bool) -> None:
+    """Print the report on standard output: for people, or as one JSON document."""
+    if as_json:
+        from verdict_cli.report.as_json import summary_json
+
+        document(summary_json(report))
+        return
+    from verdict_cli.report.terminal import report_terminal
+
+    to_terminal(report_terminal(report))
+
+
+def to_terminal(renderable: RenderableType) -> None:
+    """Print on standard output: as wide as the terminal, and without trailing spaces where there is none."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        Console(highlight=False).print(renderable)
+        return
+    rendered = StringIO()
+    Console(file=rendered, highlight=False, width=_width()).print(renderable)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in rendered.getvalue().splitlines())
+
+
+def _width() -> int:
+    """Columns where standard output is not a terminal."""
+    return int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else 80
+
+
+def exit_code(report: Report) -> int:
+    """1 when a gate failed, 3 when a row did, else 0."""
+    if not report.passed:
+        return 1
+    return 3 if report.facts.failed else 0

@@ -1,0 +1,120 @@
+"""Write the report of a run: metrics, gates and every report file, the same for each way to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import orjson
+
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from verdict_cli.report.report import Report
+    from verdict_cli.stats.gates import Inconclusive
+
+FILES = (
+    "results.parquet",
+    "calls.parquet",
+    "report.html",
+    "report.md",
+    "report.json",
+    "junit.xml",
+    "run.json",
+    "spec.yaml",
+)
+_PRELOADED = (
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "numpy.ma",
+    "numpy.random",
+    "rich.console",
+    "rich.table",
+    "verdict_cli.report.html",
+    "verdict_cli.report.junit",
+    "verdict_cli.report.markdown",
+    "verdict_cli.report.terminal",
+    "verdict_cli.stats.evaluation_results",
+    "verdict_cli.stats.gates",
+)
+"""Modules that a report imports where it first needs them. They are loaded while the first calls are in flight."""
+FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
+
+
+def preload_report(plan: Plan) -> None:
+    """Import and compile what the report needs, which takes up to a second."""
+    for name in _PRELOADED:
+        import_module(name)
+    if plan.evaluations:
+        import_module("scipy.special")
+    from verdict_cli.report.page.assemble import template
+
+    template()
+
+
+def write_report(
+    run: RunResult, formats: Sequence[str] = (), *, inconclusive: Inconclusive = "fail", warn: Callable[[str], None]
+) -> Report:
+    """Compute the metrics, decide the gates, and write every report file into the run's directory.
+
+    ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
+    be rendered; the others are complete.
+    """
+    from verdict_cli.report.as_json import full_json
+    from verdict_cli.report.html import report_html
+    from verdict_cli.report.junit import junit
+    from verdict_cli.report.markdown import markdown
+    from verdict_cli.report.report import build_report
+    from verdict_cli.report.report_context import ReportContext
+    from verdict_cli.stats.evaluation_results import evaluate_run
+    from verdict_cli.stats.gates import decide_gates
+    from verdict_cli.stats.position_flips import flip_rates
+    from verdict_cli.storage.tables.reader import export_table
+
+    directory, facts, plan = run
+    twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]
+    studied = evaluate_run(plan.evaluations, directory.results, seed=facts.seed)
+    measures = studied.measures
+    gates = decide_gates(
+        plan.gates, plan.evaluations, measures, facts, directory.results, seed=facts.seed, inconclusive=inconclusive
+    )
+    inert = "csv-inert" in formats
+    extra = list(dict.fromkeys(f"results.{name.removesuffix('-inert')}" for name in formats if name != "parquet"))
+    files = (*FILES, *extra)
+    flips = flip_rates(twice, directory.results, seed=facts.seed)
+    report = build_report(
+        directory.display_name,
+        facts,
+        measures,
+        gates,
+        published=plan.published,
+        files=files,
+        flips=flips,
+        promises={plan.nodes[early.pool].id: early.confidence for early in plan.early},
+    )
+    for name in extra:
+        export_table(directory.results, directory.path / name, inert=inert)
+        directory.deliver(name)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    _write(directory, "report.json", lambda: f"{orjson.dumps(full_json(report), option=options).decode()}\n", warn)
+    _write(directory, "report.md", lambda: markdown(report), warn)
+    context = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
+    _write(directory, "report.html", lambda: report_html(report, context), warn)
+    _write(directory, "junit.xml", lambda: junit(report), warn)
+    return report
+
+
+def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: Callable[[str], None]) -> None:
+    """Write one file of the report. Where it cannot be rendered, the file and a warning say why."""
+    try:
+        content = render()
+    except Exception as error:
+        from verdict_cli.report import isolation
+
+        message = isolation.failure(name, error)
+        warn(message)
+        content = isolation.instead(name, message)
+    directory.write(name, content)

@@ -1,0 +1,236 @@
+"""Labels of an evaluation before a run: whether a prediction can equal them, and how to make them comparable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from verdict_cli.errors import Problem, ReplyError
+from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.run.label_counts import Key, LabelCounts, label_value_key
+
+_MOST_WORDS = 10
+_FILTERS: dict[str, Callable[[str], Any]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "trim": str.strip,
+    "trim | lower": lambda text: text.strip().lower(),
+    "trim | upper": lambda text: text.strip().upper(),
+    "title": str.title,
+    "int": int,
+    "float": float,
+}
+"""Filters of expressions as functions of a text. ValueError where the filter would give its default."""
+
+
+def fix(counts: LabelCounts) -> str:
+    """A hint how to make labels and predictions comparable: the first fix that works for every label."""
+    return next(_fixes(counts))
+
+
+def _fixes(counts: LabelCounts) -> Iterator[str]:
+    values = counts.possible.values
+    labels = [value for _, value in counts.seen.values()] if not counts.others else []
+    if labels and values and all(isinstance(value, bool) for value in values):
+        yield from _for_truth(counts, labels)
+    if labels and values and all(isinstance(label, bool) for label in labels):
+        yield from _of_truth(counts, values)
+    yield from _with_filter(counts, labels)
+    if values and labels and all(str(value) in {str(label) for label in labels} for value in values):
+        yield f"write `target: {_operand(counts.target.text)} | string`"
+    if counts.possible.numeric:
+        wrong = [label for label in labels if isinstance(label, str) and not _is_number(label)]
+        if wrong and len(wrong) < len(labels):
+            yield (
+                f"labels that are not numbers, such as {wrong[0]!r:.60}, are to be empty (null); "
+                "`dataset: {schema: {COLUMN: float}}` reads the others as numbers"
+            )
+    words = [label for label in labels if isinstance(label, str)]
+    if values and 1 < len(words) == len(labels) <= _MOST_WORDS:
+        listed = ", ".join(words)
+        yield f"correct the labels, or use them as the scale's values, worst first: `scale: {{values: [{listed}]}}`"
+    yield "correct the labels or the scale, or convert one side in its expression"
+
+
+def _for_truth(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
+    """Predictions are true or false, labels are words."""
+    scale = counts.possible.scale or Boolean()
+    meant = {label: _truth(scale, label) for label in labels}
+    prediction = _operand(counts.evaluation.prediction or "")
+    words = {truth: label for label, truth in meant.items() if isinstance(label, str)}
+    plain = all(isinstance(label, str) and label.isprintable() and not set(label) & set("'\"\\") for label in labels)
+    if None not in meant.values() and plain and len(words) == len(labels):
+        yes = words.get(True, scale.yes[0])
+        no = words.get(False, scale.no[0])
+        yield f"write `prediction: \"'{yes}' if {prediction} else '{no}'\"`"
+    column = counts.target.way
+    if None not in meant.values() and column is not None and len(column) == 2 and _all_read(labels):
+        yield f"write `dataset: {{schema: {{{column[1]}: bool}}}}`, which reads the labels as true and false"
+    if plain and len(labels) == 2:
+        one, other = labels
+        yield (
+            f"write `prediction: \"'{one}' if {prediction} else '{other}'\"`, or with the two labels exchanged: "
+            "the first is the one that true means"
+        )
+
+
+def _of_truth(counts: LabelCounts, values: tuple[Any, ...]) -> Iterator[str]:
+    """Labels are true or false, predictions are words."""
+    words = {_truth(Boolean(), value): value for value in values}
+    if len(values) == 2 and words.keys() == {True, False}:
+        target = _operand(counts.target.text)
+        yield f"write `target: \"'{words[True]}' if {target} else '{words[False]}'\"`"
+
+
+def _with_filter(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
+    """A filter that turns every label into a possible prediction, or into a number where predictions are numbers."""
+    known = {label_value_key(value) for value in counts.possible.values or ()}
+    for name, turn in _FILTERS.items():
+        number = name in ("int", "float")
+        if number and not counts.possible.numeric:
+            continue
+        try:
+            made = {label_value_key(turn(label) if isinstance(label, str) else label) for label in labels}
+        except (ValueError, OverflowError):
+            continue
+        finite = all(is_text or math.isfinite(value) for is_text, value in made)
+        if made and finite and (made <= known or (number and not known)):
+            yield f"write `target: {_operand(counts.target.text)} | {name}`"
+
+
+def _truth(scale: Boolean, label: Any) -> bool | None:
+    try:
+        return scale.read(label)
+    except ReplyError:
+        return None
+
+
+def _all_read(labels: list[Any]) -> bool:
+    """Whether the column type `bool` reads all of these labels."""
+    return all(_truth(Boolean(), label) is not None for label in labels)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _operand(text: str) -> str:
+    """The expression as an operand, in parentheses where it needs them."""
+    return text if all(part.isidentifier() for part in text.split(".")) else f"({text})"
+
+
+_SHOWN = 6
+
+
+def check_label_values(counts: LabelCounts, at: Problem, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
+    """The errors, with which the run could only end in an error or a wrong metric, and the warnings.
+
+    ``at`` has the position of the evaluation; ``sampled``: some of the rows may not be in the run.
+    """
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+
+    def problem(code: str, message: str, hint: str) -> Problem:
+        return Problem(code, message, hint).at(at.file, at.line, at.column, at.path)
+
+    if counts.bad is not None:
+        certain = counts.whole and not sampled
+        (errors if certain else warnings).append(problem("evaluate", *counts.bad))
+    seen = counts.seen
+    if not counts.labels or counts.lists or counts.evaluation.kind == "ranking":
+        if counts.rows and counts.missing == counts.rows:
+            hint = "check that `target` names the column of the human labels"
+            warnings.append(problem("no-labels", f"`{counts.target.text}` is null in all {counts.rows:,} rows", hint))
+        return errors, warnings
+    errors += _without_positive(counts, seen, problem)
+    if counts.evaluation.prediction is not None:
+        never = _never_equal(counts, seen, problem)
+        errors += never
+        if not never and counts.whole:
+            warnings += _off_scale(counts, seen, problem)
+    if len(seen) == 1 and counts.labels > 1 and counts.whole and _is_nominal(counts):
+        only, count = _quoted(next(iter(seen.values()))[1]), f"{counts.labels:,}"
+        message = f"all {count} labels are {only}: kappa, AUROC and the like are undefined"
+        warnings.append(problem("one-label", message, "take rows with other labels in"))
+    return errors, warnings
+
+
+def _without_positive(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
+    """An error for a probability without the label whose probability it is."""
+    evaluation = counts.evaluation
+    if evaluation.probability is None or evaluation.positive is not None or counts.truths == counts.labels:
+        return []
+    message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
+    return [problem("positive", message, f"such as `positive: {_bare(next(iter(seen.values()))[1])}`")]
+
+
+def _never_equal(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
+    """An error where no label can equal a prediction: their types differ, or none is a value of the scale."""
+    possible = counts.possible
+    texts = {is_text for is_text, _ in seen} | ({True, False} if counts.others and not counts.texts else set())
+    mixed = len(texts) > 1
+    differ = possible.numeric is not None and not mixed and texts == {possible.numeric}
+    known = {label_value_key(value) for value in possible.values or ()}
+    apart = bool(known) and not counts.others and not known & seen.keys()
+    booleans = bool(possible.values) and all(isinstance(value, bool) for value in possible.values or ())
+    if known & seen.keys() or not (differ or (apart and (True in texts or booleans))):
+        return []
+    if counts.evaluation.group is not None and not differ:
+        return []
+    labels = f"{'text' if texts == {True} else 'labels'} such as {_listed(seen.values())}"
+    if differ and texts == {False}:
+        labels = f"{'booleans' if counts.truths == counts.labels else 'numbers'} such as {_listed(seen.values())}"
+    message = f"no prediction can ever equal a target: predictions are {_predictions(counts)}, targets are {labels}"
+    return [problem("label-types" if differ else "label-off-scale", message, fix(counts))]
+
+
+def _off_scale(counts: LabelCounts, seen: Mapping[Key, Any], problem: Any) -> list[Problem]:
+    """A warning for some labels that no prediction can equal."""
+    possible = counts.possible
+    if possible.values is None or counts.evaluation.group is not None or not _is_nominal(counts):
+        return []
+    known = {label_value_key(value) for value in possible.values}
+    off = {key: one for key, one in seen.items() if key not in known}
+    count = counts.others + sum(count for count, _ in off.values())
+    if not count:
+        return []
+    message = (
+        f"{count:,} of {counts.labels:,} labels can equal no prediction and count as wrong: {_listed(off.values())}; "
+        f"predictions are {_predictions(counts)}"
+    )
+    return [problem("label-off-scale", message, fix(counts))]
+
+
+def _is_nominal(counts: LabelCounts) -> bool:
+    """Whether predictions and labels are compared for equality, not by their distance."""
+    if counts.evaluation.kind is not None:
+        return counts.evaluation.kind != "numeric"
+    numeric = counts.possible.numeric is True and not counts.texts
+    return not (numeric and (counts.fractions or counts.possible.values is None)) or bool(counts.evaluation.positive)
+
+
+def _predictions(counts: LabelCounts) -> str:
+    values = counts.possible.values
+    if values is None:
+        return "numbers" if counts.possible.numeric else "text"
+    spelled = [_quoted(value) for value in values[:_SHOWN]]
+    more = ", …" if len(values) > _SHOWN else ""
+    return (" or " if len(values) == 2 else ", ").join(spelled) + more
+
+
+def _listed(labels: Iterable[tuple[int, Any]]) -> str:
+    """`'yes' (20), 'no' (10)`."""
+    listed = [f"{_quoted(value)} ({count:,})" for count, value in labels]
+    return ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
+
+
+def _quoted(value: Any) -> str:
+    return _bare(value) if isinstance(value, bool) else f"{value!r:.60}"
+
+
+def _bare(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,105 @@
+"""Completed rows: collect them, bring their calls to the disk together, and write the tables in input order."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+
+from verdict_cli.messages import Call, Result
+from verdict_cli.run.progress import RunStats
+from verdict_cli.run.result_columns import ResultRows, call_row
+from verdict_cli.storage.journal.journal import Journal
+from verdict_cli.storage.tables.writer import ParquetTable
+
+COLLECT_S = 0.2
+"""How long replies are collected, at most, before one fsync serves all of them."""
+PAUSE_S = 0.02
+"""When no reply came for so long, what came is written: nothing else waits for the processor."""
+
+
+class RowWriter:
+    """Counts rows in ``stats`` and writes them once their calls are on disk.
+
+    ``ahead`` is how many rows may be begun before an earlier one is written: a slow row holds back those after it.
+    """
+
+    def __init__(
+        self,
+        stats: RunStats,
+        journal: Journal,
+        rows: ResultRows,
+        results: ParquetTable,
+        calls: ParquetTable,
+        ahead: int,
+    ) -> None:
+        self.stats = stats
+        self.ahead = ahead
+        self.next_row = 0
+        self.room = asyncio.Event()
+        """Set when a row was written, which makes room for another one."""
+        self._journal, self._rows, self._results, self._calls = journal, rows, results, calls
+        self._completed: list[tuple[int, Result]] = []
+        self._waiting: dict[int, Result] = {}
+        self._arrived = asyncio.Event()
+        self._arrivals = 0
+
+    def add(self, place: int, result: Result) -> None:
+        """Take a completed row, whose number in the partition is ``place``."""
+        self._completed.append((place, result))
+        self._arrivals += 1  # as in `notify`, without its call for each row
+        self._arrived.set()
+
+    def add_call(self, call: Call) -> None:
+        """Count and write a call that belongs to no row's result."""
+        self.stats.count(call)
+        self._calls.add(*call_row(call))
+
+    def notify(self) -> None:
+        """Note that a reply arrived in the journal."""
+        self._arrivals += 1
+        self._arrived.set()
+
+    async def write_as_completed(self) -> None:
+        """Write rows as they are completed, until cancelled. Raises OutputError when the disk or the store refuses."""
+        while True:
+            await self._arrived.wait()
+            await self._pause()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write the completed rows whose turn it is, once their calls are on disk. One fsync serves all of them."""
+        self._arrived.clear()
+        completed, self._completed = self._completed, []
+        try:
+            await self._journal.flush()
+        except BaseException:
+            self._completed = completed + self._completed
+            raise
+        for place, result in completed:
+            self.stats.add(result)
+            self._write_in_order(place, result)
+
+    def write_rest(self) -> None:
+        """Write rows that are complete although an earlier one is not: the table of a stopped run has them too."""
+        for place in sorted(self._waiting):
+            self._write(self._waiting.pop(place))
+
+    async def _pause(self) -> None:
+        """Return once the replies that arrived together are processed, or many rows wait to be written."""
+        until = monotonic() + COLLECT_S
+        before = 0
+        while before < self._arrivals and len(self._completed) < self.ahead // 4 and monotonic() < until:
+            before = self._arrivals
+            await asyncio.sleep(PAUSE_S)
+
+    def _write_in_order(self, place: int, result: Result) -> None:
+        self._waiting[place] = result
+        while self.next_row in self._waiting:
+            self._write(self._waiting.pop(self.next_row))
+            self.next_row += 1
+        self.room.set()
+
+    def _write(self, result: Result) -> None:
+        self._results.add(*self._rows.row(result))
+        for call in result.calls:
+            self._calls.add(*call_row(call))

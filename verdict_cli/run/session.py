@@ -1,0 +1,164 @@
+"""Open a run, decide whether it resumes, and execute it: the one path from options to a result.
+
+The command line, Python, the server's batches, sweeps, audits and benchmarks all take it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from types import TracebackType
+
+from verdict_cli.errors import JournalError, UsageError
+from verdict_cli.llm.middleware.cache_store import CacheStore
+from verdict_cli.messages import RunFacts
+from verdict_cli.plan.node import Plan
+from verdict_cli.run.job import RunJob, RunOptions, Stop
+from verdict_cli.run.load_run import RunResult
+from verdict_cli.run.local import loop_factory, run_locally, run_within
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.progress import Progress
+from verdict_cli.run.run_directory import RunDiff, RunDirectory
+from verdict_cli.run.run_metadata import first_facts, recorded_file, resumed_facts, run_directory
+
+Show = Callable[[Progress], None]
+
+
+def open_run(options: RunOptions) -> Session:
+    """The run with its directory, which an earlier run may have begun.
+
+    A directory in a store is locked until the session is closed. Raises JournalError where the directory belongs to
+    another run and ``update`` is not given, UsageError where the run cannot be made with these options.
+    """
+    facts = first_facts(options)
+    directory = run_directory(options.out, facts)
+    if options.replay is not None and recorded_file(options.replay).resolve() == directory.calls.resolve():
+        raise UsageError(f"{directory.display_name} holds the recording itself", hint="choose another --out")
+    if options.engine == "ray":
+        from verdict_cli.run.ray.ray_engine import check_ray
+
+        check_ray(options.plan, directory)
+    with ExitStack() as stack:
+        stack.enter_context(directory.lock())
+        earlier, difference = None, None
+        if not options.fresh and directory.facts() is not None:
+            _check_identifiable(options.plan, directory)
+            earlier, difference = directory.earlier_run(options.plan, facts, update=options.update)
+        return Session(options, directory, resumed_facts(facts, earlier), earlier, difference, stack.pop_all())
+
+
+def _check_identifiable(plan: Plan, directory: RunDirectory) -> None:
+    """JournalError where the fingerprint cannot tell whether the directory's run is this one."""
+    for node in plan.nodes:
+        for code in node.code:
+            if not code.traceable:
+                raise JournalError(
+                    f"{directory.path} holds a run, and whether it is this one cannot be told: "
+                    f"the source of {code.name} in the unit {node.id!r} is not known",
+                    hint="define the function in a file or a notebook, or choose another `out`",
+                )
+
+
+@dataclass
+class Session:
+    """A run that is open. ``start`` are its facts before it is executed, ``earlier`` those of the run that it resumes.
+
+    ``difference`` is how this run differs from the earlier one, None where both are the same.
+    """
+
+    options: RunOptions
+    directory: RunDirectory
+    start: RunFacts
+    earlier: RunFacts | None
+    difference: RunDiff | None
+    lock: ExitStack
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.lock.__exit__(kind, error, trace)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the earlier run has left nothing to do."""
+        earlier = self.earlier
+        if earlier is None or earlier.status != "finished" or self.difference is not None:
+            return False
+        return not (self.options.retry_failed and earlier.failed)
+
+    def execute(
+        self, stop: Stop | None = None, show: Show = lambda _: None, *, store: CacheStore | None = None
+    ) -> RunResult:
+        """Run what is left, and return the run as it then stands; its facts' status is `finished` or `interrupted`.
+
+        The tables hold what is done whatever stops the run, unless the disk refuses. Raises Refused, BudgetError,
+        PinnedError, OutputError, DataError, JournalError, and WorkerError with Ray.
+        """
+        if self.is_finished:
+            return self._finished_result()
+        job, stop = self._job(store), stop or Stop()
+        if self.options.engine == "ray":
+            from verdict_cli.run.ray.ray_engine import run_on_ray
+
+            return self._result(run_on_ray(job, stop, show, address=self.options.ray_address))
+        return self._result(run_locally(job, stop, show))
+
+    async def execute_within(self, client: ModelClient, stop: Stop, show: Show) -> RunResult:
+        """As `execute`, in the running event loop, with a client whose limits, budget and cache others share."""
+        if self.is_finished:
+            return self._finished_result()
+        return self._result(await run_within(self._job(client.store), stop, show, client))
+
+    def _job(self, store: CacheStore | None) -> RunJob:
+        self.directory.prepare()
+        chosen = {field.name: getattr(self.options, field.name) for field in fields(RunOptions)}
+        return RunJob(**chosen, directory=self.directory, start=self.start, store=store)
+
+    def _finished_result(self) -> RunResult:
+        # Evaluations, gates and the report's settings may have changed: no fingerprint covers them.
+        self.directory.write_spec(self.options.plan)
+        assert self.earlier is not None
+        return self._result(self.earlier)
+
+    def _result(self, facts: RunFacts) -> RunResult:
+        return RunResult(self.directory, facts, self.options.plan)
+
+
+def execute_all(
+    sessions: Sequence[Session], stop: Stop, show: Show = lambda _: None, *, store: CacheStore | None = None
+) -> list[RunResult]:
+    """The result of each run, in order; where one was interrupted, it is the last.
+
+    The runs share limits, budget and cache. Concurrency, recording and budget are those of the first; what finished
+    runs have cost counts. Raises what `Session.execute` raises; runs that were finished before stay.
+    """
+
+    async def work(options: RunOptions) -> list[RunResult]:
+        client = ModelClient.open(
+            concurrency=options.concurrency, recording=options.recording, budget_usd=options.budget_usd, store=store
+        )
+        client.spending.spent_usd += sum(_costs(sessions))
+        results: list[RunResult] = []
+        try:
+            for session in sessions:
+                results.append(await session.execute_within(client, stop, show))
+                if results[-1].facts.status != "finished":
+                    break
+        finally:
+            await client.close()
+        return results
+
+    if not sessions:
+        return []
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work(sessions[0].options))
+
+
+def _costs(sessions: Sequence[Session]) -> Iterable[float]:
+    """What the finished ones have cost, in USD."""
+    return (session.earlier.cost_usd or 0.0 for session in sessions if session.earlier and session.is_finished)
