@@ -15,8 +15,8 @@ import pytest
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--ray-address", "auto"), "give --engine ray with it"),
-        (("--engine", "ray", "--trace"), "--trace is not passed on"),
+        (("--ray-address", "auto"), "--ray-address needs --engine ray"),
+        (("--engine", "ray", "--trace"), "--trace does not work on Ray workers"),
         (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_model_that_the_server_does_not_know_stops_the_run(shell: Any, loopbac
     done = shell("run", config, shell.rows(50), "--out", "out", "--concurrency", "1")
     assert done.code == 4
     assert "openai/none" in done.err
-    assert "the same command goes on" in done.err
+    assert "to resume, rerun: verdict" in done.err
 
 
 def test_a_budget_that_no_price_is_known_for(shell: Any) -> None:

@@ -46,7 +46,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_error_and_loses_nothing_written(
     )
     assert stopped.returncode == 2, stopped.stderr
     assert "journal.jsonl: the journal cannot be written: File too large" in stopped.stderr
-    assert "the same command goes on" in stopped.stderr
+    assert "to resume, rerun: verdict" in stopped.stderr
     assert "Traceback" not in stopped.stderr
     journal = (shell.folder / "out" / "journal.jsonl").read_bytes()
     whole = journal.count(b"\n")

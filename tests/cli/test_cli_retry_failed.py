@@ -33,13 +33,13 @@ def test_failed_rows_are_asked_again_and_then_there_is_nothing_left(shell: Any, 
     words, url = command
     first = shell(*words)
     assert (first.code, first.json()["failed"], requests(url)) == (3, ROWS, ROWS)
-    assert "nothing left to do" in shell(*words).err
+    assert "already finished" in shell(*words).err
     again = shell(*words, "--retry-failed")
-    assert f"out: asking again what failed, in {ROWS} rows" in again.err
+    assert f"out: retrying the failed calls of {ROWS} rows" in again.err
     assert (again.code, again.json()["failed"], again.json()["calls"]) == (0, 0, 2 * ROWS)
     assert requests(url) == 2 * ROWS
     last = shell(*words, "--retry-failed")
-    assert "out: no row failed, nothing left to do" in last.err
+    assert "out: no failed rows, rewriting the report" in last.err
     assert (last.code, requests(url)) == (0, 2 * ROWS)
 
 
@@ -52,4 +52,4 @@ def test_fresh_and_retry_failed_exclude_each_other(shell: Any, command: Any) -> 
     words, url = command
     refused = shell(*words, "--fresh", "--retry-failed")
     assert (refused.code, requests(url)) == (2, 0)
-    assert "--fresh leaves nothing that --retry-failed could ask again" in refused.err
+    assert "--fresh and --retry-failed cannot be combined" in refused.err

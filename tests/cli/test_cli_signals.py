@@ -60,7 +60,7 @@ def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missin
     (batch,) = read_table(shell.folder / "out" / "results.parquet", ["row", "status"])
     assert len(batch["row"]) == facts["done"] == stats(url)["requests"] < ROWS
     assert set(batch["status"]) == {"ok"}
-    command = shlex.split(err.splitlines()[-1].partition("goes on: ")[2])
+    command = shlex.split(err.splitlines()[-1].partition("rerun: ")[2])
     assert command[0] == "verdict"
     done = shell(*command[1:], "--json")
     assert (done.code, done.json()["rows"], done.json()["calls"]) == (0, ROWS, ROWS)
@@ -74,7 +74,7 @@ def test_a_second_signal_stops_at_once(shell: Any, loopback: Any) -> None:
     wait_for(process, url, in_flight=4)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    assert "once more" in process.stderr.readline()
+    assert "Press Ctrl-C again" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=3)
     assert process.returncode == 130

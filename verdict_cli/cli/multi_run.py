@@ -1,4 +1,4 @@
-"""Several runs of one command, with a shared cache and budget, and how stopped ones resume."""
+"""Several runs of one command with a shared cache and budget, and the message that says how to resume."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that was made."""
+    """A finished run."""
 
     name: str
     job: RunJob
@@ -38,13 +38,13 @@ class FinishedRun:
 
 
 def run_all(runs: Sequence[PreparedRun], stop: Stop, store: CacheStore | None, *, quiet: bool) -> list[FinishedRun]:
-    """Every run, in order; says how the command goes on and exits where one could not be finished."""
+    """Run all, in order. If one is interrupted, print how to resume and exit."""
     from verdict_cli.cli.progress import show_progress
     from verdict_cli.run.batch import run_several
 
     left = [one for one in runs if one.finished is None]
     if len(left) < len(runs) and not quiet:
-        print_message(f"{len(runs) - len(left)} of {len(runs)} runs are finished already")
+        print_message(f"{len(runs) - len(left)} of {len(runs)} runs are already finished")
     paid = sum(one.finished.cost_usd or 0.0 for one in runs if one.finished is not None)
     jobs = [replace(one.job, store=store) for one in left]
     for job in jobs:
@@ -62,8 +62,7 @@ def run_all(runs: Sequence[PreparedRun], stop: Stop, store: CacheStore | None, *
 
 
 def opened_cache(runs: Sequence[PreparedRun], folder: Path, *, shared: bool) -> CacheStore | None:
-    """The replies that the runs share: the user's, else (not `shared`) those of this folder alone; None where no model
-    may use any."""
+    """Open the cache of the runs: the user's, or if not `shared` one in this folder. None if no model may use a cache."""
     from verdict_cli.cli.cache import opened_store
     from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.run.preflight import keeps
@@ -79,7 +78,7 @@ def opened_cache(runs: Sequence[PreparedRun], folder: Path, *, shared: bool) -> 
 
 @contextmanager
 def resumable(store: CacheStore | None) -> Iterator[None]:
-    """Of what stops the runs within, says how the command goes on and exits; closes the cache whatever happened."""
+    """If an error stops the runs, print it with how to resume, and exit. Always closes the cache."""
     try:
         yield
     except JournalError:
@@ -92,10 +91,10 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
         if store is not None:
             store.close()
             if store.trouble:
-                print_error(f"warning: replies could not be kept in the cache: {store.trouble}")
+                print_error(f"warning: replies could not be written to the cache: {store.trouble}")
 
 
 def resume() -> str:
-    """How the user goes on."""
+    """The message that says how to resume."""
     words = [word for word in sys.argv[1:] if word != "--fresh"]
-    return f"the same command goes on: {shlex.join(['verdict', *words])}"
+    return f"to resume, rerun: {shlex.join(['verdict', *words])}"

@@ -1,4 +1,4 @@
-"""cli.dataset"""
+"""Open the dataset of a command, and check it against the pipeline."""
 
 from __future__ import annotations
 
@@ -19,43 +19,46 @@ from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
-    """The dataset as the plan wants it. What is not in files is copied to some in `spool_to` first: `-`, which is
-    standard input, and what a URL names. A bare name such as `xstest_sample` that is no file is the sample of that name."""
+    """Open the dataset with the options of the plan. Raises DataError.
+
+    Standard input (`-`) and the file of a URL are first copied to the folder `spool_to`. A name such as `xstest_sample` is
+    the sample shipped with verdict, unless there is such a file.
+    """
     if data == "-":
         files: tuple[Path, ...] = (copy_stdin(sys.stdin.buffer, spool_to),)
     else:
-        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else _located(path_of(data))
+        files = local_copy_of_url(data, spool_to) if is_remote_url(data) else _find_files(path_of(data))
     return check_dataset(plan, files, skip_bad_rows=skip_bad_rows)
 
 
 def checked(
     plan: Plan,
-    found: Dataset,
+    dataset: Dataset,
     *,
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
     quiet: bool = False,
 ) -> DatasetFacts:
-    """What the dataset holds, once the pipeline is checked against it; its warnings are printed unless ``quiet``.
+    """Check the dataset against the pipeline and return its facts. Warnings are printed unless ``quiet``.
 
     Raises DataError and SpecError.
     """
-    facts, warnings = preflight(plan, found, limit=limit, sample=sample, seed=seed)
+    facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed)
     for warning in () if quiet else warnings:
         print_error(f"warning: {warning}")
     return facts
 
 
-def _located(data: str) -> tuple[Path, ...]:
-    """The files of a path or of a sample's name. DataError where there are none, with the name of the sample that is meant."""
-    given = Path(data)
-    if not given.is_dir() and (named := file_or_named(given, datasets)) != given:
+def _find_files(data: str) -> tuple[Path, ...]:
+    """The files of a path, or of a sample's name. DataError if there are none, with a hint if a sample is meant."""
+    path = Path(data)
+    if not path.is_dir() and (named := file_or_named(path, datasets)) != path:
         return (named,)
     try:
         return find_files(data)
     except DataError as error:
-        if error.problem.code != "file-not-found" or given.stem not in datasets():
+        if error.problem.code != "file-not-found" or path.stem not in datasets():
             raise
-        hint = f"the sample {given.stem} comes with verdict: give its name, {given.stem}, without folder and ending"
+        hint = f"the sample {path.stem} is shipped with verdict: give its name, {path.stem}, without folder and suffix"
         raise DataError(replace(error.problem, hint=hint)) from None

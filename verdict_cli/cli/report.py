@@ -18,12 +18,12 @@ def report(
     labels: Annotated[
         bool,
         typer.Option(
-            "--labels", help="Also hold every evaluation that has a target against the labels given in `verdict view`."
+            "--labels", help="Also compare every evaluation that has a target with the labels given in `verdict view`."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's results again and rewrite its report, without asking any model.
+    """Recompute a run's metrics and rewrite its report, without calling a model.
 
     Example: verdict report runs/demo --labels
     """
@@ -33,23 +33,23 @@ def report(
     directory, facts, plan = load_run(run)
     if labels:
         plan = with_labels(plan, run)
-    made = write_report(plan, directory, facts)
-    show_report(made, as_json=as_json)
-    raise typer.Exit(exit_code(made))
+    result = write_report(plan, directory, facts)
+    show_report(result, as_json=as_json)
+    raise typer.Exit(exit_code(result))
 
 
 def with_labels(plan: Plan, run: Path) -> Plan:
-    """The plan with an evaluation `NAME_human` beside each that has a target: the same, against what people said."""
+    """Add to each evaluation with a target a copy `NAME_human` whose target is the human label."""
     from dataclasses import replace
 
     from verdict_cli.errors import UsageError
     from verdict_cli.storage.tables.human_labels import FILE
 
     if not (run / FILE).is_file():
-        raise UsageError(f"nobody has labelled rows of {run}", hint=f"label some: verdict view {run}")
-    against = {
-        f"{name}_human": one.model_copy(update={"target": "human.label", "gold": None, "published": None})
-        for name, one in plan.evaluations.items()
-        if one.target is not None
+        raise UsageError(f"{run} has no labelled rows", hint=f"label some: verdict view {run}")
+    human = {
+        f"{name}_human": evaluation.model_copy(update={"target": "human.label", "gold": None, "published": None})
+        for name, evaluation in plan.evaluations.items()
+        if evaluation.target is not None
     }
-    return replace(plan, evaluations={**plan.evaluations, **against})
+    return replace(plan, evaluations={**plan.evaluations, **human})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Where the rows are judged."""
+    """Where rows are judged (`--engine`)."""
 
     LOCAL = "local"
     RAY = "ray"
@@ -40,8 +40,8 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL of one (s3://…), the name of a "
-            "sample that comes with verdict, or - for JSONL on standard input."
+            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL (s3://…), the name of a "
+            "sample shipped with verdict, or - for JSONL on standard input."
         ),
     ],
     out: Annotated[
@@ -49,51 +49,54 @@ def run(
         typer.Option(
             "--out",
             metavar="PATH|URL",
-            help="The run's directory, a path or the URL of one in a store (s3://…). [default: runs/NAME-FINGERPRINT]",
+            help="The run's directory: a path, or the URL of a folder in an object store (s3://…). [default: runs/NAME-FINGERPRINT]",
         ),
     ] = None,
     *,
     how: RowOptions,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what failed in rows that failed, nothing else.")
+        bool, typer.Option("--retry-failed", help="Retry only the failed calls of failed rows.")
     ] = False,
     update: Annotated[
         bool,
         typer.Option(
             "--update",
-            help="With --out: go on with its run although the pipeline or the dataset has changed. Units that ask "
-            "otherwise than they did, and those behind them, are asked again; rows that it has not are asked.",
+            help="With --out: continue its run with a changed pipeline or dataset. Only changed units, the units that depend on "
+            "them, and new rows are called.",
         ),
     ] = False,
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
+        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
     ] = False,
     trace: TraceOption = False,
     trace_content: TraceContent = False,
     formats: Annotated[
         str,
-        typer.Option("--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."),
+        typer.Option(
+            "--format",
+            help="Formats of the results, separated by commas: parquet, csv, csv-inert (formulas escaped), jsonl.",
+        ),
     ] = "parquet",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False,
     inconclusive: Annotated[
-        Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
+        Undecided, typer.Option("--inconclusive", help="The result of a gate that too few rows leave undecided.")
     ] = Undecided.FAIL,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Judge in this process, or on Ray's workers.")
+        Engine, typer.Option("--engine", help="Judge in this process, or on Ray workers.")
     ] = Engine.LOCAL,
     ray_address: Annotated[
         str | None,
         typer.Option(
             "--ray-address",
             metavar="ADDRESS",
-            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a Ray on this machine]",
+            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
 ) -> None:
-    """Judge every row of a dataset and report the figures.
+    """Judge every row of a dataset and report the metrics.
 
-    The same command on an unfinished directory goes on where it stopped; calls that were answered are not made again.
-    Another pipeline or dataset on it is refused, unless --update is given.
+    Rerun the same command to resume an interrupted run; answered calls are not repeated. A directory that holds the run
+    of another pipeline or dataset is refused, unless --update is given.
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
@@ -134,20 +137,20 @@ def judged_dataset(
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
 ) -> Report:
-    """The report of a run to its end, with the options of `verdict run`. Exits where the run is stopped before it."""
+    """Judge a dataset with the options of `verdict run`, and return the report. Exits if the run is interrupted."""
     if how.fresh and retry_failed:
-        raise UsageError("--fresh leaves nothing that --retry-failed could ask again", hint="give one of them")
+        raise UsageError("--fresh and --retry-failed cannot be combined", hint="give one of them")
     if update and (how.fresh or out is None):
         raise UsageError(
-            "--fresh discards the run that --update would keep"
+            "--fresh and --update cannot be combined"
             if how.fresh
-            else "--update needs the directory of the run that it goes on with",
+            else "--update needs the directory of the run to update",
             hint="give one of them" if how.fresh else "give its --out",
         )
     if ray_address is not None and engine is not Engine.RAY:
-        raise UsageError("--ray-address is for Ray's workers", hint="give --engine ray with it")
+        raise UsageError("--ray-address needs --engine ray", hint="give both")
     if trace and engine is Engine.RAY:
-        raise UsageError("--trace is not passed on to Ray's workers", hint="run it with --engine local")
+        raise UsageError("--trace does not work on Ray workers", hint="use --engine local")
     from verdict_cli.cli.open_dataset import checked, open_dataset
     from verdict_cli.cli.signals import stopping
     from verdict_cli.cli.trace_option import trace_to_otel
@@ -168,7 +171,7 @@ def judged_dataset(
         facts = new_facts(plan, found, (str(config), data), how.seed, how.replay)
         place = default_directory(out, facts)
         if how.replay is not None and recorded_file(how.replay).resolve() == place.calls.resolve():
-            raise UsageError(f"{place.shown} holds the recording itself", hint="choose another --out")
+            raise UsageError(f"{place.shown} is the directory of the recording", hint="choose another --out")
         with place.held():
             earlier, changed = (None, None) if how.fresh else place.belongs_to(plan, facts, update=update)
             if earlier is not None:
@@ -205,7 +208,7 @@ def judged_dataset(
 
 
 def _runner(job: RunJob, engine: Engine, ray_address: str | None) -> Runner:
-    """What runs the job. UsageError where Ray cannot."""
+    """The function that runs the job. UsageError if Ray cannot run it."""
     if engine is Engine.LOCAL:
         from verdict_cli.run.local import run_locally
 
@@ -217,7 +220,7 @@ def _runner(job: RunJob, engine: Engine, ray_address: str | None) -> Runner:
 
 
 def _carried_out(job: RunJob, stop: Stop, run_job: Runner, *, quiet: bool) -> RunFacts:
-    """The facts of the run once it is finished; where it is not, says how it goes on and exits."""
+    """Run the job and return its facts. If it is interrupted, print how to resume it and exit."""
     from verdict_cli.cli.multi_run import resumable, resume
     from verdict_cli.cli.progress import show_progress
 
@@ -225,7 +228,7 @@ def _carried_out(job: RunJob, stop: Stop, run_job: Runner, *, quiet: bool) -> Ru
         facts = run_job(job, stop, watch)
     if facts.status == "interrupted":
         print_error(
-            f"stopped: {facts.done:,} of {facts.rows:,} rows are done, their results are in {job.directory.shown}"
+            f"stopped: {facts.done:,} of {facts.rows:,} rows are done; results so far are in {job.directory.shown}"
         )
         print_error(resume())
         raise typer.Exit(130)
@@ -233,16 +236,16 @@ def _carried_out(job: RunJob, stop: Stop, run_job: Runner, *, quiet: bool) -> Ru
 
 
 def _going_on(earlier: RunFacts, changed: RunDiff | None, *, retry_failed: bool) -> str:
-    """What the command does on a directory that holds its run."""
+    """What the command does with a directory that already has its run."""
     if changed is not None:
         return f"the update {changed.work()}"
     if earlier.status != "finished":
-        return "going on where it stopped"
+        return "resuming where it stopped"
     if not retry_failed:
-        return "nothing left to do, the report is rewritten"
+        return "already finished, rewriting the report"
     if not earlier.failed:
-        return "no row failed, nothing left to do, the report is rewritten"
-    return f"asking again what failed, in {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
+        return "no failed rows, rewriting the report"
+    return f"retrying the failed calls of {earlier.failed:,} row{'s' if earlier.failed > 1 else ''}"
 
 
 def _formats(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def units(
-    name: Annotated[str | None, typer.Argument(help="One unit type, with all its keys.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A unit type; prints all its keys.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the unit types, or the keys of one.
@@ -30,29 +30,29 @@ def units(
 
         raise UsageError(f"unknown unit type {name!r}", hint=nearest_spelling(str(name), TYPES))
     if as_json:
-        document([_described(each, kind) for each, kind in chosen.items()])
+        print_json([_description(each, kind) for each, kind in chosen.items()])
         return
     width = max(len(each) for each in chosen)
     for each, kind in chosen.items():
-        print_report(f"{each:{width}}  {_said(kind)}\n")
+        print_report(f"{each:{width}}  {_summary(kind)}\n")
         if name is not None:
-            for key, said in _keys(kind).items():
-                print_report(f"    {key}: {said}\n")
+            for key, text in _keys(kind).items():
+                print_report(f"    {key}: {text}\n")
 
 
-def _described(name: str, kind: type[UnitBase]) -> dict[str, Any]:
+def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
     from verdict_cli.language.units.base import snake
 
     return {
         "unit": name,
         "name": snake(name),
         "asks_a_model": kind.asks,
-        "description": _said(kind),
+        "description": _summary(kind),
         "keys": _keys(kind),
     }
 
 
-def _said(kind: type[UnitBase]) -> str:
+def _summary(kind: type[UnitBase]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 

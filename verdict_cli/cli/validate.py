@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import document, print_error, print_report
+from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
 from verdict_cli.errors import DataError, Problem, SpecError
 
 
 def validate(
     config: Config,
-    data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
+    data: Annotated[str | None, typer.Argument(help="Also check the rows of this dataset.")] = None,
     settings: SetOption = None,
     model: ModelOption = None,
     allow_code: AllowCode = None,
@@ -22,7 +22,7 @@ def validate(
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file, and a dataset against it, without asking any model; show the hosts that a run calls.
+    """Check a pipeline file, and a dataset against it, without calling a model. Prints the hosts that a run would call.
 
     Example: verdict validate xstest xstest_sample
     """
@@ -45,14 +45,14 @@ def validate(
             from verdict_cli.run.data_preflight.preflight_data import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
-                _, found = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
-            warnings += found
+                _, data_warnings = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
+            warnings += data_warnings
     except SpecError as error:
         problems = error.problems
     except DataError as error:
         problems = (error.problem,)
     if as_json:
-        document(
+        print_json(
             {
                 "ok": not problems,
                 "errors": [problem.as_json() for problem in problems],

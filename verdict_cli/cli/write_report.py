@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from verdict_cli.cli import step_summary
-from verdict_cli.cli.console import document, print_error
+from verdict_cli.cli.console import print_error, print_json
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.run_directory import RunDirectory
@@ -47,12 +47,12 @@ _LATER = (
     "verdict_cli.stats.evaluation_results",
     "verdict_cli.stats.gates",
 )
-"""Modules that a report imports where it first needs them, loaded while the last calls are under way."""
+"""Modules that a report needs, imported while the last calls are in flight."""
 FORMATS = ("parquet", "csv", "csv-inert", "jsonl")
 
 
 def prepare(plan: Plan) -> None:
-    """Imports and compiles what `reported` and `show` need, which takes as long as a second."""
+    """Import and compile what a report needs, which takes up to a second."""
     for name in _LATER:
         import_module(name)
     if plan.evaluations:
@@ -71,9 +71,9 @@ def write_report(
     inconclusive: Inconclusive = "fail",
     in_summary: bool = True,
 ) -> Report:
-    """Measures the results, decides the gates, and writes every report file into the run's directory.
+    """Compute the metrics, evaluate the gates, and write all report files into the run's directory.
 
-    `in_summary`: the report also joins the summary of a GitHub Actions step, where one runs.
+    `in_summary`: whether the report is appended to the job summary, inside a GitHub Actions step.
     """
     from verdict_cli.report.as_json import full_json
     from verdict_cli.report.html import report_html
@@ -121,7 +121,7 @@ def write_report(
 
 
 def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
-    """Writes one file of the report; one that cannot be made says so, and the others are complete."""
+    """Write one file of the report. If it fails, the file says so, and the other files are still written."""
     try:
         made = make()
     except Exception as error:
@@ -135,11 +135,11 @@ def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
 
 
 def show_report(report: Report, *, as_json: bool) -> None:
-    """The report on standard output: for people, or one JSON document."""
+    """Print the report to standard output: formatted, or as one JSON document."""
     if as_json:
         from verdict_cli.report.as_json import summary_json
 
-        document(summary_json(report))
+        print_json(summary_json(report))
         return
     from verdict_cli.report.terminal import report_terminal
 
@@ -147,7 +147,7 @@ def show_report(report: Report, *, as_json: bool) -> None:
 
 
 def to_terminal(renderable: RenderableType) -> None:
-    """Prints it on standard output: as wide as a terminal is, without trailing spaces elsewhere."""
+    """Print to standard output: with the width of a terminal, or without trailing spaces elsewhere."""
     from rich.console import Console
 
     if sys.stdout.isatty():
@@ -159,12 +159,12 @@ def to_terminal(renderable: RenderableType) -> None:
 
 
 def _width() -> int:
-    """Columns where standard output is no terminal."""
+    """The width if standard output is not a terminal."""
     return int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else 80
 
 
 def exit_code(report: Report) -> int:
-    """1 when a gate failed, 3 when a row did, else 0."""
+    """1 if a gate failed, 3 if a row failed, otherwise 0."""
     if not report.passed:
         return 1
     return 3 if report.facts.failed else 0

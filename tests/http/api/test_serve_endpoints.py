@@ -11,7 +11,7 @@ import pytest
 from served import ONE_JUDGE, ROWS, asking
 
 from verdict_cli import Pipeline
-from verdict_cli.http.api.settings import Limits
+from verdict_cli.http.api.service import Limits
 from verdict_cli.http.guard.middleware import AccessPolicy
 
 FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")

@@ -87,7 +87,7 @@ def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: 
         taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}).json()
     code, said = server.end(signal.SIGTERM)
     assert code == 0
-    assert "1 batches are not finished: the next start goes on with them" in said
+    assert "1 batches are not finished; they resume at the next start" in said
     again = processes.start(asking(url), "--state", "kept")
     until(lambda: state(again, taken["id"])["status"] == "finished")
     assert state(again, taken["id"])["done"] == 10

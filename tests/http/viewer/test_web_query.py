@@ -65,13 +65,13 @@ def test_the_order_is_that_of_the_values_and_missing_ones_come_last(folder, rows
 
 def test_an_address_that_spells_no_query_is_told():
     columns = ("n", "t")
-    asked = Query.read(['["n", "least", "2"]'], "two words", "t", True, columns)
+    asked = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
     assert asked == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)
     for wrong in ("x", "[]", "{}", "3", '["n"]', '["other", "is", "1"]', json.dumps(["n", "rm", "1"])):
         with pytest.raises(UsageError):
-            Query.read([wrong], "", "", False, columns)
+            Query.parse([wrong], "", "", False, columns)
     with pytest.raises(UsageError, match="no column"):
-        Query.read([], "", "other", False, columns)
+        Query.parse([], "", "other", False, columns)
 
 
 def test_a_comparison_by_size_needs_numbers(folder):

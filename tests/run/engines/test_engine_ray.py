@@ -161,7 +161,7 @@ def test_a_run_stopped_by_ctrl_c_goes_on_by_either_engine_and_its_budget_is_that
     wait_for(run, url, ROWS)
     run.send_signal(signal.SIGINT)
     said = ended(run, 130)
-    assert "the same command goes on" in said
+    assert "to resume, rerun: verdict" in said
     assert "Traceback" not in said
     first = facts(tmp_path)
     (batch,) = read_table(tmp_path / "rayed" / "results.parquet", ["row"])
@@ -259,7 +259,7 @@ def test_a_run_whose_limits_are_lost_stops_with_a_clear_error_and_goes_on(
     os.kill(cluster.workers(b"ray::Desk")[0], signal.SIGKILL)
     said = ended(run, 3)
     assert "Ray has lost what holds the run together" in said
-    assert "the same command goes on" in said
+    assert "to resume, rerun: verdict" in said
     assert "Traceback" not in said
     ended(cluster.start(tmp_path, url, *cluster.flags))
     assert stats(url)["requests"] <= 2 * ROWS + 1 + 8
@@ -277,7 +277,7 @@ def test_a_store_that_is_gone_stops_the_run_with_a_clear_error_and_loses_nothing
     said = ended(run, 2)
     s3.start()
     assert "the store refuses, or cannot be reached: Could not connect" in said
-    assert "the same command goes on" in said
+    assert "to resume, rerun: verdict" in said
     assert "Traceback" not in said
     ended(cluster.start(tmp_path, url, *cluster.flags, to=place.url))
     assert stats(url)["requests"] <= 2 * ROWS + 1 + 8
