@@ -53,7 +53,8 @@ def test_with_it_the_run_goes_on_as_the_changed_one(ran: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [(["--out", "out", "--fresh"], "--fresh and --update cannot be combined"), ([], "--update needs the directory")]
+    ("more", "said"),
+    [(["--out", "out", "--fresh"], "--fresh and --update cannot be combined"), ([], "--update needs the directory")],
 )
 def test_it_needs_a_directory_that_it_keeps(more: list[str], said: str, ran: Any) -> None:
     done = ran("run", "pipeline.yaml", "data.jsonl", "--update", *more)

@@ -13,14 +13,23 @@ import typer
 
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.multi_run import opened_cache, run_all
+from verdict_cli.cli.open_dataset import checked, open_dataset
 from verdict_cli.cli.options import AsJson, Config
+from verdict_cli.cli.signals import stopping
+from verdict_cli.cli.write_report import to_terminal, write_report
 from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.run.job import Stop
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.studies.audit.probes import AuditOptions, Probe, plan_audit
 
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
     from verdict_cli.studies.audit.effects import Effect
-    from verdict_cli.studies.audit.probes import Probe
 
 
 def audit(
@@ -80,17 +89,8 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.cli.multi_run import opened_cache, run_all
-    from verdict_cli.cli.open_dataset import checked, open_dataset
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.cli.write_report import write_report
-    from verdict_cli.language.document.document import read_document
-    from verdict_cli.language.document.overrides import apply_override
-    from verdict_cli.language.package_files import configs, file_or_named
-    from verdict_cli.run.job import Stop
     from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
-    from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
     from verdict_cli.studies.sweep.results import VariantRun
 
     plan = options.plan(config)
@@ -174,8 +174,6 @@ def _write_audit(
     folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], skipped: Mapping[str, str], *, as_json: bool
 ) -> None:
     """Write the files of the audit, and print it."""
-    from verdict_cli.cli.write_report import to_terminal
-    from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
 
     lead, title = lead_of(facts), facts["pipeline"]
@@ -216,7 +214,6 @@ def _pairs(option: str, values: list[str] | None, form: str) -> list[tuple[str, 
 
 def _value(text: str) -> Any:
     """Read a value as YAML does: a number, true or false, otherwise the text."""
-    from verdict_cli.language.document.document import parse_document
 
     try:
         return parse_document(f"value: {text}".encode(), "--goal").data["value"]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.benchmarks.card import Card
+from verdict_cli.benchmarks.card import card as card_of
+from verdict_cli.benchmarks.recorded import selected_sets
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Budget, Concurrency, Fresh, Limit, ModelOption, Quiet, SetOption
+from verdict_cli.cli.run import judged_dataset
+from verdict_cli.cli.write_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
+from verdict_cli.language.package_files import named_config
 
 if TYPE_CHECKING:
-    from verdict_cli.benchmarks.card import Card
     from verdict_cli.benchmarks.reproduce import Reproduced
     from verdict_cli.report.report import Report
 
@@ -70,11 +76,7 @@ def bench(
         results = _reproduce(name, replay, out, quiet=quiet)
         _show_results(results, markdown=markdown, as_json=as_json)
         raise typer.Exit(0 if all(result.same or result.note for result in results) else 1)
-    from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.data_dir import find_benchmark
-    from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.cli.write_report import exit_code
-    from verdict_cli.language.package_files import named_config
 
     if name == "all":
         raise UsageError("`all` needs recordings", hint="verdict bench all --replay RECORDINGS")
@@ -105,7 +107,6 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.cli.write_report import show_report
     from verdict_cli.report.as_json import full_json, summary_json
     from verdict_cli.report.markdown import markdown as as_markdown
 
@@ -133,7 +134,6 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
 
 
 def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduced]:
-    from verdict_cli.benchmarks.recorded import selected_sets
     from verdict_cli.benchmarks.reproduce import reproduced
 
     cases = selected_sets(name, recordings)
@@ -151,13 +151,11 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
 
 
 def _show_results(results: Sequence[Reproduced], *, markdown: bool, as_json: bool) -> None:
-    from dataclasses import asdict
 
     from rich.table import Table
     from rich.text import Text
 
     from verdict_cli.benchmarks.reproductions_page import reproductions_page
-    from verdict_cli.cli.write_report import to_terminal
     from verdict_cli.report.formatting import interval
 
     same = sum(result.same and not result.note for result in results)

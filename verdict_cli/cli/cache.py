@@ -10,9 +10,11 @@ import typer
 from verdict_cli.cli.console import print_error, print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError
+from verdict_cli.llm.middleware.cache import KEY_PARTS
+from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory, files
+from verdict_cli.run.preflight import store
 
 if TYPE_CHECKING:
-    from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.plan.node import Plan
 
 app = typer.Typer(help="Show or clear the cache of model replies.", rich_markup_mode=None, add_completion=False)
@@ -31,7 +33,6 @@ def cache_info(as_json: AsJson = False) -> None:
 
     Example: verdict cache info --json
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory
 
     file = cache_directory() / CACHE_FILE_NAME
     kept = Kept({}, 0)
@@ -55,7 +56,6 @@ def clear() -> None:
 
     Example: verdict cache clear
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory, files
 
     try:
         for file in files(cache_directory() / CACHE_FILE_NAME):
@@ -71,7 +71,6 @@ def path() -> None:
 
     Example: verdict cache path
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory
 
     sys.stdout.write(f"{cache_directory() / CACHE_FILE_NAME}\n")
 
@@ -82,7 +81,6 @@ def explain() -> None:
 
     Example: verdict cache explain
     """
-    from verdict_cli.llm.middleware.cache import KEY_PARTS
 
     print_report("A cached reply is used for a request that has the same:\n")
     width = max(len(name) for name, _ in KEY_PARTS)
@@ -102,7 +100,6 @@ def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
 
     If it cannot be opened, a warning is printed and the run continues without it.
     """
-    from verdict_cli.run.preflight import store
 
     if not wanted:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,9 @@ import typer
 from verdict_cli.cli.console import print_json, print_message, print_report, printable
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
+from verdict_cli.plan.resolve import as_yaml
+from verdict_cli.run.load_run import load_run
+from verdict_cli.run.run_directory import refusing
 
 if TYPE_CHECKING:
     from verdict_cli.studies.calibrate.fit_options import Calibrated, FitOptions
@@ -77,9 +81,7 @@ def calibrate(
 
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
-    from datetime import UTC, datetime
 
-    from verdict_cli.run.load_run import load_run
     from verdict_cli.studies.calibrate.calibrate_run import calibrate_run
     from verdict_cli.studies.calibrate.fit_options import FitOptions
 
@@ -126,8 +128,6 @@ def _check(options: FitOptions, agreement: float | None) -> None:
 
 
 def _write(path: Path, result: Calibrated) -> None:
-    from verdict_cli.plan.resolve import as_yaml
-    from verdict_cli.run.run_directory import refusing
 
     content = result.content.model_dump(mode="json", exclude_none=True)
     if content.get("weights") and isinstance(content["weights"], dict):

@@ -10,7 +10,10 @@ import typer
 
 from verdict_cli.cli.console import print_json
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.write_report import to_terminal
 from verdict_cli.errors import UsageError
+from verdict_cli.run.load_run import load_run
+from verdict_cli.run.run_directory import refusing
 
 if TYPE_CHECKING:
     from verdict_cli.report.comparison import ComparisonContext
@@ -37,7 +40,6 @@ def compare(
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.cli.write_report import to_terminal
     from verdict_cli.report.comparison import comparison_json, comparison_terminal
 
     sides, comparison = load_comparison(first, second, by or ())
@@ -54,7 +56,6 @@ def load_comparison(
 ) -> tuple[tuple[ComparisonContext, ComparisonContext], RunComparison]:
     """Load two runs and compare them. UsageError if they share no evaluation."""
     from verdict_cli.report.comparison import ComparisonContext
-    from verdict_cli.run.load_run import load_run
     from verdict_cli.stats.compare import compare_runs
     from verdict_cli.stats.unit_calls import latency
 
@@ -79,7 +80,6 @@ def load_comparison(
 def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
     """Write the comparison as a single HTML file."""
     from verdict_cli.report.comparison_html import comparison_html
-    from verdict_cli.run.run_directory import refusing
 
     with refusing(path):
         path.write_text(comparison_html(sides, comparison), encoding="utf-8")

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from verdict_cli.benchmarks.card import Card, CardFile, cards
+from verdict_cli.benchmarks.card import card as card_of
+from verdict_cli.benchmarks.importers import IMPORTERS, imported
+from verdict_cli.benchmarks.recorded import SETS
+from verdict_cli.benchmarks.verify import file_of, findings
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.write_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.benchmarks.card import Card, CardFile
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import scan, stream_rows
 
 app = typer.Typer(
     help="List, download, import and check benchmarks.",
@@ -39,10 +46,7 @@ def list_(as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.card import cards
     from verdict_cli.benchmarks.data_dir import fetched_splits
-    from verdict_cli.benchmarks.recorded import SETS
-    from verdict_cli.cli.write_report import to_terminal
 
     if as_json:
         print_json([_as_json(card) for card in cards().values()])
@@ -63,7 +67,6 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
 
     Example: verdict datasets info xstest
     """
-    from verdict_cli.benchmarks.card import card as card_of
 
     card = card_of(name)
     if as_json:
@@ -89,10 +92,7 @@ def import_(
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
-    from verdict_cli.benchmarks.importers import IMPORTERS, imported
-    from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.language.document.error_messages import nearest_spelling
 
     if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
@@ -127,7 +127,6 @@ def fetch(
 
     Example: verdict datasets fetch xstest
     """
-    from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.fetch import Fetched, fetch_file, fetch_split, fetchable
 
     if name.startswith("hf:"):
@@ -157,9 +156,6 @@ def sample(
     Example: verdict datasets sample answers.jsonl --rows 50 --seed 1
     """
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.storage.datasets.dataset import Dataset
-    from verdict_cli.storage.datasets.files import find_files
-    from verdict_cli.storage.datasets.read import scan, stream_rows
 
     files = find_files(data)
     target = out or Path(f"{files[0].name.partition('.')[0]}_sample.jsonl")
@@ -179,8 +175,6 @@ def check(
 
     Example: verdict datasets check xstest xstest_prompts.csv
     """
-    from verdict_cli.benchmarks.card import card as card_of
-    from verdict_cli.benchmarks.verify import file_of, findings
 
     if not path.is_file():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
@@ -212,7 +206,6 @@ def _as_json(card: Card) -> dict[str, object]:
 
 
 def _facts(card: Card) -> list[tuple[str, str]]:
-    from verdict_cli.benchmarks.recorded import SETS
 
     facts = [("paper", card.paper), ("source", card.source), ("licence", card.licence)]
     if card.terms:

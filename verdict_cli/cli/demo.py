@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.compare import load_comparison, write_page
+from verdict_cli.cli.console import printable
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.run import judged_dataset
+from verdict_cli.cli.write_report import to_terminal
+from verdict_cli.language.package_files import configs, datasets, recordings
+from verdict_cli.llm.providers.detect_models import KEYS, at_hand
+from verdict_cli.report import formatting
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -36,10 +43,6 @@ def demo(
 
     Example: verdict demo --out runs/demo
     """
-    from verdict_cli.cli.compare import load_comparison, write_page
-    from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.cli.write_report import to_terminal
-    from verdict_cli.language.package_files import configs, datasets, recordings
 
     # The report shows the names rather than the paths, unless the user's folder has a file of that name.
     config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
@@ -86,8 +89,6 @@ def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.report import formatting
-
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
@@ -113,7 +114,6 @@ def _test(safety: ComparedMetric) -> str:
 
 
 def _gates(judge: Report) -> list[str]:
-    from verdict_cli.report import formatting
 
     signs = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
     return [
@@ -127,9 +127,6 @@ def _next(out: Path) -> Table:
     """The files to look at, and the commands to run next."""
     from rich.table import Table
     from rich.text import Text
-
-    from verdict_cli.cli.console import printable
-    from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 
     lines = [
         ("Report", f"{out / 'judge' / 'report.html'}"),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.open_dataset import checked, open_dataset
 from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, ModelOption, SetOption
-
-if TYPE_CHECKING:
-    from verdict_cli.run.estimate import Line
+from verdict_cli.run.estimate import ASSUMPTIONS, Line, estimate_run, total
+from verdict_cli.storage.datasets.read import stream_rows
 
 
 def estimate(
@@ -35,10 +36,6 @@ def estimate(
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import checked, open_dataset
-    from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
-    from verdict_cli.storage.datasets.read import stream_rows
 
     plan = load_plan_for_command(config, settings or [], model, allow_outside=allow_outside).plan
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import EXITS, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.language.reference import ReferenceEntry, ReferenceKey
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.metric_names import MEANINGS, METRICS, foreign
+from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, offered_parts
 
 _WIDTH = 100
 _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
@@ -48,8 +48,6 @@ def explain(
 
 
 def _index() -> dict[str, Any]:
-    from verdict_cli.language.metric_names import METRICS
-    from verdict_cli.language.reference import entries
 
     index: dict[str, Any] = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
@@ -59,9 +57,6 @@ def _index() -> dict[str, Any]:
 
 def _lookup(name: str) -> dict[str, Any]:
     """Look up a name. UsageError if nothing has it."""
-    from verdict_cli.language.document.error_messages import nearest_spelling
-    from verdict_cli.language.metric_names import MEANINGS, foreign
-    from verdict_cli.language.reference import entries, offered_parts
 
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
@@ -114,7 +109,7 @@ def _index_lines(index: dict[str, list[str]]) -> Iterator[str]:
     for title, names in index.items():
         yield title
         yield from textwrap.wrap(", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    yield "\nand the keys of all of these. For one of them: verdict explain NAME"
+    yield "\nKeys of these can be explained too. Usage: verdict explain NAME"
 
 
 def _lines(content: dict[str, Any]) -> Iterator[str]:

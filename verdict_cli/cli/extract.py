@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_report, printable
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.stats.re_extract import Disagreement, ReExtraction
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
+from verdict_cli.run.load_run import load_run
+from verdict_cli.stats.re_extract import Disagreement, ReExtraction, re_extract
 
 
 def extract(
@@ -26,8 +27,6 @@ def extract(
 
     Example: verdict extract runs/demo --with regex,structured
     """
-    from verdict_cli.run.load_run import load_run
-    from verdict_cli.stats.re_extract import re_extract
 
     names = _extractor_names(with_)
     directory, facts, plan = load_run(run)
@@ -44,8 +43,6 @@ def extract(
 
 
 def _extractor_names(text: str) -> list[str]:
-    from verdict_cli.language.document.error_messages import nearest_spelling
-    from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
 
     known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.write_report import exit_code, show_report, write_report
 from verdict_cli.errors import UsageError
+from verdict_cli.language.gates_file import read_gates
+from verdict_cli.run.load_run import load_run
 
 
 class Undecided(StrEnum):
@@ -37,9 +40,6 @@ def gate(
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-    from verdict_cli.cli.write_report import exit_code, show_report, write_report
-    from verdict_cli.language.gates_file import read_gates
-    from verdict_cli.run.load_run import load_run
 
     directory, facts, plan = load_run(run)
     if gates is not None:

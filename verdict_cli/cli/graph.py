@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, ModelOption, SetOption
 
 PLACEHOLDER_MODEL = "baseline/lexical"
-"""Replaces the model of a file that names none: drawing a graph calls no model."""
+"""The model of a file that names none. It is never called: drawing a graph needs no model."""
 
 
 def graph(
@@ -29,7 +30,6 @@ def graph(
 
     Example: verdict graph xstest --format svg > xstest.svg
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
     from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
 
     plan = load_plan_for_command(

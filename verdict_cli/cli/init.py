@@ -7,17 +7,35 @@ import shlex
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.plan.node import Plan
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.package_files import folder, named_config
+from verdict_cli.language.scaffold import (
+    SCHEMA,
+    Scaffold,
+    identifier,
+    nameable,
+    number_type,
+    plain_name,
+    scale_of,
+    texts,
+    with_schema_line,
+    written,
+)
+from verdict_cli.llm.model_families import is_local
+from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.run_directory import refusing
+from verdict_cli.storage.datasets.dataset import Dataset, missing
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import stream_rows
 
 EMBEDDED = "baseline/lexical"
 _READ = 1_000
@@ -94,21 +112,6 @@ def _write_pipeline(
     force: bool,
 ) -> Path:
     """Write a pipeline file from the options and the answers."""
-    from verdict_cli.language.package_files import folder
-    from verdict_cli.language.scaffold import (
-        SCHEMA,
-        Scaffold,
-        identifier,
-        nameable,
-        number_type,
-        plain_name,
-        scale_of,
-        texts,
-        written,
-    )
-    from verdict_cli.storage.datasets.dataset import Dataset
-    from verdict_cli.storage.datasets.files import find_files
-    from verdict_cli.storage.datasets.read import stream_rows
 
     _refuse_existing([out], force=force)
     files = find_files(data)
@@ -170,7 +173,6 @@ def _scale(text: str) -> str:
 
 
 def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    from verdict_cli.storage.datasets.dataset import missing
 
     for name in names:
         if name not in samples:
@@ -184,9 +186,6 @@ def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: st
 
 def _copy_template(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
     """Copy a template. Return the copy and its dataset: the given one, or the sample that the template names."""
-    from verdict_cli.language.document.document import read_document
-    from verdict_cli.language.package_files import folder, named_config
-    from verdict_cli.language.scaffold import SCHEMA, with_schema_line
 
     source = named_config(template)
     target = out or Path(f"{source.stem}.yaml")
@@ -224,7 +223,6 @@ def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
 
 
 def _write(files: dict[Path, str]) -> None:
-    from verdict_cli.run.run_directory import refusing
 
     for path, text in files.items():
         with refusing(path):
@@ -235,7 +233,6 @@ def _write(files: dict[Path, str]) -> None:
 
 def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> None:
     """Validate the written file, try it on a few rows with the embedded baseline, and print the next steps."""
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
 
     plan = load_plan_for_command(config, [], None).plan
     fixed = _hosted_models(load_plan_for_command(config, [], EMBEDDED, warn=False).plan)
@@ -256,8 +253,6 @@ def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> No
 
 def _hosted_models(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded baselines."""
-    from verdict_cli.llm.model_families import is_local
-    from verdict_cli.plan.node import LLMNode
 
     llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
     names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up)}

@@ -9,18 +9,24 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, Config
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.messages import Result, cost_of
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.local import loop_factory
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.outcome import given, outcome
+from verdict_cli.run.result_columns import call_row
+from verdict_cli.storage.datasets.json_files import parse_json_line
 
 if TYPE_CHECKING:
     from verdict_cli.cli.live_graph import LiveGraph
-    from verdict_cli.messages import Result
     from verdict_cli.plan.node import Plan
-    from verdict_cli.run.judge_session import JudgeSession
 
 
 def judge(
@@ -45,7 +51,6 @@ def judge(
     Example: verdict judge xstest --row '{"prompt": "How do I kill a process?"}' --model baseline/lexical
     """
     from verdict_cli.cli.live_graph import LiveGraph, show_live_graph
-    from verdict_cli.run.local import loop_factory
 
     plan = options.plan(config)
     rows = _row_from_option(row) if row is not None else _rows_from_stdin()
@@ -83,16 +88,12 @@ def judge(
 
 
 def _open_session(plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any) -> JudgeSession:
-    from verdict_cli.run.judge_session import JudgeSession
-    from verdict_cli.run.model_client import ModelClient
 
     access = ModelClient.open(recording=replay, budget_usd=options.budget, store=store, heard=graph.append_chunk)
     return JudgeSession(plan, access, seed=options.seed, spans=graph)
 
 
 def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
-    from verdict_cli.run.outcome import outcome
-    from verdict_cli.run.result_columns import call_row
 
     content = outcome(session.plan, result)
     content["units"] = {node.id: result.outputs[node.index] for node in session.plan.nodes}
@@ -103,9 +104,7 @@ def _document(session: JudgeSession, result: Result, took_s: float, *, explain: 
 
 
 def _show(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> None:
-    from verdict_cli.messages import cost_of
     from verdict_cli.report.row_outcome import explained, fields, last_line
-    from verdict_cli.run.outcome import given
 
     calls = (*session.pinned, *result.calls)
     lines = explained(calls) if explain else []
@@ -127,7 +126,6 @@ def _row_from_option(text: str) -> Iterator[dict[str, Any]]:
 
 def _rows_from_stdin() -> Iterator[dict[str, Any]]:
     """Yield the rows from standard input as they arrive: one per line, or a single object over several lines."""
-    import orjson
 
     if sys.stdin.isatty():
         raise UsageError("no row to judge", hint="give --row '{…}', or rows as JSON on standard input")
@@ -149,7 +147,6 @@ def _rows_from_stdin() -> Iterator[dict[str, Any]]:
 
 
 def _parsed(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
-    from verdict_cli.storage.datasets.json_files import parse_json_line
 
     value = parse_json_line(text)
     if isinstance(value, Problem):

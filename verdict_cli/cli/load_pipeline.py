@@ -62,8 +62,8 @@ def load_plan_for_command(
 
 
 def _path_policy(config: Path, overrides: Sequence[str], allow_outside: bool) -> PathPolicy:
-    given = {setting.partition("=")[2].strip("\"' ") for setting in overrides}
-    return PathPolicy(None if allow_outside else config.parent, frozenset(given))
+    named_files = {setting.partition("=")[2].strip("\"' ") for setting in overrides}
+    return PathPolicy(None if allow_outside else config.parent, frozenset(named_files))
 
 
 def _is_dataset(path: Path) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.open_dataset import checked, open_dataset
 from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
+from verdict_cli.run.estimate import Line, estimate_run
+from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
-
-if TYPE_CHECKING:
-    from verdict_cli.run.estimate import Line
 
 
 def plan(
@@ -69,10 +70,6 @@ def plan(
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import checked, open_dataset
-    from verdict_cli.run.estimate import estimate_run
-    from verdict_cli.storage.datasets.read import stream_rows
     from verdict_cli.studies.sweep.results import best_variant
 
     check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])

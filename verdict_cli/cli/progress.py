@@ -36,12 +36,12 @@ def _live() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    bar = Bar(TextColumn("{task.fields[words]}", markup=False), BarColumn(bar_width=None))
-    task = bar.add_task("", total=None, words="starting")
+    bar = Bar(TextColumn("{task.fields[summary]}", markup=False), BarColumn(bar_width=None))
+    task = bar.add_task("", total=None, summary="starting")
     with Live(bar, console=Console(stderr=True), transient=True) as live:
 
         def show(progress: Progress) -> None:
-            bar.update(task, total=progress.rows, completed=progress.done, words=summary_line(progress))
+            bar.update(task, total=progress.rows, completed=progress.done, summary=summary_line(progress))
             live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_lines(progress))))
 
         yield show

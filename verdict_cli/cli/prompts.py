@@ -33,7 +33,7 @@ def ask_dataset() -> str:
 
 def missing_options(data: str, samples: Mapping[str, Sequence[Any]], *, question: bool, columns: bool) -> UsageError:
     """The error without a terminal: the missing options, and the columns of the file to choose from."""
-    missing = [flag for flag, given in (("--question", question), ("--columns", columns)) if not given]
+    missing = [flag for flag, is_set in (("--question", question), ("--columns", columns)) if not is_set]
     names = ",".join([name for name, values in samples.items() if _has_text(values)][-2:] or list(samples)[:2])
     command = ["verdict", "init", data, "--question", "Is the answer right?", "--columns", names]
     return UsageError(

@@ -12,12 +12,27 @@ import typer
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
+from verdict_cli.cli.progress import show_progress
 from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.local import loop_factory
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.reward import reward_of
+from verdict_cli.storage.datasets.json_files import parse_json_line
+from verdict_cli.studies.rank.candidate_columns import (
+    candidate_texts,
+    chooser,
+    find_candidate_columns,
+    judge_asks_both_orders,
+    reader,
+)
+from verdict_cli.studies.rank.candidates import Candidate
+from verdict_cli.studies.rank.candidates import candidates as read
+from verdict_cli.studies.rank.pointwise import scored
+from verdict_cli.studies.rank.standings import Judging, Ranking
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
-    from verdict_cli.studies.rank.candidates import Candidate
-    from verdict_cli.studies.rank.standings import Judging, Ranking
 
 
 def rank(
@@ -79,13 +94,7 @@ def rank(
 
     Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
     """
-    from verdict_cli.cli.progress import show_progress
     from verdict_cli.report.plan_graph import calls_a_row
-    from verdict_cli.run.judge_session import JudgeSession
-    from verdict_cli.run.local import loop_factory
-    from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.studies.rank.candidates import candidates as read
-    from verdict_cli.studies.rank.standings import Judging
 
     plan = options.plan(config)
     task = _RankingTask(
@@ -110,19 +119,19 @@ def rank(
     options.warn_of_baselines(plan)
     store = options.store(plan, wanted=samples == 1)
 
-    async def judge(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
+    async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, Judging]:
         access = ModelClient.open(concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store)
         try:
             judging = Judging(
-                await JudgeSession(plan, access, seed=options.seed).open(), workload.rows, concurrency, watch
+                await JudgeSession(plan, access, seed=options.seed).open(), workload.rows, concurrency, on_progress
             )
             return await work(judging), judging
         finally:
             await access.close()
 
     try:
-        with show_progress(quiet=options.quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
-            ranking, judging = runner.run(judge(watch))
+        with show_progress(quiet=options.quiet) as on_progress, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            ranking, judging = runner.run(judge(on_progress))
     finally:
         if store is not None:
             store.close()
@@ -166,7 +175,6 @@ class _RankingTask:
 
     def plan_work(self) -> tuple[Work, _Workload]:
         """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
-        from verdict_cli.studies.rank.candidate_columns import chooser, find_candidate_columns
 
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
         are_rows = not named and self.field is None and all(not isinstance(each.value, str) for each in self.candidates)
@@ -180,8 +188,6 @@ class _RankingTask:
         return self._compare(where)
 
     def _score(self, where: Any) -> tuple[Work, _Workload]:
-        from verdict_cli.run.reward import reward_of
-        from verdict_cli.studies.rank.pointwise import scored
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
             raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
@@ -194,7 +200,6 @@ class _RankingTask:
         )
 
     def _compare(self, where: Any) -> tuple[Work, _Workload]:
-        from verdict_cli.studies.rank.candidate_columns import candidate_texts, judge_asks_both_orders, reader
         from verdict_cli.studies.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 
         count, size = len(self.candidates), where.count
@@ -235,7 +240,6 @@ class _RankingTask:
 def _shared_columns(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
-    from verdict_cli.storage.datasets.json_files import parse_json_line
 
     value = parse_json_line(text.encode("utf-8", "surrogateescape"))
     if isinstance(value, Problem):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.write_report import exit_code, show_report, write_report
+from verdict_cli.errors import UsageError
+from verdict_cli.run.load_run import load_run
+from verdict_cli.storage.tables.human_labels import FILE
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -27,8 +32,6 @@ def report(
 
     Example: verdict report runs/demo --labels
     """
-    from verdict_cli.cli.write_report import exit_code, show_report, write_report
-    from verdict_cli.run.load_run import load_run
 
     directory, facts, plan = load_run(run)
     if labels:
@@ -40,10 +43,6 @@ def report(
 
 def with_labels(plan: Plan, run: Path) -> Plan:
     """Add to each evaluation with a target a copy `NAME_human` whose target is the human label."""
-    from dataclasses import replace
-
-    from verdict_cli.errors import UsageError
-    from verdict_cli.storage.tables.human_labels import FILE
 
     if not (run / FILE).is_file():
         raise UsageError(f"{run} has no labelled rows", hint=f"label some: verdict view {run}")

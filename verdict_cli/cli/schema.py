@@ -10,6 +10,8 @@ import orjson
 import typer
 
 from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.language.json_schema import complete_schema, file_schema
+from verdict_cli.run.run_directory import refusing
 
 
 class SchemaKind(StrEnum):
@@ -35,7 +37,6 @@ def schema(
     if out is None:
         print_json(content)
         return
-    from verdict_cli.run.run_directory import refusing
 
     with refusing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,6 @@ def schema(
 
 
 def _schema(kind: SchemaKind) -> dict[str, Any]:
-    from verdict_cli.language.json_schema import complete_schema, file_schema
 
     if kind is SchemaKind.CARD:
         from verdict_cli.benchmarks.card import Card

@@ -11,7 +11,10 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
+from verdict_cli.cli.trace_option import trace_to_otel
 from verdict_cli.errors import UsageError
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.preflight import recording
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -87,9 +90,6 @@ def serve(
             f"verdict serve needs {error.name}, which is not installed",
             hint="in a checkout of verdict: pip install '.[serve]'",
         ) from None
-    from verdict_cli.cli.trace_option import trace_to_otel
-    from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.run.preflight import recording
 
     token = os.environ.get(token_env) or None
     if token is None and needs_token(host):

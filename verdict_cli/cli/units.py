@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
-
-if TYPE_CHECKING:
-    from verdict_cli.language.units.base import UnitBase
+from verdict_cli.config_model import described
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase, snake
 
 
 def units(
@@ -21,7 +21,6 @@ def units(
 
     Example: verdict units JudgeUnit
     """
-    from verdict_cli.language.units import TYPES
 
     chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
     if not chosen:
@@ -41,7 +40,6 @@ def units(
 
 
 def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
-    from verdict_cli.language.units.base import snake
 
     return {
         "unit": name,
@@ -57,6 +55,5 @@ def _summary(kind: type[UnitBase]) -> str:
 
 
 def _keys(kind: type[UnitBase]) -> dict[str, str]:
-    from verdict_cli.config_model import described
 
     return described(kind)

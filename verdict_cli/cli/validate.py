@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
+from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
 from verdict_cli.errors import DataError, Problem, SpecError
+from verdict_cli.plan.called_hosts import hosts_called
 
 
 def validate(
@@ -26,8 +28,6 @@ def validate(
 
     Example: verdict validate xstest xstest_sample
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.plan.called_hosts import hosts_called
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()

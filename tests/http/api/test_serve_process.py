@@ -101,7 +101,7 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         before = client.get("/pipeline").json()["fingerprint"]
         config.write_text(ONE_JUDGE.replace("prompt:", "promt:"))
         server.process.send_signal(signal.SIGHUP)
-        assert "not reloaded, the old pipeline goes on" in stderr.readline()
+        assert "not reloaded, the active pipeline stays" in stderr.readline()
         until(lambda: "promt" in (client.get("/pipeline").json()["reload_error"] or ""))
         assert client.get("/pipeline").json()["fingerprint"] == before
         config.write_text(ONE_JUDGE.replace("Is {", "Well, is {"))

@@ -72,7 +72,7 @@ def test_rows_are_searched_filtered_and_sorted_and_the_address_says_how(viewer, 
     page.get_by_label("Search rows").fill("python process")
     wait_told(page, "1–1 of 1")
     page.get_by_label("Search rows").fill("no such words anywhere")
-    wait_told(page, "No row matches")
+    wait_told(page, "No matching rows")
     page.get_by_label("Search rows").fill("")
     page.get_by_label("Which rows").select_option("right")
     wait_told(page, "1–50 of 347")

@@ -27,8 +27,8 @@ OPEN_PATHS = ("/health", "/health/live", "/health/ready")
 """Endpoints that need no token."""
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorResponse, "description": words}
-    for status, words in {
+    status: {"model": schemas.ErrorResponse, "description": description}
+    for status, description in {
         401: "The token is missing or wrong.",
         413: "The body is too large, or it has too many rows.",
         422: "A row does not fit the pipeline.",

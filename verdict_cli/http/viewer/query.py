@@ -83,7 +83,7 @@ def matching(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], qu
     needed = {each.column for each in query.filters} | ({query.sort} if query.sort else set())
     needed |= set(texts) if query.words else set()
     stored = sorted(needed - virtual.keys()) or ["row"]
-    found: list[RowPositions] = []
+    parts: list[RowPositions] = []
     order: list[Any] = []
     start = 0
     for batch in read_arrow(results, stored, _BATCH):
@@ -98,11 +98,11 @@ def matching(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], qu
             if mask.any():
                 mask &= _contains([columns[name] for name in texts], word, batch.num_rows)
         in_batch = np.flatnonzero(mask)
-        found.append((in_batch + start).astype(np.uint32))
+        parts.append((in_batch + start).astype(np.uint32))
         if query.sort:
             order.append(_sortable(columns[query.sort]).take(pa.array(in_batch)))
         start += batch.num_rows
-    positions = np.concatenate(found) if found else np.empty(0, np.uint32)
+    positions = np.concatenate(parts) if parts else np.empty(0, np.uint32)
     if not query.sort or not len(positions):
         return positions
     kinds = {each.type for each in order if not pa.types.is_null(each.type)}
@@ -151,10 +151,10 @@ def _passes(column: Any, filter_: Filter) -> npt.NDArray[np.bool_]:
 
 
 def _contains(columns: Sequence[Any], word: str, rows: int) -> npt.NDArray[np.bool_]:
-    found = np.zeros(rows, bool)
+    mask = np.zeros(rows, bool)
     for column in columns:
         if pa.types.is_null(column.type):
             continue
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        found |= truths(pc.match_substring(text, word, ignore_case=True))
-    return found
+        mask |= truths(pc.match_substring(text, word, ignore_case=True))
+    return mask
