@@ -15,7 +15,7 @@ from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
 from verdict_cli.cli.multi_run import opened_cache, run_all
 from verdict_cli.cli.open_dataset import checked, open_dataset
-from verdict_cli.cli.options import AsJson, Config
+from verdict_cli.cli.options import AsJson, Config, Data
 from verdict_cli.cli.signals import stopping
 from verdict_cli.cli.write_report import to_terminal, write_report
 from verdict_cli.errors import SpecError, UsageError
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 def audit(
     config: Config,
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
-        ),
-    ],
+    data: Data,
     attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False,
     verdict: Annotated[
         str | None,
@@ -214,7 +209,6 @@ def _pairs(option: str, values: list[str] | None, form: str) -> list[tuple[str, 
 
 def _value(text: str) -> Any:
     """Read a value as YAML does: a number, true or false, otherwise the text."""
-
     try:
         return parse_document(f"value: {text}".encode(), "--goal").data["value"]
     except SpecError:

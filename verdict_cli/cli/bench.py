@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ from verdict_cli.benchmarks.card import card as card_of
 from verdict_cli.benchmarks.recorded import selected_sets
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AllowHost, AsJson, Budget, Concurrency, Fresh, Limit, ModelOption, Quiet, SetOption
+from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.run import judged_dataset
 from verdict_cli.cli.write_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
@@ -31,49 +31,38 @@ def bench(
     name: Annotated[
         str, typer.Argument(help="The benchmark. With --replay RECORDINGS also one of its recorded judges, or `all`.")
     ],
-    model: ModelOption = None,
-    limit: Limit = None,
     data: Annotated[
         Path | None, typer.Option("--data", help="The benchmark's own file. [default: the fetched file]")
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            "--replay",
-            help="A recording of the run's calls, or RECORDINGS: the folder of the recorded sets, one folder each.",
-        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The run's directory. With RECORDINGS, the directory of the cases.")
     ] = None,
-    settings: SetOption = None,
-    concurrency: Concurrency = 64,
-    budget: Budget = None,
-    allow_host: AllowHost = None,
-    fresh: Fresh = False,
+    *,
+    options: RowOptions,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Judge a benchmark with its pipeline, and show the metrics next to the published results.
 
-    With the folder of the recorded sets as --replay, reproduce the published results from the recorded replies.
+    With --replay RECORDINGS, the folder of the recorded sets (one folder each), reproduce the published results from the
+    recorded replies.
 
     Example: verdict bench xstest --model baseline/lexical
     """
     if markdown and as_json:
         raise UsageError("--markdown and --json cannot be combined", hint="give one of them")
+    replay = options.replay
     if replay is not None and not replay.exists():
         raise UsageError(
             f"there is no recording {replay}", hint="give a run, its calls, or the folder of recorded sets"
         )
     if replay is not None and replay.is_dir() and not (replay / "calls.parquet").exists():
-        if model or limit or data or settings or budget is not None:
+        if options.model or options.limit or data or options.settings or options.budget is not None:
             raise UsageError(
                 "the models, data and pipelines of recorded judges are fixed",
                 hint="remove --model, --limit, --data, --set and --budget",
             )
-        results = _reproduce(name, replay, out, quiet=quiet)
+        results = _reproduce(name, replay, out, quiet=options.quiet)
         _show_results(results, markdown=markdown, as_json=as_json)
         raise typer.Exit(0 if all(result.same or result.note for result in results) else 1)
     from verdict_cli.benchmarks.data_dir import find_benchmark
@@ -90,16 +79,7 @@ def bench(
     report = judged_dataset(
         named_config(card.config),
         str(located.path),
-        RowOptions(
-            model=model,
-            settings=[*card.settings, *(settings or ())],
-            limit=limit,
-            concurrency=concurrency,
-            replay=replay,
-            budget=budget,
-            fresh=fresh,
-            quiet=quiet,
-        ),
+        replace(options, settings=[*card.settings, *(options.settings or ())]),
         out=out,
     )
     _show_report(report, card, sample=located.sample, markdown=markdown, as_json=as_json)
@@ -151,7 +131,6 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
 
 
 def _show_results(results: Sequence[Reproduced], *, markdown: bool, as_json: bool) -> None:
-
     from rich.table import Table
     from rich.text import Text
 

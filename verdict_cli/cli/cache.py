@@ -33,7 +33,6 @@ def cache_info(as_json: AsJson = False) -> None:
 
     Example: verdict cache info --json
     """
-
     file = cache_directory() / CACHE_FILE_NAME
     kept = Kept({}, 0)
     if file.exists():
@@ -56,7 +55,6 @@ def clear() -> None:
 
     Example: verdict cache clear
     """
-
     try:
         for file in files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
@@ -71,7 +69,6 @@ def path() -> None:
 
     Example: verdict cache path
     """
-
     sys.stdout.write(f"{cache_directory() / CACHE_FILE_NAME}\n")
 
 
@@ -81,7 +78,6 @@ def explain() -> None:
 
     Example: verdict cache explain
     """
-
     print_report("A cached reply is used for a request that has the same:\n")
     width = max(len(name) for name, _ in KEY_PARTS)
     for name, description in KEY_PARTS:
@@ -100,7 +96,6 @@ def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
 
     If it cannot be opened, a warning is printed and the run continues without it.
     """
-
     if not wanted:
         return None
     try:

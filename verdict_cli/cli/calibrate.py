@@ -81,7 +81,6 @@ def calibrate(
 
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
-
     from verdict_cli.studies.calibrate.calibrate_run import calibrate_run
     from verdict_cli.studies.calibrate.fit_options import FitOptions
 
@@ -128,7 +127,6 @@ def _check(options: FitOptions, agreement: float | None) -> None:
 
 
 def _write(path: Path, result: Calibrated) -> None:
-
     content = result.content.model_dump(mode="json", exclude_none=True)
     if content.get("weights") and isinstance(content["weights"], dict):
         content["weights"] = dict(getattr(result.content, "weights"))  # noqa: B009

@@ -67,7 +67,6 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
 
     Example: verdict datasets info xstest
     """
-
     card = card_of(name)
     if as_json:
         print_json(_as_json(card))
@@ -175,7 +174,6 @@ def check(
 
     Example: verdict datasets check xstest xstest_prompts.csv
     """
-
     if not path.is_file():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
     file = file_of(card_of(name), path)
@@ -206,7 +204,6 @@ def _as_json(card: Card) -> dict[str, object]:
 
 
 def _facts(card: Card) -> list[tuple[str, str]]:
-
     facts = [("paper", card.paper), ("source", card.source), ("licence", card.licence)]
     if card.terms:
         facts.append(("terms", card.terms))

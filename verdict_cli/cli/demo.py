@@ -43,7 +43,6 @@ def demo(
 
     Example: verdict demo --out runs/demo
     """
-
     # The report shows the names rather than the paths, unless the user's folder has a file of that name.
     config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
     data = str(datasets()[DATA]) if Path(DATA).exists() else DATA
@@ -114,7 +113,6 @@ def _test(safety: ComparedMetric) -> str:
 
 
 def _gates(judge: Report) -> list[str]:
-
     signs = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
     return [
         f"  {signs[gate.verdict]}  {gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}"

@@ -9,26 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import checked, open_dataset
-from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, ModelOption, SetOption
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Limit
 from verdict_cli.run.estimate import ASSUMPTIONS, Line, estimate_run, total
 from verdict_cli.storage.datasets.read import stream_rows
 
 
 def estimate(
     config: Config,
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
-        ),
-    ],
-    model: ModelOption = None,
-    settings: SetOption = None,
+    data: Data,
     limit: Limit = None,
     skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
-    allow_outside: AllowOutside = False,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,8 +30,7 @@ def estimate(
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
-
-    plan = load_plan_for_command(config, settings or [], model, allow_outside=allow_outside).plan
+    plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         facts = checked(plan, dataset, limit=limit)

@@ -48,7 +48,6 @@ def explain(
 
 
 def _index() -> dict[str, Any]:
-
     index: dict[str, Any] = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
         index[_GROUPS[part.group]].append(part.name)
@@ -57,7 +56,6 @@ def _index() -> dict[str, Any]:
 
 def _lookup(name: str) -> dict[str, Any]:
     """Look up a name. UsageError if nothing has it."""
-
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()

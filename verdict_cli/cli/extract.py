@@ -27,7 +27,6 @@ def extract(
 
     Example: verdict extract runs/demo --with regex,structured
     """
-
     names = _extractor_names(with_)
     directory, facts, plan = load_run(run)
     rereadings, disagreements = re_extract(plan, directory.calls, names, seed=facts.seed, most=most)
@@ -43,7 +42,6 @@ def extract(
 
 
 def _extractor_names(text: str) -> list[str]:
-
     known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:

@@ -40,7 +40,6 @@ def gate(
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-
     directory, facts, plan = load_run(run)
     if gates is not None:
         plan = replace(plan, gates=read_gates(gates, plan.evaluations))

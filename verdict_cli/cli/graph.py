@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
-from verdict_cli.cli.load_pipeline import load_plan_for_command
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, ModelOption, SetOption
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.options import AllowHost, Config
 
 PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none. It is never called: drawing a graph needs no model."""
@@ -19,10 +19,8 @@ def graph(
     format_: Annotated[
         Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="The output format.")
     ] = "tree",
-    settings: SetOption = None,
-    model: ModelOption = None,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
@@ -32,14 +30,7 @@ def graph(
     """
     from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
 
-    plan = load_plan_for_command(
-        config,
-        settings or [],
-        model,
-        allow_code=allow_code or (),
-        allow_outside=allow_outside,
-        else_model=PLACEHOLDER_MODEL,
-    ).plan
+    plan = options.plan(config, else_model=PLACEHOLDER_MODEL)
     if as_json or format_ == "json":
         print_json(as_mapping(plan))
     else:

@@ -13,7 +13,7 @@ import typer
 
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions, RowOptions
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
 from verdict_cli.language.document.document import read_document
@@ -112,7 +112,6 @@ def _write_pipeline(
     force: bool,
 ) -> Path:
     """Write a pipeline file from the options and the answers."""
-
     _refuse_existing([out], force=force)
     files = find_files(data)
     samples: dict[str, list[Any]] = {}
@@ -173,7 +172,6 @@ def _scale(text: str) -> str:
 
 
 def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-
     for name in names:
         if name not in samples:
             problem = missing(name, samples)
@@ -186,7 +184,6 @@ def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: st
 
 def _copy_template(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
     """Copy a template. Return the copy and its dataset: the given one, or the sample that the template names."""
-
     source = named_config(template)
     target = out or Path(f"{source.stem}.yaml")
     text = source.read_text(encoding="utf-8")
@@ -223,7 +220,6 @@ def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
 
 
 def _write(files: dict[Path, str]) -> None:
-
     for path, text in files.items():
         with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -233,13 +229,11 @@ def _write(files: dict[Path, str]) -> None:
 
 def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> None:
     """Validate the written file, try it on a few rows with the embedded baseline, and print the next steps."""
-
-    plan = load_plan_for_command(config, [], None).plan
-    fixed = _hosted_models(load_plan_for_command(config, [], EMBEDDED, warn=False).plan)
+    plan = PipelineOptions().plan(config)
+    fixed = _hosted_models(PipelineOptions(model=EMBEDDED).plan(config, warn=False))
     if try_rows and fixed:
         print_error(f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})")
     elif try_rows and data is not None:
-        from verdict_cli.cli.model_options import RowOptions
         from verdict_cli.cli.run import judged_dataset
         from verdict_cli.cli.write_report import show_report
 
@@ -253,7 +247,6 @@ def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> No
 
 def _hosted_models(plan: Plan) -> list[str]:
     """The models of a plan that are not embedded baselines."""
-
     llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
     names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up)}
     return sorted(name for name in names if not is_local(name))

@@ -88,13 +88,11 @@ def judge(
 
 
 def _open_session(plan: Plan, graph: LiveGraph, options: ModelOptions, replay: Any, store: Any) -> JudgeSession:
-
     access = ModelClient.open(recording=replay, budget_usd=options.budget, store=store, heard=graph.append_chunk)
     return JudgeSession(plan, access, seed=options.seed, spans=graph)
 
 
 def _document(session: JudgeSession, result: Result, took_s: float, *, explain: bool) -> dict[str, Any]:
-
     content = outcome(session.plan, result)
     content["units"] = {node.id: result.outputs[node.index] for node in session.plan.nodes}
     content["latency_s"] = took_s
@@ -121,12 +119,11 @@ def _show(session: JudgeSession, result: Result, took_s: float, *, explain: bool
 
 
 def _row_from_option(text: str) -> Iterator[dict[str, Any]]:
-    yield _parsed(text.encode("utf-8", "surrogateescape"), "--row")
+    yield parse_row(text.encode("utf-8", "surrogateescape"), "--row")
 
 
 def _rows_from_stdin() -> Iterator[dict[str, Any]]:
     """Yield the rows from standard input as they arrive: one per line, or a single object over several lines."""
-
     if sys.stdin.isatty():
         raise UsageError("no row to judge", hint="give --row '{…}', or rows as JSON on standard input")
     stream = sys.stdin.buffer
@@ -138,16 +135,16 @@ def _rows_from_stdin() -> Iterator[dict[str, Any]]:
             try:
                 orjson.loads(line)
             except orjson.JSONDecodeError:
-                yield _parsed(line + stream.read(), "standard input")
+                yield parse_row(line + stream.read(), "standard input")
                 return
-        yield _parsed(line, "standard input", number)
+        yield parse_row(line, "standard input", number)
         count += 1
     if not count:
         raise UsageError("standard input has no rows", hint="give rows as JSON, or --row '{…}'")
 
 
-def _parsed(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
-
+def parse_row(text: bytes, name: str, line: int = 0) -> dict[str, Any]:
+    """Parse a row given as JSON. DataError with the position in `name`, which is `--row` or a file."""
     value = parse_json_line(text)
     if isinstance(value, Problem):
         hint = 'single quotes around the row, double quotes inside: --row \'{"question": "…"}\''

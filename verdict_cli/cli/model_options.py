@@ -1,6 +1,6 @@
-"""Options shared by every command that calls a model, and the plan, recording and cache that they imply.
+"""Options shared by commands that read a pipeline or call models, and the plan, recording and cache that they imply.
 
-A command takes them as one keyword parameter of the type `ModelOptions` or `RowOptions`; `flatten_options` turns that
+A command takes them as one keyword parameter of the type `PipelineOptions`, `ModelOptions` or `RowOptions`; `flatten_options` turns that
 parameter into separate options for typer.
 """
 
@@ -38,28 +38,23 @@ if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
-    """Overrides of the pipeline, the source of replies, and the budget."""
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """Overrides of the pipeline, and the files that it may use."""
 
     model: ModelOption = None
     settings: SetOption = None
-    seed: Seed = 0
-    replay: Replay = None
-    budget: Budget = None
-    no_cache: NoCache = False
     allow_code: AllowCode = None
     allow_outside: AllowOutside = False
-    quiet: Quiet = False
 
-    def plan(self, config: Path) -> Plan:
+    def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
         """Build the plan of the pipeline file and print its warnings. Raises SpecError."""
-        built = self.built(config)
-        for warning in () if self.quiet else built.warnings:
+        built = self.built(config, else_model=else_model)
+        for warning in built.warnings if warn else ():
             print_error(f"warning: {warning}")
         return built.plan
 
-    def built(self, config: Path, *, off: Sequence[str] = ()) -> Built:
+    def built(self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None) -> Built:
         """Build the plan without the values at the paths `off`; return it with its warnings. Raises SpecError."""
         from verdict_cli.cli.load_pipeline import load_plan_for_command
 
@@ -70,8 +65,23 @@ class ModelOptions:
             allow_code=self.allow_code or (),
             allow_outside=self.allow_outside,
             warn=False,
+            else_model=else_model,
             off=off,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(PipelineOptions):
+    """The options of a command that calls models: the source of replies, and the budget."""
+
+    seed: Seed = 0
+    replay: Replay = None
+    budget: Budget = None
+    no_cache: NoCache = False
+    quiet: Quiet = False
+
+    def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
+        return super().plan(config, warn=warn and not self.quiet, else_model=else_model)
 
     def recording(self, plan: Plan) -> Recording | None:
         """The recording of `--replay`; None if models are called. Checks that they can be. Raises VerdictError."""
@@ -97,7 +107,7 @@ class ModelOptions:
         return opened_store(plan, wanted=wanted and self.replay is None and not self.no_cache)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RowOptions(ModelOptions):
     """The options of a command that judges a dataset."""
 

@@ -19,6 +19,16 @@ def _recording_path(value: Path | None) -> Path | None:
 
 
 Config = Annotated[Path, typer.Argument(help="The pipeline file, or the name of a pipeline shipped with verdict.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
+    ),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the file, e.g. 'pipeline[1].repeat=5'."),

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from verdict_cli.cli.console import print_json, print_report
-from verdict_cli.cli.load_pipeline import load_plan_for_command
+from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import checked, open_dataset
-from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Metric, Seed
 from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
@@ -19,12 +19,7 @@ from verdict_cli.studies.power.requirements import RequirementOptions, check_opt
 
 def plan(
     config: Config,
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
-        ),
-    ],
+    data: Data,
     half_width: Annotated[
         float | None, typer.Option("--half-width", help="The wanted half-width of the interval, e.g. 0.02.")
     ] = None,
@@ -56,14 +51,11 @@ def plan(
             help="Take variances from this run; given twice, from the difference between two runs.",
         ),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
-    ] = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
+    metric: Metric = None,
     seed: Seed = 0,
-    allow_code: AllowCode = None,
+    *,
+    options: PipelineOptions,
+    allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute how many rows, labels and repeats an interval or a difference needs, and what they cost. No model is called.
@@ -73,7 +65,7 @@ def plan(
     from verdict_cli.studies.sweep.results import best_variant
 
     check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
-    pipeline = load_plan_for_command(config, settings or [], model, allow_code=allow_code or ()).plan
+    pipeline = options.plan(config)
     name, metric_name = best_variant([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
     metric_name = metric_name or first_figure(evaluation)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
 from verdict_cli.cli.progress import show_progress
-from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.errors import UsageError
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.reward import reward_of
-from verdict_cli.storage.datasets.json_files import parse_json_line
 from verdict_cli.studies.rank.candidate_columns import (
     candidate_texts,
     chooser,
@@ -99,7 +99,7 @@ def rank(
     plan = options.plan(config)
     task = _RankingTask(
         plan,
-        _shared_columns(row),
+        {} if row is None else parse_row(row.encode("utf-8", "surrogateescape"), "--row"),
         read(candidates),
         columns,
         field,
@@ -175,7 +175,6 @@ class _RankingTask:
 
     def plan_work(self) -> tuple[Work, _Workload]:
         """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
-
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
         are_rows = not named and self.field is None and all(not isinstance(each.value, str) for each in self.candidates)
         if are_rows and chooser(self.plan) is None:
@@ -188,7 +187,6 @@ class _RankingTask:
         return self._compare(where)
 
     def _score(self, where: Any) -> tuple[Work, _Workload]:
-
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
             raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
         reward = reward_of(self.plan, self.reward)
@@ -235,13 +233,3 @@ class _RankingTask:
             lambda judging: tournament(judging).pairs(number, self.seed),
             _Workload(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
         )
-
-
-def _shared_columns(text: str | None) -> Mapping[str, Any]:
-    if text is None:
-        return {}
-
-    value = parse_json_line(text.encode("utf-8", "surrogateescape"))
-    if isinstance(value, Problem):
-        raise DataError(value.at("--row", 0, value.column, ""))
-    return value

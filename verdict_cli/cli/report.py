@@ -32,7 +32,6 @@ def report(
 
     Example: verdict report runs/demo --labels
     """
-
     directory, facts, plan = load_run(run)
     if labels:
         plan = with_labels(plan, run)
@@ -43,7 +42,6 @@ def report(
 
 def with_labels(plan: Plan, run: Path) -> Plan:
     """Add to each evaluation with a target a copy `NAME_human` whose target is the human label."""
-
     if not (run / FILE).is_file():
         raise UsageError(f"{run} has no labelled rows", hint=f"label some: verdict view {run}")
     human = {

@@ -45,7 +45,6 @@ def schema(
 
 
 def _schema(kind: SchemaKind) -> dict[str, Any]:
-
     if kind is SchemaKind.CARD:
         from verdict_cli.benchmarks.card import Card
 

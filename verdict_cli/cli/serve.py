@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +14,7 @@ from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
 from verdict_cli.cli.trace_option import trace_to_otel
 from verdict_cli.errors import UsageError
+from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.preflight import recording
 
@@ -117,21 +119,27 @@ def serve(
     options.warn_of_baselines(plan)
     store = options.store(plan)
     try:
-        with trace_to_otel(wanted=trace, content=trace_content) as spans, bind_socket(host, port) as listener:
-            serve_api(
-                settings,
-                plan,
-                load,
-                lambda: ModelClient.open(
-                    concurrency=concurrency,
-                    recording=None if options.replay is None else recording(options.replay, plan),
-                    budget_usd=options.budget,
-                    store=store,
-                ),
-                concurrency,
-                listener,
-                (lambda _: None) if options.quiet else print_message,
-                spans,
+        with (
+            trace_to_otel(wanted=trace, content=trace_content) as spans,
+            bind_socket(host, port) as listener,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            runner.run(
+                serve_api(
+                    settings,
+                    plan,
+                    load,
+                    lambda: ModelClient.open(
+                        concurrency=concurrency,
+                        recording=None if options.replay is None else recording(options.replay, plan),
+                        budget_usd=options.budget,
+                        store=store,
+                    ),
+                    concurrency,
+                    listener,
+                    (lambda _: None) if options.quiet else print_message,
+                    spans,
+                )
             )
     finally:
         if store is not None:

@@ -14,7 +14,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config
+from verdict_cli.cli.options import AsJson, Config, Data, Metric
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ class Axis(StrEnum):
 
 def sweep(
     config: Config,
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
-        ),
-    ],
+    data: Data,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -51,10 +46,7 @@ def sweep(
         bool,
         typer.Option("--together", help="Pair the values of all --vary by position, instead of every combination."),
     ] = False,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
-    ] = None,
+    metric: Metric = None,
     against: Annotated[
         Axis | None,
         typer.Option("--against", help="What the metric is plotted against. [default: cost if known, else calls]"),

@@ -21,7 +21,6 @@ def units(
 
     Example: verdict units JudgeUnit
     """
-
     chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
     if not chosen:
         from verdict_cli.errors import UsageError
@@ -40,7 +39,6 @@ def units(
 
 
 def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
-
     return {
         "unit": name,
         "name": snake(name),
@@ -55,5 +53,4 @@ def _summary(kind: type[UnitBase]) -> str:
 
 
 def _keys(kind: type[UnitBase]) -> dict[str, str]:
-
     return described(kind)

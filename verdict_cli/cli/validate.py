@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_report
-from verdict_cli.cli.load_pipeline import load_plan_for_command
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.options import AllowHost, AsJson, Config
 from verdict_cli.errors import DataError, Problem, SpecError
 from verdict_cli.plan.called_hosts import hosts_called
 
@@ -17,10 +17,8 @@ from verdict_cli.plan.called_hosts import hosts_called
 def validate(
     config: Config,
     data: Annotated[str | None, typer.Argument(help="Also check the rows of this dataset.")] = None,
-    settings: SetOption = None,
-    model: ModelOption = None,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,14 +26,11 @@ def validate(
 
     Example: verdict validate xstest xstest_sample
     """
-
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     hosts: list[str] = []
     try:
-        built = load_plan_for_command(
-            config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, warn=False
-        )
+        built = options.built(config)
         warnings = built.warnings
         hosts = hosts_called(built.plan)
         if data is not None:

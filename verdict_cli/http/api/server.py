@@ -19,7 +19,6 @@ from verdict_cli.http.guard.connection import connection_class
 from verdict_cli.http.guard.listening import Server, listening_address
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 
 _KEEP_ALIVE_S = 75
@@ -28,7 +27,7 @@ _RESPONSE_S = 5
 """Seconds for responses that are still being sent once all work is done."""
 
 
-def serve_api(
+async def serve_api(
     settings: ServeSettings,
     plan: Plan,
     load: Load,
@@ -39,20 +38,6 @@ def serve_api(
     spans: Spans,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(settings, plan, load, open_client, concurrency, listener, log, spans))
-
-
-async def _serve(
-    settings: ServeSettings,
-    plan: Plan,
-    load: Load,
-    open_client: Callable[[], ModelClient],
-    concurrency: int,
-    listener: socket.socket,
-    log: Callable[[str], None],
-    spans: Spans,
-) -> None:
     client = open_client()
     try:
         service = Service(settings, client, load, spans)
