@@ -25,7 +25,7 @@ Data = Annotated[
         help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
     ),
 ]
-Metric = Annotated[
+MetricOption = Annotated[
     str | None,
     typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
 ]

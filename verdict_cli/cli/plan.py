@@ -11,7 +11,7 @@ import typer
 from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import checked, open_dataset
-from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Metric, Seed
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
 from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
@@ -51,7 +51,7 @@ def plan(
             help="Take variances from this run; given twice, from the difference between two runs.",
         ),
     ] = None,
-    metric: Metric = None,
+    metric: MetricOption = None,
     seed: Seed = 0,
     *,
     options: PipelineOptions,

@@ -41,7 +41,7 @@ def _live() -> Iterator[Callable[[Progress], None]]:
     with Live(bar, console=Console(stderr=True), transient=True) as live:
 
         def show(progress: Progress) -> None:
-            bar.update(task, total=progress.rows, completed=progress.done, summary=summary_line(progress))
+            bar.update(task, total=progress.rows, completed=progress.done, summary=progress_line(progress))
             live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_lines(progress))))
 
         yield show
@@ -61,11 +61,11 @@ class _Lines:
         self.last = monotonic()
         self.finished = done
         with suppress(OSError):  # a closed standard error must not end the run
-            sys.stderr.writelines(f"{line}\n" for line in (summary_line(progress), *unit_lines(progress)))
+            sys.stderr.writelines(f"{line}\n" for line in (progress_line(progress), *unit_lines(progress)))
             sys.stderr.flush()
 
 
-def summary_line(progress: Progress) -> str:
+def progress_line(progress: Progress) -> str:
     """`rows 120/450 · failed 1 · calls 360 (8 running, 2 waiting) · $0.0123 · 41 rows/s · 8 s left`."""
     calls = f"calls {progress.calls:,}"
     if progress.running or progress.waiting:

@@ -14,7 +14,7 @@ import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config, Data, Metric
+from verdict_cli.cli.options import AsJson, Config, Data, MetricOption
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def sweep(
         bool,
         typer.Option("--together", help="Pair the values of all --vary by position, instead of every combination."),
     ] = False,
-    metric: Metric = None,
+    metric: MetricOption = None,
     against: Annotated[
         Axis | None,
         typer.Option("--against", help="What the metric is plotted against. [default: cost if known, else calls]"),

@@ -116,8 +116,8 @@ class Batches:
         start = 0
         for columns in read_table(RunDirectory(path).results):
             count = len(columns["row"])
-            for at in range(max(0, offset - start), min(count, offset + limit - start)):
-                row = {column: values[at] for column, values in columns.items()}
+            for index in range(max(0, offset - start), min(count, offset + limit - start)):
+                row = {column: values[index] for column, values in columns.items()}
                 page.append(self._result_document(plan, row))
             start += count
         return page
@@ -229,10 +229,8 @@ class Batches:
         return build_plan(load(path / "spec.yaml")).plan
 
     def _result_document(self, plan: Plan, row: Mapping[str, Any]) -> dict[str, Any]:
-        service = self._service
-        result = _result_of_row(plan, row)
-        is_active = plan is service.active.plan
-        document = service.answer(service.active, result).document if is_active else outcome(plan, result)
+        result, active = _result_of_row(plan, row), self._service.active
+        document = self._service.answer(active, result).document if plan is active.plan else outcome(plan, result)
         return document | {"calls": row["calls"], "cost_usd": row["cost_usd"]}
 
     def _path(self, name: str) -> Path:
@@ -284,9 +282,8 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    accepted: dict[str, Any] = orjson.loads((path / _ACCEPTED).read_bytes())
-    return accepted
+def _read(path: Path) -> Any:
+    return orjson.loads((path / _ACCEPTED).read_bytes())
 
 
 def _result_of_row(plan: Plan, row: Mapping[str, Any]) -> Result:

@@ -14,7 +14,7 @@ import uvicorn
 from verdict_cli.errors import VerdictError
 from verdict_cli.http.api.app import api_application
 from verdict_cli.http.api.batches import Batches
-from verdict_cli.http.api.service import Load, ServeSettings, Service
+from verdict_cli.http.api.service import PlanLoader, ServeSettings, Service
 from verdict_cli.http.guard.connection import connection_class
 from verdict_cli.http.guard.listening import Server, listening_address
 from verdict_cli.llm.tracing import Spans
@@ -30,7 +30,7 @@ _RESPONSE_S = 5
 async def serve_api(
     settings: ServeSettings,
     plan: Plan,
-    load: Load,
+    load: PlanLoader,
     open_client: Callable[[], ModelClient],
     concurrency: int,
     listener: socket.socket,

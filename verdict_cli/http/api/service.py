@@ -27,7 +27,7 @@ from verdict_cli.run.reward import Reward, compile_reward, reward_of
 from verdict_cli.storage.datasets.dataset import renamed
 
 Policy = Literal["closed", "open"]
-Load = Callable[[], Plan]
+PlanLoader = Callable[[], Plan]
 """Reads and checks the pipeline file. Raises VerdictError."""
 
 
@@ -110,7 +110,7 @@ class ServiceAnswer:
 class Service:
     """Judges rows for all endpoints, in one event loop."""
 
-    def __init__(self, settings: ServeSettings, client: ModelClient, load: Load, spans: Spans) -> None:
+    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, spans: Spans) -> None:
         self.settings = settings
         self.client = client
         self.metrics = Metrics()

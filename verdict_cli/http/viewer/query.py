@@ -73,7 +73,7 @@ class Query:
         return Query(tuple(filters), tuple(text.split()[:_MOST_WORDS]), sort, down)
 
 
-def matching(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query) -> RowPositions:
+def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query) -> RowPositions:
     """Find the positions of the matching rows, in the order of the query.
 
     `texts` are the columns that are searched for words. `virtual` are columns that are not in the file: a `pyarrow.Array`

@@ -20,7 +20,7 @@ from verdict_cli.http.viewer.evaluation_columns import (
     shorten,
     to_text,
 )
-from verdict_cli.http.viewer.query import Query, RowPositions, matching
+from verdict_cli.http.viewer.query import Query, RowPositions, find_rows
 from verdict_cli.http.viewer.runs import RunEntry
 from verdict_cli.report.report_context import unit_texts
 from verdict_cli.report.row_details import row_details
@@ -216,7 +216,7 @@ class RunView:
             if name in self.kinds and kind == "text" and (name.startswith(("source.", "output.")) or name == "id")
         ]
         texts += ["id"] if "id" not in texts else []
-        positions = matching(self.results, texts, virtual, query)
+        positions = find_rows(self.results, texts, virtual, query)
         with self._lock:
             self._queries[key] = positions
             while len(self._queries) > _KEPT_QUERIES:
