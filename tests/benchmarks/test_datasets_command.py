@@ -68,6 +68,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         files=(known, unknown, CardFile(name="c.csv", derived="a copy", sha256="unknown")),
     )
     monkeypatch.setattr(card_module, "cards", lambda: {"mine": made})
+    monkeypatch.setattr("verdict_cli.cli.datasets.cards", lambda: {"mine": made})
     return made
 
 
