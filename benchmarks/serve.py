@@ -42,7 +42,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], str]:
     )
     assert server.stderr is not None
     for line in server.stderr:
-        if " answers at " in line:
+        if ": serving at " in line:
             return server, line.rpartition(" ")[2].strip()
     raise SystemExit("the server did not start")
 

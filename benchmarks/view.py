@@ -124,7 +124,7 @@ def measured(run: Path) -> None:
     server = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
-        base = server.stderr.readline().split(" is shown at ")[1].split()[0]
+        base = server.stderr.readline().split(": serving at ")[1].split()[0]
 
         def ask(path: str, **query: str) -> float:
             started = perf_counter()

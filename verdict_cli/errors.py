@@ -29,7 +29,7 @@ EXITS = {
     2: "usage, configuration or data error",
     3: "finished, but some rows failed",
     4: "the provider refused (key, permission, unknown model)",
-    70: "a mistake in verdict itself; the message names a file to report it with",
+    70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",
     141: "what standard output was piped to has ended",
 }

@@ -72,7 +72,7 @@ def test_every_benchmark_runs_on_its_sample_and_says_so(name: str, tmp_path: Pat
 def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Path) -> None:
     shown = bench("xstest", *LEXICAL, "--out", tmp_path / "out")
     assert shown.exit_code == 0
-    assert shown.stdout.startswith("! these are not the data of XSTest")
+    assert shown.stdout.startswith("! this is not the data of XSTest")
     (ours,) = [line for line in shown.stdout.splitlines() if "►" in line]
     assert "[0.323, 0.517]" in ours and "this run, $0.00," in ours
     assert "the paper's own" in shown.stdout and "table 1, page 5" in shown.stdout
@@ -108,7 +108,7 @@ def test_figures_that_differ_without_a_reason_fail(sets: Path, tmp_path: Path) -
     right = bench("pandalm/right", "--replay", sets)
     assert right.exit_code == 0, right.output
     assert "+0.2: the table is of another run" in " ".join(right.stdout.split())
-    assert "1 of 2 figures are the same" in right.stdout
+    assert "1 of 2 results equal the published ones" in right.stdout
     every = bench("all", "--replay", sets, "--json", "--out", tmp_path / "kept")
     assert every.exit_code == 1
     found = json.loads(every.stdout)
@@ -132,7 +132,7 @@ def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
     assert "no judge of 'pandaml' was recorded" in failed("pandaml", "--replay", sets)
     assert "holds no recordings of wice" in failed("wice", "--replay", sets)
     assert "did you mean 'pandalm/right'?" in failed("pandalm/rihgt", "--replay", sets)
-    assert "leave --model" in failed("pandalm", "--replay", sets, "--model", "gpt-4o")
+    assert "remove --model" in failed("pandalm", "--replay", sets, "--model", "gpt-4o")
     assert "there is no recording nowhere" in failed("all", "--replay", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "holds no recordings of all" in failed("all", "--replay", tmp_path / "empty")
@@ -143,4 +143,4 @@ def test_what_cannot_be_judged_is_told_with_what_can() -> None:
     assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
     assert "did you mean 'xstest'?" in failed("xtest")
     assert "there is no file nowhere.csv" in failed("xstest", "--data", "nowhere.csv")
-    assert "print different things" in failed("xstest", "--json", "--markdown")
+    assert "cannot be combined" in failed("xstest", "--json", "--markdown")

@@ -68,6 +68,7 @@ def mine(site: Site, monkeypatch: pytest.MonkeyPatch) -> Card:
         files=(known, unknown, CardFile(name="c.csv", derived="a copy", sha256="unknown")),
     )
     monkeypatch.setattr(card_module, "cards", lambda: {"mine": made})
+    monkeypatch.setattr("verdict_cli.cli.datasets.cards", lambda: {"mine": made})
     return made
 
 
@@ -149,7 +150,7 @@ def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> 
         drawn.append([int(json.loads(line)["id"]) for line in out.read_text(encoding="utf-8").splitlines()])
     assert len(set(drawn[0])) == 20 and drawn[0] == sorted(drawn[0])
     assert drawn[0] == drawn[1] != drawn[2]
-    assert "is the dataset itself" in failed("sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl")
+    assert "is the dataset" in failed("sample", tmp_path / "one.jsonl", "--out", tmp_path / "one.jsonl")
 
 
 def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_imported_completions_bring_their_recorded_labels(tmp_path: Path) -> Non
     assert (shown.exit_code, shown.stderr.count("450 ")) == (0, 2)
     replies = out.with_name("xstest.replay.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(replies) == 450 and json.loads(replies[0])["unit"] == "judge"
-    assert "there is no file" in failed("import", "xstest", tmp_path / "none.csv")
+    assert "no such file" in failed("import", "xstest", tmp_path / "none.csv")
 
 
 def test_the_real_prompts_of_xstest_are_fetched_although_the_line_breaks_and_then_judged(

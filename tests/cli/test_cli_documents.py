@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from verdict_cli.cli.app import COMMANDS
 
 HEAVY = (
     "keyring",
@@ -186,3 +189,23 @@ def test_validate_imports_only_the_units_extractors_and_commands_that_it_needs(r
 
 def test_a_command_that_is_misspelled_is_told_the_nearest(shell: Any) -> None:
     assert "Did you mean 'validate'" in shell("valdate").err
+
+
+def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from verdict_cli.cli.app import app, COMMANDS\n"
+        "print(CliRunner().invoke(app, ['--help']).output)\n"
+        "print('imported', [name for name in COMMANDS if f'verdict_cli.cli.{name}' in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    first, *groups = shown.partition("Commands:\n")[2].partition("\nimported")[0].split(":\n")
+    assert [line.split()[0] for line in first.splitlines() if line.startswith("  ")] == [
+        "init",
+        "run",
+        "view",
+        "compare",
+        "gate",
+    ]
+    listed = re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE)
+    assert (len(groups), sorted(listed)) == (5, sorted(COMMANDS))
+    assert shown.rstrip().endswith("imported []")

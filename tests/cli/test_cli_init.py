@@ -45,7 +45,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(shell: Any, answers: Path) -
     arguments = ("init", answers, *QUESTION, "--columns", "question", "--no-try")
     refused = shell(*arguments)
     assert refused.code == 2
-    assert "judge.yaml is there already" in refused.err
+    assert "judge.yaml already exists" in refused.err
     assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") == "mine"
     assert shell(*arguments, "--force").code == 0
     assert (shell.folder / "judge.yaml").read_text(encoding="utf-8") != "mine"
@@ -79,9 +79,9 @@ def test_on_a_terminal_each_open_point_is_asked(shell: Any, answers: Path, monke
     [
         (("--columns", "question,answer"), "did you mean 'model answer'?"),
         (("--columns", "question", "--target", "labl"), "did you mean 'label'?"),
-        (("--columns", "question,label", "--target", "label"), "leave it out of --columns"),
-        (("--columns", "question", "--scale", "good"), "is no scale"),
-        (("--from", "xstest"), "--from copies a judge as it stands"),
+        (("--columns", "question,label", "--target", "label"), "remove it from --columns"),
+        (("--columns", "question", "--scale", "good"), "is not a scale"),
+        (("--from", "xstest"), "--from copies a judge unchanged"),
     ],
 )
 def test_what_does_not_fit_the_file_is_told_before_anything_is_written(
@@ -145,7 +145,7 @@ def test_labels_that_do_not_fit_a_yes_or_no_are_told_before_anything_is_written(
 def test_a_part_of_a_column_is_told_with_its_column(shell: Any) -> None:
     data = shell.write("data.jsonl", '{"turn": {"q": "x"}}\n')
     done = shell("init", data, *QUESTION, "--columns", "turn.q")
-    assert "name the whole column 'turn'; afterwards the prompt can say {source.turn.q}" in done.err
+    assert "give the whole column 'turn', then write {source.turn.q} in the prompt" in done.err
 
 
 def test_a_file_that_is_separated_otherwise_is_told(shell: Any) -> None:

@@ -34,7 +34,7 @@ def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
     assert done.out.startswith("score  ") and "ok · 3 calls · $0.00" in done.out
     lines = [line.split()[1] for line in done.err.splitlines() if "●" in line]
     assert lines[0] == "think" and sorted(lines[1:3]) == ["judge[0]", "judge[1]"] and lines[3] == "mean"
-    assert "baseline/lexical is a floor to beat, not a judge" in done.err
+    assert "baseline/lexical is a baseline, not an LLM judge" in done.err
 
 
 def test_the_document_holds_every_unit(shell: Any) -> None:
@@ -69,7 +69,7 @@ def test_rows_come_from_standard_input(shell: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "standard input holds no row"),
+        ("", "standard input has no rows"),
         ("[1]", "standard input:1: a row must be an object, this is a list"),
         ('{"text": "a"}\n{"text": 1', "standard input:2:"),
         ('{"other": 1}', "the row has no column 'text'"),
@@ -110,22 +110,22 @@ def test_a_streamed_reply_is_shown_as_it_comes(
 ) -> None:
     from verdict_cli.cli.live_graph import LiveGraph
 
-    heard: list[str] = []
-    plain = LiveGraph.heard
+    chunks: list[str] = []
+    append = LiveGraph.append_chunk
 
-    def listening(self: LiveGraph, request: Any, piece: str) -> None:
-        heard.append(piece)
-        plain(self, request, piece)
-        assert self.lights["cot"].words.endswith(piece) and self.lights["cot"].state == "running"
+    def record(self: LiveGraph, request: Any, chunk: str) -> None:
+        chunks.append(chunk)
+        append(self, request, chunk)
+        assert self.statuses["cot"].text.endswith(chunk) and self.statuses["cot"].state == "running"
 
-    monkeypatch.setattr(LiveGraph, "heard", listening)
+    monkeypatch.setattr(LiveGraph, "append_chunk", record)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     config = shell.config(
         "- {unit: CoTUnit, stream: true, prompt: 'Think about {source.text}'}",
         f"model: {{name: openai/m, api_base: '{loopback.url}'}}",
     )
     made = shell("judge", config, "--row", '{"text": "a"}', "--json", "--no-cache").json()
-    assert heard and "".join(heard).strip() == made["output"]["thinking"].strip()
+    assert chunks and "".join(chunks).strip() == made["output"]["thinking"].strip()
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")

@@ -78,7 +78,7 @@ def test_wrong_shell_quoting_of_a_row(words: tuple[str, ...], shell: Any) -> Non
 
 def test_a_glob_that_the_shell_expands(shell: Any, data: Path) -> None:
     more = shell.write("more.jsonl", '{"answer": "b"}\n')
-    told(shell("run", shell.config(JUDGE), data, more), 2, "put it into quotes")
+    told(shell("run", shell.config(JUDGE), data, more), 2, "quote it, such as")
 
 
 def test_an_old_python() -> None:

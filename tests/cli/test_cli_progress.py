@@ -22,8 +22,8 @@ FLOWS = {"think": Flow(0, 0, 9, 0), "judge[0]": Flow(3, 2, 1200, 4)}
 
 
 def test_each_unit_says_what_became_of_its_calls() -> None:
-    assert display.words(at(4, FLOWS)).startswith("rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)")
-    assert display.unit_counts(at(4, FLOWS)) == [
+    assert display.progress_line(at(4, FLOWS)).startswith("rows 4/10 · failed 1 · calls 20 (2 running, 3 waiting)")
+    assert display.unit_lines(at(4, FLOWS)) == [
         "  think     answered 9",
         "  judge[0]  answered 1,200 · failed 4 · running 2 · waiting for a limit 3",
     ]
@@ -31,7 +31,7 @@ def test_each_unit_says_what_became_of_its_calls() -> None:
 
 def test_of_many_units_the_busy_ones_are_shown() -> None:
     flows = {f"u{place}": Flow(waiting=place) for place in range(20)}
-    lines = display.unit_counts(at(4, flows))
+    lines = display.unit_lines(at(4, flows))
     assert lines[0].startswith("  u12")
     assert lines[-1] == "  … 12 more units"
 

@@ -89,7 +89,7 @@ def test_pairs_stand_in_both_orders_and_the_strongest_comes_first(shell: Any, mo
         "pairs": 10, "ties": 0, "pairs_in_both_orders": 10, "flips": 0, "triples": 10, "intransitive": 0,
         "first_place_wins": 10, "decided": 20,
     }  # fmt: skip
-    assert "everybody against everybody, 10 pairs in both orders: at most 20 judgements, 20 model calls" in done.err
+    assert "all pairs, 10 pairs in both orders: at most 20 judgements, 20 model calls" in done.err
 
 
 def test_a_judge_that_always_takes_the_first_place_is_found_out(shell: Any, model: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_judge_of_groups_gets_groups(shell: Any, model: Any) -> None:
     assert (made["kind"], made["best"]["candidate"], len(asked)) == ("groups", 2, 15)
     assert sum(made["consistency"]["wins_by_place"]) == made["consistency"]["groups"] == 15
     few = shell("rank", shell.config(GROUP, HEAD), values(shell, [4, 1]))
-    assert (few.code, "the judge chooses among 3, here are 2 candidates" in few.err) == (2, True)
+    assert (few.code, "the judge chooses among 3, but there are 2 candidates" in few.err) == (2, True)
 
 
 def test_objects_texts_and_files_are_candidates(shell: Any, model: Any) -> None:
@@ -157,8 +157,8 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
         (SCORE, '"a"\n"b"\n', (), "which column takes the candidate?"),
         (SCORE, '"a"\n3\n', ("--row", ASKED), "candidate 1 is 3"),
         (SCORE, '"a"\n"b\n', ("--row", ASKED), "c.jsonl:2:"),
-        (SCORE, '"a"\n"b"\n', ("--row", ASKED, "--rounds", "2"), "are for judges that compare"),
-        (PAIR, '"a"\n"b"\n', ("--row", ASKED, "--samples", "2"), "are for judges that score"),
+        (SCORE, '"a"\n"b"\n', ("--row", ASKED, "--rounds", "2"), "need a judge that compares"),
+        (PAIR, '"a"\n"b"\n', ("--row", ASKED, "--samples", "2"), "need a judge that scores"),
         (PAIR, '{"x": "a", "y": "b"}\n{"x": "c", "y": "d"}\n', ("--row", ASKED), "--field response"),
         (PAIR, '"a"\n"b"\n', ("--row", "[]"), "--row: a row must be an object"),
         (PAIR.replace("source.one", "source.one ~ '!'"), '"a"\n"b"\n', ("--row", ASKED), "--as response_A,response_B"),

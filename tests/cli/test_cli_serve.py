@@ -33,6 +33,6 @@ def test_an_address_that_is_taken_and_a_wrong_rule_are_told(shell: Any) -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         done = shell("serve", shell.config(STEPS), "--port", port)
-        assert (done.code, "cannot be listened at" in done.err) == (2, True)
+        assert (done.code, "cannot listen on" in done.err) == (2, True)
     done = shell("serve", shell.config(STEPS), "--port", "0", "--accept", "output.scor > 1")
     assert (done.code, "--accept `output.scor > 1`: output has no field 'scor'" in done.err) == (2, True)

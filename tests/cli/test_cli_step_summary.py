@@ -25,7 +25,7 @@ def test_a_summary_without_room_stays_as_it_is(tmp_path: Path, capsys: pytest.Ca
     path.write_bytes(b"x" * (MOST_SUMMARY_BYTES - 10))
     append_step_summary("a report that is longer than that", {"GITHUB_STEP_SUMMARY": str(path)})
     assert path.stat().st_size == MOST_SUMMARY_BYTES - 10
-    assert "no room" in capsys.readouterr().err
+    assert "does not fit" in capsys.readouterr().err
 
 
 def test_a_summary_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,11 +49,12 @@ def test_with_it_the_run_goes_on_as_the_changed_one(ran: Any) -> None:
     assert after["spec_fingerprint"] != before["spec_fingerprint"]
     assert [name for name in after["nodes"] if after["nodes"][name] != before["nodes"][name]] == ["then"]
     again = ran("run", "pipeline.yaml", "data.jsonl", "--out", "out")
-    assert "nothing left to do" in again.err
+    assert "already finished" in again.err
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [(["--out", "out", "--fresh"], "--fresh discards the run"), ([], "--update needs the directory")]
+    ("more", "said"),
+    [(["--out", "out", "--fresh"], "--fresh and --update cannot be combined"), ([], "--update needs the directory")],
 )
 def test_it_needs_a_directory_that_it_keeps(more: list[str], said: str, ran: Any) -> None:
     done = ran("run", "pipeline.yaml", "data.jsonl", "--update", *more)

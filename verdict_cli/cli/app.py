@@ -1,4 +1,4 @@
-"""The command line: its commands, and the one place where an error becomes a message and an exit code."""
+"""The command line: its commands, and the place where an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
@@ -19,58 +19,78 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.cli.model_options import flatten_options
 from verdict_cli.errors import VerdictError
 
-COMMANDS = {
-    "init": "Write a first pipeline for your own data, and try it.",
-    "demo": "Show a judge, a report and a comparison in seconds, offline.",
-    "run": "Judge every row of a dataset and report the figures.",
-    "judge": "Judge one row, or rows on standard input, live.",
-    "rank": "Pick among candidates: by score, tournament or groups.",
-    "validate": "Check a pipeline file, and data against it, without a call.",
-    "graph": "Draw the graph of a pipeline.",
-    "estimate": "Say what a run will cost: calls, tokens, dollars.",
-    "sweep": "Run variants side by side: figure, cost, calls, time.",
-    "audit": "Measure what should not decide a verdict, and may.",
-    "plan": "Say how many rows or labels a wanted interval needs.",
-    "report": "Measure a run again and rewrite its report.",
-    "compare": "Compare two runs row by row.",
-    "gate": "Decide a run's gates again.",
-    "calibrate": "Fit a judge to labelled rows of a run.",
-    "extract": "Read a run's recorded replies with other extractors.",
-    "serve": "Answer over HTTP: judgements, rewards, batches.",
-    "view": "Show runs in a browser.",
-    "bench": "Judge a benchmark, or make published figures anew.",
-    "explain": "Say what a word of the language means.",
-    "schema": "Print the JSON Schema of pipeline files.",
-    "units": "List the unit types, or the keys of one.",
-    "datasets": "List, download, import and check benchmarks.",
-    "cache": "Show what the cache of replies holds, or clear it.",
+GROUPS = {
+    "Commands": {
+        "init": "Write a first pipeline for your own data, and try it.",
+        "run": "Judge every row of a dataset and report the metrics.",
+        "view": "Show runs in a browser.",
+        "compare": "Compare two runs row by row.",
+        "gate": "Re-evaluate a run's gates and regenerate the report.",
+    },
+    "Check a pipeline (no model is called)": {
+        "validate": "Check a pipeline file, and a dataset against it.",
+        "graph": "Draw the graph of a pipeline.",
+        "estimate": "Estimate the calls, tokens and cost of a run.",
+        "plan": "Compute how many rows or labels an interval needs.",
+        "explain": "Explain a unit, key, metric or error code.",
+        "units": "List the unit types, or the keys of one.",
+        "schema": "Print the JSON Schema of pipeline files.",
+    },
+    "Judge live": {
+        "judge": "Judge one row, or rows from standard input.",
+        "rank": "Rank candidates by score, tournament or groups.",
+        "serve": "Serve a judge over HTTP: verdicts, rewards, batches.",
+    },
+    "Study a judge": {
+        "sweep": "Compare variants of a pipeline: metric, cost, latency.",
+        "audit": "Test a judge for bias and prompt-injection robustness.",
+        "extract": "Read a run's recorded replies with other extractors.",
+        "calibrate": "Fit a judge to the labelled rows of a run.",
+    },
+    "Benchmarks and data": {
+        "bench": "Judge a benchmark, or reproduce published results.",
+        "datasets": "List, download, import and check benchmarks.",
+        "demo": "Show a judge, a report and a comparison, offline.",
+    },
+    "Maintenance": {
+        "report": "Recompute a run's metrics and rewrite its report.",
+        "cache": "Show or clear the cache of model replies.",
+    },
 }
-"""Each is a module of this folder with a function of its name, or with an `app` where it has commands of its own; and what the
-list of commands says of it."""
+"""The sections of `verdict --help`, and the one-line help of each command."""
+
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+"""Each command is a module of this folder with a function of its name, or with an `app` if it has subcommands."""
 
 
 class Commands(TyperGroup):
-    """The commands; the module of each is imported when it is run or listed."""
+    """The commands. The module of a command is imported when the command is run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; None where there is none, and then all are there to name the nearest."""
+        """Return the command, or None if there is none. Then all are loaded, because click suggests the nearest name."""
         for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.add_command(_command(name), name)
         return super().get_command(ctx, cmd_name)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in groups. Their modules are not imported: that takes longer than everything else here."""
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
+
 
 def _command(name: str) -> Any:
     module = import_module(f"verdict_cli.cli.{name}")
-    own = getattr(module, "app", None)
-    if own is None:
-        own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(name)(flatten_options(getattr(module, name)))
-    command = typer.main.get_command(own)
+    command_app = getattr(module, "app", None)
+    if command_app is None:
+        command_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        command_app.command(name)(flatten_options(getattr(module, name)))
+    command = typer.main.get_command(command_app)
     command.short_help = COMMANDS[name]
     return command
 
@@ -91,7 +111,6 @@ def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
-    """Answers --version."""
     if version:
         sys.stdout.write(f"verdict {__version__}\n")
         raise typer.Exit
@@ -100,13 +119,13 @@ def root(
 
 
 def main() -> None:
-    """Runs the command line; every error leaves by here."""
-    _utf8()
+    """Run the command line. Every error becomes a message and an exit code here."""
+    _use_utf8()
     try:
         app(prog_name="verdict")
-    except SystemExit as left:
-        if left.code == 2 and (cure := shell_cure(sys.argv[1:])):
-            print_error(cure)
+    except SystemExit as ended:
+        if ended.code == 2 and (hint := usage_hint(sys.argv[1:])):
+            print_error(hint)
         raise
     except VerdictError as error:
         print_error(str(error))
@@ -125,32 +144,26 @@ def main() -> None:
 
         with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
             log.write(without(traceback.format_exc(), in_the_environment(os.environ)))
-        print_error(
-            f"this is a mistake in verdict itself; what happened is written to {log.name}\n"
-            "    please report it with that file"
-        )
+        print_error(f"internal error in verdict (please report it)\n    attach the traceback: {log.name}")
         sys.exit(70)
     finally:
-        gc.freeze()  # or the interpreter would look through everything once more while it ends
+        gc.freeze()  # otherwise the interpreter collects again while it exits
 
 
-def shell_cure(words: Sequence[str]) -> str:
-    """What is probably wrong with the command line: no command, or a JSON text that the shell took apart, or a glob that it made
-    into files. Else empty."""
+def usage_hint(words: Sequence[str]) -> str:
+    """Guess what is wrong with a command line: no command, or JSON or a glob that the shell expanded. Empty if unknown."""
     if words and words[0] not in COMMANDS and Path(words[0]).suffix in (".yaml", ".yml"):
         return f"the command comes first: verdict run {shlex.join(words)}"
     if "--row" in words[:-1] and not words[words.index("--row") + 1].endswith("}"):
-        return 'the shell took the row apart: put it into single quotes, --row \'{"question": "…"}\''
+        return 'the shell split the row: put it in single quotes, --row \'{"question": "…"}\''
     files = [word for word in words if not word.startswith("-") and Path(word).is_file()]
     if len(files) > 2 and words[0] not in ("compare",):
-        return (
-            "the shell made several files of a glob: put it into quotes, such as 'data/*.jsonl', or name the directory"
-        )
+        return "the shell expanded a glob: quote it, such as 'data/*.jsonl', or give the directory"
     return ""
 
 
-def _utf8() -> None:
-    """Reads and writes UTF-8 whatever the machine's own encoding is."""
+def _use_utf8() -> None:
+    """Write UTF-8 whatever the machine's own encoding is."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

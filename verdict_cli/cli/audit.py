@@ -11,79 +11,87 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.console import document, print_error, print_message
+from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config
+from verdict_cli.cli.multi_run import execute_all_or_exit
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.options import AsJson, Config, Data
+from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.cli.signals import stopping
 from verdict_cli.errors import SpecError, UsageError
+from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.package_files import configs, file_or_named
+from verdict_cli.report.write_report import write_report
+from verdict_cli.run.job import Stop
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.session import open_run
+from verdict_cli.studies.audit.probes import AuditOptions, Probe, plan_audit
 
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
     from verdict_cli.studies.audit.effects import Effect
-    from verdict_cli.studies.audit.probes import Probe
 
 
 def audit(
     config: Config,
-    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
-    attack: Annotated[
-        bool, typer.Option("--attack", help="Also try to inject a verdict through the judged text.")
-    ] = False,
+    data: Data,
+    attack: Annotated[bool, typer.Option("--attack", help="Also try prompt injections in the judged text.")] = False,
     verdict: Annotated[
         str | None,
-        typer.Option("--verdict", metavar="EXPR", help="The verdict. [default: output.choice or output.score]"),
+        typer.Option(
+            "--verdict", metavar="EXPR", help="The verdict of a row. [default: output.choice or output.score]"
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            "--text", metavar="COLUMN", help="A column whose text is judged. [default: the options, or the only one]"
+            "--text",
+            metavar="COLUMN",
+            help="A column whose text is judged. [default: the options, or the only text column]",
         ),
     ] = None,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="VALUE", help="The verdict that attacks want. [default: the best]")
+        str | None, typer.Option("--goal", metavar="VALUE", help="The verdict that attacks aim at. [default: the best]")
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=0, help="How often the same is asked again.")] = 2,
-    rename: Annotated[
-        list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Another name for a label.")
-    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=0, help="How often unchanged rows are judged again, to measure noise.")
+    ] = 2,
+    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW", help="Rename a label.")] = None,
     paraphrase: Annotated[
         list[str] | None,
-        typer.Option("--paraphrase", metavar="UNIT=FILE", help="Another instruction for a unit, from a text file."),
+        typer.Option(
+            "--paraphrase", metavar="UNIT=FILE", help="Replace the instruction of a unit by that of a text file."
+        ),
     ] = None,
     family: Annotated[
-        str | None, typer.Option("--family", metavar="EXPR", help="Who wrote the judged text, such as source.model.")
+        str | None,
+        typer.Option("--family", metavar="EXPR", help="The author of the judged text, such as source.model."),
     ] = None,
     judge_family: Annotated[
-        str | None, typer.Option("--judge-family", metavar="NAME", help="The judge's own value of --family.")
+        str | None,
+        typer.Option("--judge-family", metavar="NAME", help="The value of --family for the judge's own model."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The audit's directory. [default: audits/NAME]")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be asked and cost.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the calls and the cost.")] = False,
     *,
-    how: RowOptions,
+    options: RowOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Change what should not matter to a judge, and measure what that does to its verdicts: effects with intervals.
+    """Test a judge for bias and prompt-injection robustness.
 
-    Order, length, style, names, scale, wording, chance, extraction, own family; with --attack, injected verdicts.
+    Each probe changes something that should not matter, and reports its effect on the verdicts with an interval: order, length,
+    style, label names, scale, wording, repeat noise, extraction, own model family; with --attack, injected verdicts.
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.cli.multi_run import execute_all_or_exit
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.cli.signals import stopping
-    from verdict_cli.language.document.document import read_document
-    from verdict_cli.language.document.overrides import apply_override
-    from verdict_cli.language.package_files import configs, file_or_named
-    from verdict_cli.report.write_report import write_report
-    from verdict_cli.run.job import Stop
-    from verdict_cli.run.session import open_run
     from verdict_cli.studies.audit.audit_runs import BASELINE, expected, probe_options
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
-    from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
     from verdict_cli.studies.sweep.results import VariantRun
 
-    plan = how.plan(config)
-    wanted = AuditOptions(
+    plan = options.plan(config)
+    audit_options = AuditOptions(
         verdict,
         tuple(text or ()),
         repeats,
@@ -95,111 +103,109 @@ def audit(
         judge_family,
     )
     file = file_or_named(config, configs)
-    made = plan_audit(plan, apply_override(read_document(file), how.settings or ()).data, file.parent, wanted)
-    recorded = how.recording(plan)
-    left = dict(made.left_out)
+    audit_plan = plan_audit(
+        plan, apply_override(read_document(file), options.settings or ()).data, file.parent, audit_options
+    )
+    replay = options.recording(plan)
+    skipped = dict(audit_plan.left_out)
     plans: list[tuple[Probe | None, Plan]] = [(None, plan)]
-    for probe in made.probes:
-        its = _planned(config, how, probe, plan, recorded)
-        if isinstance(its, str):
-            left[probe.name] = its
+    for probe in audit_plan.probes:
+        probe_plan = _probe_plan(config, options, probe, plan, replay)
+        if isinstance(probe_plan, str):
+            skipped[probe.name] = probe_plan
         else:
-            plans.append((probe, its))
+            plans.append((probe, probe_plan))
     stop = Stop()
     folder = out or Path("audits") / plan.name
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to, stopping(stop):
         dataset = open_dataset(plan, data, Path(spool_to))
-        rows = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed)
-        options = how.run_options(plan, dataset, rows, (str(config), data), recorded)
-        sessions = [open_run(probe_options(options, probe, its, folder)) for probe, its in plans]
+        rows = check_data(plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed)
+        run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
+        sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
         costs = expected([session.options for session in sessions])
-        if dry_run or not how.quiet:
+        if dry_run or not options.quiet:
             print_message(costs.words)
         if dry_run:
-            document(
+            print_json(
                 {
                     "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
-                    "left_out": left,
+                    "left_out": skipped,
                     **costs.document(),
                 }
             )
             raise typer.Exit(0)
-        done = execute_all_or_exit(sessions, folder, stop, how)
+        done = execute_all_or_exit(sessions, folder, stop, options)
     write_report(done[0], warn=print_error)
     baseline = VariantRun(BASELINE, plan, done[0].directory.path, done[0].facts)
-    probed = [
-        ProbeResult(probe, its, one.directory.path, one.facts.failed)
-        for (probe, its), one in zip(plans[1:], done[1:], strict=True)
+    results = [
+        ProbeResult(probe, probe_plan, run.directory.path, run.facts.failed)
+        for (probe, probe_plan), run in zip(plans[1:], done[1:], strict=True)
         if probe is not None
     ]
-    effects, unmeasured = measure_probes(baseline, probed, made.verdict, wanted, how.seed)
-    left |= unmeasured
+    effects, unmeasured = measure_probes(baseline, results, audit_plan.verdict, audit_options, options.seed)
+    skipped |= unmeasured
     facts = {
         "audit": str(folder),
         "pipeline": plan.name,
         "config": str(config),
         "dataset": data,
-        "verdict": made.verdict.text,
-        "best": made.verdict.best,
+        "verdict": audit_plan.verdict.text,
+        "best": audit_plan.verdict.best,
         "rows": rows.rows,
         "runs": len(done),
-        "failed": sum(one.facts.failed for one in done),
-        "calls": sum(one.facts.calls for one in done),
-        "cost_usd": _sum([one.facts.cost_usd for one in done]),
-        "floors": sorted({floor for one in done for floor in one.facts.floors}),
+        "failed": sum(run.facts.failed for run in done),
+        "calls": sum(run.facts.calls for run in done),
+        "cost_usd": _sum([run.facts.cost_usd for run in done]),
+        "floors": sorted({floor for run in done for floor in run.facts.floors}),
     }
-    _told(folder, facts, effects, left, as_json=as_json)
+    _write_audit(folder, facts, effects, skipped, as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
-def _told(
-    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str], *, as_json: bool
+def _write_audit(
+    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], skipped: Mapping[str, str], *, as_json: bool
 ) -> None:
-    """Writes the audit's files, and prints it."""
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.run.run_directory import RunDirectory
+    """Write the files of the audit, and print it."""
     from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
 
     lead, title = lead_of(facts), facts["pipeline"]
-    content = audit_json(facts, effects, left)
-    place = RunDirectory(folder)
-    place.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    place.write("audit.md", audit_markdown(title, lead, effects, left))
-    place.write("audit.html", audit_html(title, lead, effects, left))
+    content = audit_json(facts, effects, skipped)
+    directory = RunDirectory(folder)
+    directory.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    directory.write("audit.md", audit_markdown(title, lead, effects, skipped))
+    directory.write("audit.html", audit_html(title, lead, effects, skipped))
     if as_json:
-        document(content)
+        print_json(content)
     else:
-        to_terminal(audit_terminal(lead, effects, left))
+        to_terminal(audit_terminal(lead, effects, skipped))
 
 
-def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: Recording | None) -> Plan | str:
-    """The probe's plan, or why there is none."""
+def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:
+    """The plan of a probe, or why it is skipped."""
     from verdict_cli.studies.audit.probe_results import under_replay
 
-    if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
-        return why
+    if replay is not None and (reason := under_replay(probe, replay.units(), plan)):
+        return reason
     if not probe.settings:
         return plan
     try:
-        return replace(how, settings=[*(how.settings or ()), *probe.settings]).built(config).plan
+        return replace(options, settings=[*(options.settings or ()), *probe.settings]).built(config).plan
     except SpecError as error:
         return f"the pipeline does not allow it: {error.problems[0].message}"
 
 
-def _pairs(option: str, given: list[str] | None, form: str) -> list[tuple[str, str]]:
-    made = []
-    for one in given or []:
-        key, equals, value = one.partition("=")
+def _pairs(option: str, values: list[str] | None, form: str) -> list[tuple[str, str]]:
+    pairs = []
+    for pair in values or []:
+        key, equals, value = pair.partition("=")
         if not (key and equals and value):
-            raise UsageError(f"{option} {one!r} is not of the form {form}")
-        made.append((key, value))
-    return made
+            raise UsageError(f"{option} {pair!r} is not of the form {form}")
+        pairs.append((key, value))
+    return pairs
 
 
 def _value(text: str) -> Any:
-    """A value as YAML has it: a number, true or false, else the text."""
-    from verdict_cli.language.document.document import parse_document
-
+    """Read a value as YAML does: a number, true or false, otherwise the text."""
     try:
         return parse_document(f"value: {text}".encode(), "--goal").data["value"]
     except SpecError:

@@ -1,4 +1,4 @@
-"""`verdict cache`: the replies that runs share."""
+"""`verdict cache`: the cache of replies shared by all runs."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from verdict_cli.cli.console import document, print_error, print_message, print_report
+from verdict_cli.cli.console import print_error, print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError
+from verdict_cli.llm.middleware.cache import KEY_PARTS
+from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory, files
+from verdict_cli.run.preflight import open_cache
 
 if TYPE_CHECKING:
-    from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.plan.node import Plan
 
-app = typer.Typer(help="The replies that runs share.", rich_markup_mode=None, add_completion=False)
+app = typer.Typer(help="Show or clear the cache of model replies.", rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
 def cache_commands(context: typer.Context) -> None:
-    """The replies that runs share: where they are, how many, and what makes two requests equal."""
+    """Show or clear the cache of model replies, which all runs share."""
     if context.invoked_subcommand is None:
         cache_info(as_json=False)
 
 
 @app.command("info")
 def cache_info(as_json: AsJson = False) -> None:
-    """Show how many replies of which model are kept, and the file's size.
+    """Show the number of cached replies per model, and the size of the file.
 
     Example: verdict cache info --json
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory
-
     file = cache_directory() / CACHE_FILE_NAME
     kept = Kept({}, 0)
     if file.exists():
@@ -42,7 +42,7 @@ def cache_info(as_json: AsJson = False) -> None:
         finally:
             store.close()
     if as_json:
-        document({"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)})
+        print_json({"path": str(file), "replies": kept.replies, "bytes": kept.size, "models": dict(kept.models)})
         return
     print_report(f"{file}: {kept.replies:,} replies, {kept.size / 2**20:.1f} MiB\n")
     for model, count in kept.models.items():
@@ -51,61 +51,51 @@ def cache_info(as_json: AsJson = False) -> None:
 
 @app.command("clear")
 def clear() -> None:
-    """Remove every reply.
+    """Delete all cached replies.
 
     Example: verdict cache clear
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory, files
-
     try:
         for file in files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
-    except OSError as fault:
-        raise OutputError(
-            f"{fault.filename} cannot be removed: {fault.strerror}", hint="check its permissions"
-        ) from None
+    except OSError as error:
+        raise OutputError(f"cannot delete {error.filename}: {error.strerror}", hint="check its permissions") from None
     print_message("the cache is empty")
 
 
 @app.command("path")
 def path() -> None:
-    """Print the file's path; VERDICT_CACHE_DIR names another directory.
+    """Print the path of the cache file. VERDICT_CACHE_DIR sets its directory.
 
     Example: verdict cache path
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory
-
     sys.stdout.write(f"{cache_directory() / CACHE_FILE_NAME}\n")
 
 
 @app.command("explain")
 def explain() -> None:
-    """Say what makes two requests equal, and what is never kept.
+    """Explain which requests share a reply, and which replies are never cached.
 
     Example: verdict cache explain
     """
-    from verdict_cli.llm.middleware.cache import KEY_PARTS
-
-    print_report("A reply is used again for a request that is equal in all of these:\n")
+    print_report("A cached reply is used for a request that has the same:\n")
     width = max(len(name) for name, _ in KEY_PARTS)
-    for name, what in KEY_PARTS:
-        print_report(f"  {name:{width}}  {what}\n")
+    for name, description in KEY_PARTS:
+        print_report(f"  {name:{width}}  {description}\n")
     print_report(
-        "Rows are not among them: two rows with the same prompt share a reply, and equal calls in flight are one.\n"
-        "Repeated units are kept apart, so that `repeat: 3` draws three samples.\n"
-        "Never kept: failures, replies that were cut off or could not be read, and anything of baseline/, replay/\n"
-        "and models with `cache: false`. A reply from the cache costs 0 and is marked `cached` in calls.parquet.\n"
-        "`verdict run --no-cache` neither reads nor keeps any.\n"
+        "The row is not part of the key: two rows with the same prompt share a reply, and equal calls in flight become one.\n"
+        "The instances of a repeated unit have different keys, so `repeat: 3` draws three samples.\n"
+        "Never cached: failures, truncated or unreadable replies, baseline/ and replay/ models, and models with\n"
+        "`cache: false`. A cache hit costs 0 and is marked `cached` in calls.parquet.\n"
+        "`verdict run --no-cache` neither reads nor writes the cache.\n"
     )
 
 
 def opened_store(plan: Plan, *, wanted: bool) -> CacheStore | None:
-    """The store for a run; None where it is not wanted, or no model of the plan may use it.
+    """Open the cache for a run; None if it is disabled, or no model of the plan may use it.
 
-    A cache that cannot be opened costs money, not results: it is complained of, and the run goes on without.
+    If it cannot be opened, a warning is printed and the run continues without it.
     """
-    from verdict_cli.run.preflight import open_cache
-
     if not wanted:
         return None
     try:

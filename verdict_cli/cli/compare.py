@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.console import document
+from verdict_cli.cli.console import print_json
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import UsageError
+from verdict_cli.run.load_run import load_run
+from verdict_cli.run.run_directory import output_errors
 
 if TYPE_CHECKING:
     from verdict_cli.report.comparison import ComparisonContext
@@ -19,10 +22,12 @@ if TYPE_CHECKING:
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="The directory of a run.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="The directory of the run to hold against it.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The directory of the run to compare with A.")],
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", metavar="EXPR", help="Also compare the rows of each value, e.g. source.type."),
+        typer.Option(
+            "--by", metavar="EXPR", help="Also compare within each value of this expression, e.g. source.type."
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write the comparison as one HTML file.")
@@ -31,28 +36,26 @@ def compare(
 ) -> None:
     """Compare two runs row by row: differences with intervals and tests, and the rows that flipped.
 
-    Rows are paired by their ids, and by their content where the dataset has none. Differences are B minus A.
+    Rows are paired by id, or by content if the dataset has no ids. Differences are B minus A.
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.report.comparison import comparison_json, comparison_terminal
 
-    sides, comparison = compared(first, second, by or ())
+    sides, comparison = load_comparison(first, second, by or ())
     if html is not None:
         write_page(html, sides, comparison)
     if as_json:
-        document(comparison_json(sides, comparison))
+        print_json(comparison_json(sides, comparison))
     else:
         to_terminal(comparison_terminal(sides, comparison))
 
 
-def compared(
+def load_comparison(
     first: Path, second: Path, by: Sequence[str] = ()
 ) -> tuple[tuple[ComparisonContext, ComparisonContext], RunComparison]:
-    """Both runs and their comparison. UsageError where they share no evaluation."""
+    """Load two runs and compare them. UsageError if they share no evaluation."""
     from verdict_cli.report.comparison import ComparisonContext
-    from verdict_cli.run.load_run import load_run
     from verdict_cli.stats.compare import compare_runs
     from verdict_cli.stats.unit_calls import latency
 
@@ -62,7 +65,7 @@ def compared(
     if not shared:
         raise UsageError(
             f"{first} and {second} share no evaluation",
-            hint=f"`evaluate` has {', '.join(known[0]) or 'nothing'} there, {', '.join(known[1]) or 'nothing'} here",
+            hint=f"their evaluations are {', '.join(known[0]) or 'none'} and {', '.join(known[1]) or 'none'}",
         )
     comparison = compare_runs(
         {name: (known[0][name], known[1][name]) for name in shared},
@@ -75,9 +78,8 @@ def compared(
 
 
 def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
-    """Writes the comparison as one HTML file."""
+    """Write the comparison as a single HTML file."""
     from verdict_cli.report.comparison_html import comparison_html
-    from verdict_cli.run.run_directory import output_errors
 
     with output_errors(path):
         path.write_text(comparison_html(sides, comparison), encoding="utf-8")

@@ -1,59 +1,63 @@
-"""`verdict datasets`: benchmarks by name, from their data cards."""
+"""`verdict datasets`: benchmarks, as described by their data cards."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import document, print_message, print_report
+from verdict_cli.benchmarks.card import Card, CardFile, cards
+from verdict_cli.benchmarks.card import card as card_of
+from verdict_cli.benchmarks.importers import IMPORTERS, imported
+from verdict_cli.benchmarks.recorded import SETS
+from verdict_cli.benchmarks.verify import file_of, findings
+from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import to_terminal
 from verdict_cli.errors import FetchError, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.benchmarks.card import Card, CardFile
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.storage.datasets.dataset import Dataset
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import scan, stream_rows
 
 app = typer.Typer(
-    help="Benchmarks by name: their cards, files and samples.",
+    help="List, download, import and check benchmarks.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
 )
 
-BenchmarkName = Annotated[str, typer.Argument(help="The benchmark, e.g. xstest; `verdict datasets list` names them.")]
+BenchmarkName = Annotated[str, typer.Argument(help="The benchmark, e.g. xstest; see `verdict datasets list`.")]
 
 
 @app.callback()
 def datasets_commands() -> None:
-    """Benchmarks by name: their cards, files and samples."""
+    """List, download, import and check benchmarks."""
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the benchmarks: what each asks, its licence, the pipeline that goes with it, and what is here of it.
+    """List the benchmarks with their licences and pipelines, and which data is available locally.
 
     Example: verdict datasets list --json
     """
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.card import cards
     from verdict_cli.benchmarks.data_dir import fetched_splits
-    from verdict_cli.benchmarks.recorded import SETS
-    from verdict_cli.cli.show_report import to_terminal
 
     if as_json:
-        document([_as_json(card) for card in cards().values()])
+        print_json([_as_json(card) for card in cards().values()])
         return
     table = Table(box=None, padding=(0, 1))
-    for header in ("name", "benchmark", "licence", "config", "here"):
+    for header in ("name", "benchmark", "licence", "config", "local data"):
         table.add_column(header, overflow="fold")
     for card in cards().values():
-        here = "fetched" if fetched_splits(card) else "sample" if card.sample else "–"
+        local = "fetched" if fetched_splits(card) else "sample" if card.sample else "–"
         config = card.config or ("recorded only" if card.name in SETS else "–")
-        table.add_row(*map(Text, (card.name, card.title, card.licence, config, here)))
+        table.add_row(*map(Text, (card.name, card.title, card.licence, config, local)))
     to_terminal(table)
 
 
@@ -63,11 +67,9 @@ def dataset_info(name: BenchmarkName, as_json: AsJson = False) -> None:
 
     Example: verdict datasets info xstest
     """
-    from verdict_cli.benchmarks.card import card as card_of
-
     card = card_of(name)
     if as_json:
-        document(_as_json(card))
+        print_json(_as_json(card))
         return
     lines = [f"{card.title}: {card.about}"]
     lines += [f"  {key:9} {value}" for key, value in _facts(card)]
@@ -82,28 +84,25 @@ def import_(
     name: Annotated[
         str, typer.Argument(help="The benchmark, e.g. xstest, or one of its recorded judges, e.g. wice/gpt-4-0613.")
     ],
-    path: Annotated[Path, typer.Argument(help="The benchmark's file; of a recorded judge, the folder of recordings.")],
+    path: Annotated[Path, typer.Argument(help="The benchmark's file; for a recorded judge, the folder of recordings.")],
     out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: NAME.jsonl]")] = None,
 ) -> None:
-    """Convert a benchmark's own file to JSONL; recorded replies in it go to a file for --replay beside it.
+    """Convert a benchmark's own file to JSONL. Recorded replies in it are written to a second file, for --replay.
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
-    from verdict_cli.benchmarks.importers import IMPORTERS, imported
-    from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.language.document.error_messages import nearest_spelling
 
     if name.partition("/")[0] not in {*IMPORTERS, *SETS}:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
     if not path.exists():
-        raise UsageError(f"there is no file {path}", hint="give the path of the benchmark's own file")
-    made = imported(name, path)
+        raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
+    converted = imported(name, path)
     target = out or Path(f"{name.replace('/', '-')}.jsonl")
-    print_message(f"{write(target, made.rows()):,} rows: {target}")
-    if made.replies is not None:
+    print_message(f"{write(target, converted.rows()):,} rows: {target}")
+    if converted.replies is not None:
         replay = target.with_name(f"{target.name.removesuffix('.jsonl')}.replay.jsonl")
-        print_message(f"{write(replay, made.replies()):,} recorded replies: {replay}")
+        print_message(f"{write(replay, converted.replies()):,} recorded replies: {replay}")
 
 
 @app.command("fetch")
@@ -112,30 +111,28 @@ def fetch(
         str, typer.Argument(help="The benchmark, or hf:OWNER/NAME[:SPLIT] for a dataset of the Hugging Face hub.")
     ],
     file: Annotated[
-        str | None, typer.Option("--file", help="Which of its files. [default: the first that can be fetched]")
+        str | None, typer.Option("--file", help="The file to download. [default: the first with an address]")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write to. [default: where bench finds it]")
+        Path | None,
+        typer.Option("--out", help="The folder to write to. [default: the data directory of `verdict bench`]"),
     ] = None,
-    sha256: Annotated[
-        str | None, typer.Option("--sha256", help="The checksum that it must have, where the card knows none.")
-    ] = None,
-    max_size: Annotated[int, typer.Option("--max-size", min=1, metavar="MIB", help="The most that is fetched.")] = 1024,
+    sha256: Annotated[str | None, typer.Option("--sha256", help="The expected checksum, if the card has none.")] = None,
+    max_size: Annotated[int, typer.Option("--max-size", min=1, metavar="MIB", help="The largest download.")] = 1024,
 ) -> None:
-    """Download a benchmark's file from its source, resumed where it broke off, and checked against its card.
+    """Download a benchmark's file from its source, and check it against its card. An interrupted download resumes.
 
-    Prints the path of the file. Private and gated datasets of the hub need HF_TOKEN; HF_ENDPOINT names another hub.
+    Prints the path of the file. Private and gated datasets of the Hugging Face hub need HF_TOKEN; HF_ENDPOINT sets another hub.
 
     Example: verdict datasets fetch xstest
     """
-    from verdict_cli.benchmarks.card import card as card_of
     from verdict_cli.benchmarks.fetch import Fetched, fetch_file, fetch_split, fetchable
 
     if name.startswith("hf:"):
         if file is not None or sha256 is not None:
             raise UsageError(
-                "a dataset of the hub takes neither --file nor --sha256",
-                hint="name the split: hf:OWNER/NAME:SPLIT; the hub states the checksums",
+                "--file and --sha256 do not apply to a dataset of the hub",
+                hint="give the split as hf:OWNER/NAME:SPLIT; checksums come from the hub",
             )
         fetched: Fetched = fetch_split(name[3:], out, max_size << 20)
     else:
@@ -149,95 +146,89 @@ def fetch(
 @app.command("sample")
 def sample(
     data: Annotated[str, typer.Argument(help="A dataset: a file, a directory or a glob.")],
-    count: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same rows.")] = 0,
+    count: Annotated[int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the draw.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", help="The JSONL to write. [default: STEM_sample.jsonl]")] = None,
 ) -> None:
-    """Write rows drawn from a dataset, without replacement and in their own order.
+    """Write a random sample of a dataset, drawn without replacement, in file order.
 
     Example: verdict datasets sample answers.jsonl --rows 50 --seed 1
     """
     from verdict_cli.benchmarks.reproduce import write
-    from verdict_cli.storage.datasets.dataset import Dataset
-    from verdict_cli.storage.datasets.files import find_files
-    from verdict_cli.storage.datasets.read import scan, stream_rows
 
     files = find_files(data)
     target = out or Path(f"{files[0].name.partition('.')[0]}_sample.jsonl")
     if any(target.resolve() == file.resolve() for file in files):
-        raise UsageError(f"{target} is the dataset itself", hint="choose another --out")
+        raise UsageError(f"{target} is the dataset", hint="choose another --out")
     dataset = Dataset(files)
-    found = scan(dataset, sample=count, seed=seed)
-    written = write(target, (row.source for row in stream_rows(dataset, found.selection)))
-    print_message(f"{written:,} of {found.total:,} rows: {target}")
+    facts = scan(dataset, sample=count, seed=seed)
+    written = write(target, (row.source for row in stream_rows(dataset, facts.selection)))
+    print_message(f"{written:,} of {facts.total:,} rows: {target}")
 
 
 @app.command("check")
 def check(
-    name: BenchmarkName, path: Annotated[Path, typer.Argument(help="The file.")], as_json: AsJson = False
+    name: BenchmarkName, path: Annotated[Path, typer.Argument(help="The file to check.")], as_json: AsJson = False
 ) -> None:
-    """Hold a file against its card: checksum, columns, rows and labels. Exits with 2 when something differs.
+    """Check a file against its card: checksum, columns, rows and labels. Exits with 2 if anything differs.
 
     Example: verdict datasets check xstest xstest_prompts.csv
     """
-    from verdict_cli.benchmarks.card import card as card_of
-    from verdict_cli.benchmarks.verify import file_of, findings
-
     if not path.is_file():
-        raise UsageError(f"there is no file {path}", hint="give the path of the benchmark's own file")
+        raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
     file = file_of(card_of(name), path)
-    found = findings(file, path)
+    results = findings(file, path)
     if as_json:
-        document(
+        print_json(
             {
                 "file": file.name,
-                "findings": [{"what": one.what, "verdict": one.verdict, "said": one.said} for one in found],
+                "findings": [
+                    {"what": result.what, "verdict": result.verdict, "said": result.said} for result in results
+                ],
             }
         )
     else:
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
-        lines += [f"  {signs[one.verdict]} {one.what}: {one.said}" for one in found]
+        lines += [f"  {signs[result.verdict]} {result.what}: {result.said}" for result in results]
         print_report("\n".join(lines) + "\n")
-    if any(one.verdict == "differs" for one in found):
+    if any(result.verdict == "differs" for result in results):
         raise typer.Exit(FetchError.exit_code)
 
 
 def _as_json(card: Card) -> dict[str, object]:
     from verdict_cli.benchmarks.data_dir import fetched_splits
 
-    here = fetched_splits(card)
-    return {**card.model_dump(mode="json"), "fetched": None if here is None else str(here)}
+    path = fetched_splits(card)
+    return {**card.model_dump(mode="json"), "fetched": None if path is None else str(path)}
 
 
 def _facts(card: Card) -> list[tuple[str, str]]:
-    from verdict_cli.benchmarks.recorded import SETS
-
-    found = [("paper", card.paper), ("source", card.source), ("licence", card.licence)]
+    facts = [("paper", card.paper), ("source", card.source), ("licence", card.licence)]
     if card.terms:
-        found.append(("terms", card.terms))
+        facts.append(("terms", card.terms))
     if card.config:
-        found.append(("config", card.config))
-    found += [("setting", each) for each in card.settings]
+        facts.append(("config", card.config))
+    facts += [("setting", each) for each in card.settings]
     if card.sample:
-        found.append(("sample", f"{card.sample}, made for this project: for trying out, not for figures"))
+        facts.append(("sample", f"{card.sample}, made for this project; for trials, not for published results"))
     if card.name in SETS:
-        found.append(("recorded", f"verdict bench {card.name} --replay RECORDINGS"))
-    return found
+        facts.append(("recorded", f"verdict bench {card.name} --replay RECORDINGS"))
+    return facts
 
 
 def _file_facts(card: Card, file: CardFile) -> list[tuple[str, str]]:
     from verdict_cli.benchmarks.data_dir import place_of
 
-    place = place_of(card, file)
-    found = [
+    path = place_of(card, file)
+    facts = [
         ("from", file.url or (f"hf:{file.hub}" if file.hub else f"no address; {file.derived}")),
         ("sha256", file.sha256),
         ("bytes", "unknown" if file.bytes is None else f"{file.bytes:,}"),
         ("rows", "unknown" if file.rows is None else f"{file.rows:,}"),
     ]
     if file.columns:
-        found.append(("columns", ", ".join(file.columns)))
+        facts.append(("columns", ", ".join(file.columns)))
     for column, labels in file.labels.items():
-        found.append((column, ", ".join(f"{count:,} {label}" for label, count in labels.items())))
-    return [*found, ("here", str(place))] if place.exists() else found
+        facts.append((column, ", ".join(f"{count:,} {label}" for label, count in labels.items())))
+    return [*facts, ("path", str(path))] if path.exists() else facts

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from verdict_cli.cli.compare import load_comparison, write_page
+from verdict_cli.cli.console import printable
 from verdict_cli.cli.model_options import RowOptions
+from verdict_cli.cli.run import judged_dataset
+from verdict_cli.cli.show_report import to_terminal
+from verdict_cli.language.package_files import configs, datasets, recordings
+from verdict_cli.llm.providers.detect_models import KEYS, at_hand
+from verdict_cli.report import formatting
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -20,40 +27,35 @@ if TYPE_CHECKING:
 
 CONFIG, DATA, RECORDING = "demo", "xstest_sample", "demo_replies"
 WRITTEN = "none: replies written for the demo"
-"""Stands as the model's name in the run's table of calls, its report and the comparison."""
+"""The name of the model in the run's table of calls, its report and the comparison."""
 DEMO_BASELINE = "baseline/lexical"
 
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the two runs and their comparison are written.")
+        Path, typer.Option("--out", metavar="DIR", help="The directory of the two runs and their comparison.")
     ] = Path("runs/demo"),
 ) -> None:
-    """Show a judge, its report and a comparison in seconds, without a key or a network.
+    """Show a judge, its report and a comparison, without a key or a network.
 
-    Judges a sample of 96 prompts with a judge of three calls, whose replies were written for this demo (no model is called), and with
-    the baseline that only counts words, then compares the two. Always exits with 0.
+    Judges a sample of 96 prompts with a judge of three calls, whose replies were written for this demo, and with the baseline that
+    only counts words. Then it compares the two. No model is called, and the exit code is always 0.
 
     Example: verdict demo --out runs/demo
     """
-    from verdict_cli.cli.compare import compared, write_page
-    from verdict_cli.cli.run import judged_dataset
-    from verdict_cli.cli.show_report import to_terminal
-    from verdict_cli.language.package_files import configs, datasets, recordings
-
-    # The names read better in the report than the paths, unless the user's folder has something of that name.
+    # The report shows the names rather than the paths, unless the user's folder has a file of that name.
     config = configs()[CONFIG] if Path(CONFIG).is_file() else Path(CONFIG)
     data = str(datasets()[DATA]) if Path(DATA).exists() else DATA
-    written = RowOptions(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
+    recorded = RowOptions(model=WRITTEN, replay=recordings()[RECORDING], fresh=True, quiet=True)
     lexical = RowOptions(model=DEMO_BASELINE, no_cache=True, fresh=True, quiet=True)
-    judge = judged_dataset(config, data, written, out=out / "judge")
+    judge = judged_dataset(config, data, recorded, out=out / "judge")
     judged_dataset(config, data, lexical, out=out / "baseline")
-    sides, comparison = compared(out / "baseline", out / "judge")
+    sides, comparison = load_comparison(out / "baseline", out / "judge")
     write_page(out / "comparison.html", sides, comparison)
-    to_terminal(_page(judge, comparison.evaluations["safety"], out))
+    to_terminal(_summary(judge, comparison.evaluations["safety"], out))
 
 
-def _page(judge: Report, safety: ComparedMetric, out: Path) -> Group:
+def _summary(judge: Report, safety: ComparedMetric, out: Path) -> Group:
     from rich.console import Group
     from rich.text import Text
 
@@ -86,18 +88,18 @@ def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.report import formatting
-
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, figure in formatting.plain_text(judge.measures["safety"].figures.items()):
-        each = safety.whole.figures[metric]
+    for metric, value in formatting.plain_text(judge.measures["safety"].figures.items()):
+        compared_metric = safety.whole.figures[metric]
         table.add_row(
             metric,
-            Text(f"{formatting.format_number(figure.value)} {formatting.interval(figure.low, figure.high)}"),
-            formatting.format_number(each.first),
-            Text(f"{each.change.value:+.3f} {formatting.interval(each.change.low, each.change.high)}"),
+            Text(f"{formatting.format_number(value.value)} {formatting.interval(value.low, value.high)}"),
+            formatting.format_number(compared_metric.first),
+            Text(
+                f"{compared_metric.change.value:+.3f} {formatting.interval(compared_metric.change.low, compared_metric.change.high)}"
+            ),
         )
     return table
 
@@ -111,8 +113,6 @@ def _test(safety: ComparedMetric) -> str:
 
 
 def _gates(judge: Report) -> list[str]:
-    from verdict_cli.report import formatting
-
     signs = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
     return [
         f"  {signs[gate.verdict]}  {gate.metric} {formatting.format_number(gate.value)}, limit {gate.rule}"
@@ -122,12 +122,9 @@ def _gates(judge: Report) -> list[str]:
 
 
 def _next(out: Path) -> Table:
-    """Where to look, and what to run."""
+    """The files to look at, and the commands to run next."""
     from rich.table import Table
     from rich.text import Text
-
-    from verdict_cli.cli.console import printable
-    from verdict_cli.llm.providers.detect_models import KEYS, at_hand
 
     lines = [
         ("Report", f"{out / 'judge' / 'report.html'}"),
@@ -135,10 +132,10 @@ def _next(out: Path) -> Table:
         ("In a browser", f"verdict view {shlex.quote(str(out))}"),
         ("Your own data", "verdict init answers.csv"),
     ]
-    if found := at_hand(os.environ):
-        before = "".join(f"{name}={shlex.quote(value)} " for name, value in found.variables.items())
-        command = f"{before}verdict run {CONFIG} {DATA} --model {shlex.quote(found.model)}"
-        lines += [("A real model", command), ("", f"({found.reason})")]
+    if detected := at_hand(os.environ):
+        environment = "".join(f"{name}={shlex.quote(value)} " for name, value in detected.variables.items())
+        command = f"{environment}verdict run {CONFIG} {DATA} --model {shlex.quote(detected.model)}"
+        lines += [("A real model", command), ("", f"({detected.reason})")]
     else:
         lines.append(("A real model", f"set {' or '.join(KEYS)}, or start Ollama"))
     table = Table.grid(padding=(0, 2))

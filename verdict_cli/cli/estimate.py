@@ -4,63 +4,57 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
-from verdict_cli.cli.options import AllowHost, AllowOutside, AsJson, Config, Limit, ModelOption, SetOption
-
-if TYPE_CHECKING:
-    from verdict_cli.run.estimate import Line
+from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Limit
+from verdict_cli.run.estimate import ASSUMPTIONS, Line, estimate_run, total
+from verdict_cli.storage.datasets.read import stream_rows
 
 
 def estimate(
     config: Config,
-    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
-    model: ModelOption = None,
-    settings: SetOption = None,
+    data: Data,
     limit: Limit = None,
-    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Leave rows that cannot be read out.")] = False,
-    allow_outside: AllowOutside = False,
+    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many calls a run will make and what they will cost, without asking any model.
+    """Estimate how many calls a run makes and what they cost, without calling a model.
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.run.estimate import ASSUMPTIONS, total
-    from verdict_cli.run.estimate import estimate_run as estimated
-    from verdict_cli.storage.datasets.read import stream_rows
-
-    plan = load_plan_for_command(config, settings or [], model, allow_outside=allow_outside).plan
+    plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        found = check_data(plan, dataset, limit=limit)
-        units = estimated(plan, stream_rows(dataset, found.selection), found.rows)
+        facts = check_data(plan, dataset, limit=limit)
+        units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
-    summed = total(units, "total", "")
+    sum_line = total(units, "total", "")
     if as_json:
-        document(
+        print_json(
             {
-                "rows": found.rows,
-                **_figures(summed),
-                "models": [{"model": line.model, **_figures(line)} for line in models],
-                "units": [{"unit": line.unit, "model": line.model, **_figures(line)} for line in units],
+                "rows": facts.rows,
+                **_counts(sum_line),
+                "models": [{"model": line.model, **_counts(line)} for line in models],
+                "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
                 "assumptions": ASSUMPTIONS,
             }
         )
         return
-    print_report(f"{found.rows:,} rows\n\n{_table([*units, *models, summed])}\n")
-    for words in ASSUMPTIONS:
-        print_report(f"- {words}\n")
+    print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
+    for assumption in ASSUMPTIONS:
+        print_report(f"- {assumption}\n")
 
 
-def _figures(line: Line) -> dict[str, Any]:
+def _counts(line: Line) -> dict[str, Any]:
     return {
         "calls": line.calls,
         "least_calls": line.least,
@@ -71,12 +65,12 @@ def _figures(line: Line) -> dict[str, Any]:
 
 
 def _calls(line: Line) -> str:
-    """`3,000 to 9,000` where a layer may stop early."""
+    """Format the calls of a line, such as `3,000 to 9,000` for a layer that may stop early."""
     return f"{line.least:,} to {line.calls:,}" if line.least < line.calls else f"{line.calls:,}"
 
 
 def _table(lines: list[Line]) -> str:
-    """The lines under one another; `unknown` where a figure is."""
+    """Format the lines as a table. Unknown values are `unknown`."""
     from verdict_cli.report.formatting import money
 
     cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
@@ -85,9 +79,9 @@ def _table(lines: list[Line]) -> str:
             "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
         )
         cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
-    widths = [max(len(row[place]) for row in cells) for place in range(6)]
+    widths = [max(len(row[column]) for row in cells) for column in range(6)]
     return "".join(
-        "  ".join(f"{cell:{'<' if place < 2 else '>'}{widths[place]}}" for place, cell in enumerate(row)).rstrip()
+        "  ".join(f"{cell:{'<' if column < 2 else '>'}{widths[column]}}" for column, cell in enumerate(row)).rstrip()
         + "\n"
         for row in cells
     )

@@ -5,30 +5,28 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import EXITS, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.language.reference import ReferenceEntry, ReferenceKey
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.metric_names import MEANINGS, METRICS, foreign
+from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, offered_parts
 
 _WIDTH = 100
 _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
 
 
 def explain(
-    name: Annotated[
-        str | None, typer.Argument(help="A unit, scale, extractor, key, figure, exit code or the code of a message.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A unit, scale, extractor, key, metric or exit code.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a word of the language means: the same text as the documentation, in the terminal.
+    """Explain a name of the pipeline language, a metric or an exit code. The text is that of the documentation.
 
-    Without NAME it lists every word that it can explain.
+    Without NAME, list every name that it can explain.
 
     Examples:
 
@@ -42,50 +40,42 @@ def explain(
 
       verdict explain 3
     """
-    found = _everything() if name is None else _found(name)
+    content = _index() if name is None else _lookup(name)
     if as_json:
-        document(found)
+        print_json(content)
         return
-    print_report("\n".join(_contents(found) if name is None else _lines(found)) + "\n")
+    print_report("\n".join(_index_lines(content) if name is None else _lines(content)) + "\n")
 
 
-def _everything() -> dict[str, Any]:
-    from verdict_cli.language.metric_names import METRICS
-    from verdict_cli.language.reference import entries
-
-    listed: dict[str, Any] = {title: [] for title in _GROUPS.values()}
+def _index() -> dict[str, Any]:
+    index: dict[str, Any] = {title: [] for title in _GROUPS.values()}
     for part in entries().values():
-        listed[_GROUPS[part.group]].append(part.name)
-    return {**listed, "figures": list(METRICS), "exit codes": list(map(str, EXITS))}
+        index[_GROUPS[part.group]].append(part.name)
+    return {**index, "metrics": list(METRICS), "exit codes": list(map(str, EXITS))}
 
 
-def _found(name: str) -> dict[str, Any]:
-    """What is known of the name, as a document."""
-    from verdict_cli.language.document.error_messages import nearest_spelling
-    from verdict_cli.language.metric_names import MEANINGS, foreign
-    from verdict_cli.language.reference import entries, offered_parts
-
+def _lookup(name: str) -> dict[str, Any]:
+    """Look up a name. UsageError if nothing has it."""
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()
-    same = {each.lower(): each for each in (*parts, *MEANINGS)}
-    exact = name if name in parts or name in MEANINGS else same.get(name.lower(), name)
-    for figure, text in MEANINGS.items():
-        if figure == exact:
-            return {"name": figure, "group": "figure", "text": text}
+    by_lower = {known.lower(): known for known in (*parts, *MEANINGS)}
+    exact = name if name in parts or name in MEANINGS else by_lower.get(name.lower(), name)
+    if exact in MEANINGS:
+        return {"name": exact, "group": "metric", "text": MEANINGS[exact]}
     if exact in parts:
         return _part(parts[exact])
     if (part := offered_parts(name)) is not None:
         return _part(part)
     if (metric := foreign(name)) is not None:
-        return {"name": name, "group": "figure", "text": metric.meaning}
+        return {"name": name, "group": "metric", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
-    keyed = [(part, one) for part in holders for one in part.keys if one.name == key]
-    if keyed:
-        return {"name": name, "group": "key", "text": "", "of": _meanings(keyed)}
-    known = {one.name for part in holders for one in part.keys} if dot and holders else {*parts, *MEANINGS}
-    keys = {one.name for part in parts.values() for one in part.keys}
+    matches = [(part, part_key) for part in holders for part_key in part.keys if part_key.name == key]
+    if matches:
+        return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
+    known = {part_key.name for part in holders for part_key in part.keys} if dot and holders else {*parts, *MEANINGS}
+    keys = {part_key.name for part in parts.values() for part_key in part.keys}
     close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(
         f"nothing is called {name!r}", hint=close if close.startswith("did") else "verdict explain lists every name"
@@ -105,42 +95,42 @@ def _part(part: ReferenceEntry) -> dict[str, Any]:
     }
 
 
-def _meanings(keyed: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[dict[str, Any]]:
-    """The key's meanings, each once, with the parts that have it."""
+def _meanings(matches: Iterable[tuple[ReferenceEntry, ReferenceKey]]) -> list[dict[str, Any]]:
+    """The distinct meanings of a key, each with the parts that have it."""
     by_key: dict[ReferenceKey, list[str]] = {}
-    for part, key in keyed:
+    for part, key in matches:
         by_key.setdefault(key, []).append(part.name)
     return [{**asdict(key), "parts": parts} for key, parts in by_key.items()]
 
 
-def _contents(listed: dict[str, list[str]]) -> Iterator[str]:
-    for title, names in listed.items():
+def _index_lines(index: dict[str, list[str]]) -> Iterator[str]:
+    for title, names in index.items():
         yield title
         yield from textwrap.wrap(", ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    yield "\nand every key of these by its own name. More of one: verdict explain NAME"
+    yield "\nKeys of these can be explained too. Usage: verdict explain NAME"
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    yield f"{found['name']} ({found['group']})"
-    yield from textwrap.wrap(found["text"], _WIDTH, initial_indent="  ", subsequent_indent="  ")
-    for key in found.get("of", ()):
+def _lines(content: dict[str, Any]) -> Iterator[str]:
+    yield f"{content['name']} ({content['group']})"
+    yield from textwrap.wrap(content["text"], _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    for key in content.get("of", ()):
         yield from _key_lines(key)
         yield from textwrap.wrap(
             f"in {', '.join(key['parts'])}", _WIDTH, initial_indent="      ", subsequent_indent="      "
         )
-    for title, keys in (("keys", found.get("keys")), ("keys of every such unit", found.get("shared_keys"))):
+    for title, keys in (("keys", content.get("keys")), ("keys of every such unit", content.get("shared_keys"))):
         if keys:
             yield f"\n{title}:"
             for key in keys:
                 yield from _key_lines(key)
-    example = found.get("example")
+    example = content.get("example")
     if example:
         yield f"\nexample, which judges {example['data']}:\n"
         yield textwrap.indent(example["text"].rstrip(), "  ")
 
 
 def _key_lines(key: dict[str, Any]) -> Iterator[str]:
-    default = f", {key['default']} where it is left out" if key["default"] is not None else ""
-    needed = ", needed" if key["required"] else ""
-    yield f"  {key['name']}: {key['kind'].replace('`', '')}{needed}{default}"
+    default = f", default {key['default']}" if key["default"] is not None else ""
+    required = ", required" if key["required"] else ""
+    yield f"  {key['name']}: {key['kind'].replace('`', '')}{required}{default}"
     yield from textwrap.wrap(key["text"], _WIDTH, initial_indent="      ", subsequent_indent="      ")

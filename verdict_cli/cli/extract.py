@@ -4,46 +4,44 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import document, print_report, printable
+from verdict_cli.cli.console import print_json, print_report, printable
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.stats.re_extract import Disagreement, ReExtraction
+from verdict_cli.language.document.error_messages import nearest_spelling
+from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
+from verdict_cli.run.load_run import load_run
+from verdict_cli.stats.re_extract import Disagreement, ReExtraction, re_extract
 
 
 def extract(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     with_: Annotated[str, typer.Option("--with", metavar="NAMES", help="Extractors, separated by commas.")],
-    most: Annotated[int, typer.Option("--show", min=0, help="How many disagreements to show.")] = 10,
+    most: Annotated[int, typer.Option("--show", min=0, help="The most disagreements to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Read a run's recorded replies again with other extractors, and show where they disagree. No model is asked.
+    """Read a run's recorded replies with other extractors, and show where they disagree. No model is called.
 
     Example: verdict extract runs/demo --with regex,structured
     """
-    from verdict_cli.run.load_run import load_run
-    from verdict_cli.stats.re_extract import re_extract
-
-    names = _names(with_)
+    names = _extractor_names(with_)
     directory, facts, plan = load_run(run)
     rereadings, disagreements = re_extract(plan, directory.calls, names, seed=facts.seed, most=most)
     if as_json:
-        document(
-            {"rereadings": [asdict(one) for one in rereadings], "disagreements": [asdict(one) for one in disagreements]}
+        print_json(
+            {
+                "rereadings": [asdict(each) for each in rereadings],
+                "disagreements": [asdict(each) for each in disagreements],
+            }
         )
         return
     print_report(_table(rereadings) + _list(disagreements))
 
 
-def _names(text: str) -> list[str]:
-    from verdict_cli.language.document.error_messages import nearest_spelling
-    from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
-
+def _extractor_names(text: str) -> list[str]:
     known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
@@ -58,24 +56,26 @@ def _names(text: str) -> list[str]:
 
 def _table(rereadings: tuple[ReExtraction, ...]) -> str:
     lines = []
-    for one in rereadings:
-        if one.refused:
-            lines.append(f"{one.unit}  {one.extractor}: does not fit: {one.refused}")
-        elif one.extractor == "own":
-            lines.append(f"{one.unit}  own: {one.readable} of {one.replies} replies read")
+    for reading in rereadings:
+        if reading.refused:
+            lines.append(f"{reading.unit}  {reading.extractor}: does not fit: {reading.refused}")
+        elif reading.extractor == "own":
+            lines.append(f"{reading.unit}  own: {reading.readable} of {reading.replies} replies read")
         else:
-            share = f", {one.agreed} of {one.both} as the unit's own" if one.both else ""
-            lines.append(f"{one.unit}  {one.extractor}: {one.readable} of {one.replies} replies read{share}")
+            share = f", {reading.agreed} of {reading.both} as the unit's own" if reading.both else ""
+            lines.append(
+                f"{reading.unit}  {reading.extractor}: {reading.readable} of {reading.replies} replies read{share}"
+            )
     return printable("\n".join(lines)) + "\n"
 
 
 def _list(disagreements: tuple[Disagreement, ...]) -> str:
     lines = [
-        f"  {one.id} {one.unit}: own {_shown(one.own)}, {one.extractor} {_shown(one.read) if one.read is not None else one.reason}"
-        for one in disagreements
+        f"  {each.id} {each.unit}: own {_format(each.own)}, {each.extractor} {_format(each.read) if each.read is not None else each.reason}"
+        for each in disagreements
     ]
     return printable("\n".join(["", *lines])) + "\n" if lines else ""
 
 
-def _shown(read: object) -> str:
-    return "unreadable" if read is None else f"{read!r:.120}"
+def _format(value: object) -> str:
+    return "unreadable" if value is None else f"{value!r:.120}"

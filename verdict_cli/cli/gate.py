@@ -10,11 +10,14 @@ from typing import Annotated
 import typer
 
 from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
+from verdict_cli.language.gates_file import read_gates
+from verdict_cli.run.load_run import load_run
 
 
 class Undecided(StrEnum):
-    """What `--inconclusive` takes: whether a gate that cannot be decided lets the run through."""
+    """The result of an inconclusive gate (`--inconclusive`)."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -23,31 +26,28 @@ class Undecided(StrEnum):
 def gate(
     run: Annotated[Path, typer.Argument(help="The directory of a run.")],
     gates: Annotated[
-        Path | None, typer.Option("--gates", metavar="FILE", help="A YAML file whose `gates:` stand for the run's own.")
+        Path | None,
+        typer.Option("--gates", metavar="FILE", help="Use the `gates:` of this YAML file instead of the run's own."),
     ] = None,
     inconclusive: Annotated[
-        Undecided, typer.Option("--inconclusive", help="What a gate does that too few rows cannot decide.")
+        Undecided, typer.Option("--inconclusive", help="The result of a gate that too few rows leave undecided.")
     ] = Undecided.FAIL,
     as_json: AsJson = False,
 ) -> None:
-    """Decide a run's gates again and rewrite its report, without asking any model.
+    """Re-evaluate a run's gates and regenerate the report, without calling a model.
 
-    Exit code 1 when a gate fails, 2 when there are no gates.
+    Exits with 1 if a gate fails, and with 2 if there are no gates.
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
-    from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
-    from verdict_cli.language.gates_file import read_gates
-    from verdict_cli.run.load_run import load_run
-
     result = load_run(run)
     if gates is not None:
         plan = replace(result.plan, gates=read_gates(gates, result.plan.evaluations))
         result = result._replace(plan=plan)
     if not result.plan.gates:
         raise UsageError(
-            f"{gates} has no gates" if gates is not None else f"this run has no gates: {run}",
-            hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs none",
+            f"{gates or run} has no gates",
+            hint="give --gates FILE with `gates: [{metric: NAME.METRIC, min: …}]`; `verdict report RUN` needs no gates",
         )
     report = finish_with_report(result, inconclusive=inconclusive.value)
     show_report(report, as_json=as_json)

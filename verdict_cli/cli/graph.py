@@ -6,37 +6,33 @@ from typing import Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, Config, ModelOption, SetOption
+from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.options import AllowHost, Config
 
-ANY = "baseline/lexical"
-"""A graph needs no model: where the file names none, any will do."""
+PLACEHOLDER_MODEL = "baseline/lexical"
+"""The model of a file that names none. It is never called: drawing a graph needs no model."""
 
 
 def graph(
     config: Config,
     format_: Annotated[
-        Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="How to draw it.")
+        Literal["tree", "mermaid", "svg", "json"], typer.Option("--format", help="The output format.")
     ] = "tree",
-    settings: SetOption = None,
-    model: ModelOption = None,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
-    """Draw the graph of a pipeline: its units, how they are linked, what was cast.
+    """Draw the graph of a pipeline: its units, their links, and the casts between them.
 
     Example: verdict graph xstest --format svg > xstest.svg
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
     from verdict_cli.report.plan_graph import as_mapping, as_mermaid, as_svg, as_tree
 
-    plan = load_plan_for_command(
-        config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, else_model=ANY
-    ).plan
+    plan = options.plan(config, else_model=PLACEHOLDER_MODEL)
     if as_json or format_ == "json":
-        document(as_mapping(plan))
+        print_json(as_mapping(plan))
     else:
         draw = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg}[format_]
         print_report(draw(plan))

@@ -7,17 +7,35 @@ import shlex
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from verdict_cli.cli import prompts
 from verdict_cli.cli.console import print_error, print_message
+from verdict_cli.cli.model_options import PipelineOptions, RowOptions
 from verdict_cli.cli.options import Quiet
 from verdict_cli.errors import DataError, OutputError, Problem, UsageError
-
-if TYPE_CHECKING:
-    from verdict_cli.plan.node import Plan
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.package_files import folder, named_config
+from verdict_cli.language.scaffold import (
+    SCHEMA,
+    Scaffold,
+    identifier,
+    nameable,
+    number_type,
+    plain_name,
+    scale_of,
+    texts,
+    with_schema_line,
+    written,
+)
+from verdict_cli.llm.model_families import is_local
+from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.run.run_directory import output_errors
+from verdict_cli.storage.datasets.dataset import Dataset, missing
+from verdict_cli.storage.datasets.files import find_files
+from verdict_cli.storage.datasets.read import stream_rows
 
 EMBEDDED = "baseline/lexical"
 _READ = 1_000
@@ -26,37 +44,39 @@ _SAMPLE = re.compile(r"datasets/(\w+_sample\.jsonl)")
 
 
 def init(
-    data: Annotated[str | None, typer.Argument(help="The dataset whose rows are to be judged.")] = None,
+    data: Annotated[str | None, typer.Argument(help="The dataset to judge.")] = None,
     question: Annotated[
-        str | None, typer.Option("--question", help="What is judged, as you would ask a person.")
+        str | None, typer.Option("--question", help="What the judge should decide, in one sentence.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Columns that the judge reads, separated by commas.")
+        str | None, typer.Option("--columns", help="The columns that the judge reads, separated by commas.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", help="The column with people's labels, where there is one.")
+        str | None, typer.Option("--target", help="The column with the human labels, if there is one.")
     ] = None,
     scale: Annotated[
         str | None,
         typer.Option(
             "--scale",
-            help="boolean, 1-5, or words from worst to best: bad,fair,good. [default: the target's, or boolean]",
+            help="boolean, 1-5, or words from worst to best: bad,fair,good. [default: from the target, or boolean]",
         ),
     ] = None,
-    model: Annotated[str, typer.Option("--model", help="The model that the file names.")] = "gpt-4o-mini",
+    model: Annotated[str, typer.Option("--model", help="The model to write into the file.")] = "gpt-4o-mini",
     template: Annotated[
-        str | None, typer.Option("--from", help="Copy a judge that comes with verdict, such as geval.")
+        str | None, typer.Option("--from", help="Copy a judge shipped with verdict, such as geval.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The file to write. [default: judge.yaml, or the template's name]")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    no_try: Annotated[bool, typer.Option("--no-try", help="Do not judge five rows with the embedded model.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    no_try: Annotated[
+        bool, typer.Option("--no-try", help="Do not try the pipeline on five rows with the embedded baseline.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a first pipeline for your own data, and judge five rows with the embedded model: no key, no network.
+    """Write a first pipeline for your own data, and try it on five rows with the embedded baseline (no key, no network).
 
-    On a terminal it asks for what the flags leave open; anywhere else it needs --question and --columns.
+    On a terminal it prompts for missing options. Elsewhere --question and --columns are required.
 
     Examples:
 
@@ -69,16 +89,18 @@ def init(
     if template is not None:
         if question or columns or target or scale:
             raise UsageError(
-                "--from copies a judge as it stands", hint="leave --question, --columns, --target and --scale out"
+                "--from copies a judge unchanged", hint="remove --question, --columns, --target and --scale"
             )
-        made, chosen = _copied(template, data, out, force=force)
+        config, dataset = _copy_template(template, data, out, force=force)
     else:
-        chosen = data if data is not None else prompts.ask_dataset()
-        made = _started(chosen, question, columns, target, scale, model, out or Path("judge.yaml"), force=force)
-    _check(made, chosen, tried=not no_try, quiet=quiet)
+        dataset = data if data is not None else prompts.ask_dataset()
+        config = _write_pipeline(
+            dataset, question, columns, target, scale, model, out or Path("judge.yaml"), force=force
+        )
+    _check(config, dataset, try_rows=not no_try, quiet=quiet)
 
 
-def _started(
+def _write_pipeline(
     data: str,
     question: str | None,
     columns: str | None,
@@ -89,24 +111,8 @@ def _started(
     *,
     force: bool,
 ) -> Path:
-    """The file made from flags and answers."""
-    from verdict_cli.language.package_files import folder
-    from verdict_cli.language.scaffold import (
-        SCHEMA,
-        Scaffold,
-        identifier,
-        nameable,
-        number_type,
-        plain_name,
-        scale_of,
-        texts,
-        written,
-    )
-    from verdict_cli.storage.datasets.dataset import Dataset
-    from verdict_cli.storage.datasets.files import find_files
-    from verdict_cli.storage.datasets.read import stream_rows
-
-    _free([out], force=force)
+    """Write a pipeline file from the options and the answers."""
+    _refuse_existing([out], force=force)
     files = find_files(data)
     samples: dict[str, list[Any]] = {}
     for row in islice(stream_rows(Dataset(files)), _READ):
@@ -115,41 +121,45 @@ def _started(
     if not samples:
         raise DataError(Problem("empty-dataset", "the dataset holds no rows", "", data))
     key = identifier(samples)
-    asked = question is None or columns is None
-    if asked and not prompts.is_interactive():
-        raise prompts.unanswered(data, samples, question=question is not None, columns=columns is not None)
-    if asked and target is None:
+    incomplete = question is None or columns is None
+    if incomplete and not prompts.is_interactive():
+        raise prompts.missing_options(data, samples, question=question is not None, columns=columns is not None)
+    if incomplete and target is None:
         target = prompts.ask_target(samples)
-    _known([target] if target else [], samples, "--target", data)
-    read = prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
-    _known(read, samples, "--columns", data)
-    for name in (*read, *([target] if target else [])):
+    _check_columns([target] if target else [], samples, "--target", data)
+    judged_columns = (
+        prompts.split_words(columns) if columns is not None else prompts.ask_columns(samples, (key, target))
+    )
+    _check_columns(judged_columns, samples, "--columns", data)
+    for name in (*judged_columns, *([target] if target else [])):
         if not nameable(name):
-            raise UsageError(f"no placeholder can name the column {name!r}", hint="rename it in the file")
-    if target in read:
+            raise UsageError(
+                f"a placeholder cannot refer to the column {name!r}", hint="rename the column: letters, digits and _"
+            )
+    if target in judged_columns:
         raise UsageError(
-            f"{target!r} is both what the judge reads and what people said of it",
-            hint="a judge that sees the label repeats it: leave it out of --columns",
+            f"{target!r} is both the label and a column that the judge reads",
+            hint="a judge that sees the label repeats it: remove it from --columns",
         )
-    said = question if question is not None else prompts.ask_question()
+    judge_question = question if question is not None else prompts.ask_question()
     suggested = (scale_of(samples[target]) if target else None) or "boolean"
-    chosen = scale or (prompts.ask_scale(suggested) if asked else suggested)
-    if target and chosen == "boolean" and (words := texts(samples[target])):
+    scale_text = scale or (prompts.ask_scale(suggested) if incomplete else suggested)
+    if target and scale_text == "boolean" and (words := texts(samples[target])):
         raise UsageError(
-            f"the labels of {target!r} are texts ({', '.join(words[:5])}), and the scale is yes or no",
-            hint=f"name the scale's words from worst to best: --scale 'other,{words[0]}'",
+            f"the labels of {target!r} are texts ({', '.join(words[:5])}), but the scale is boolean",
+            hint=f"give the words of the scale from worst to best: --scale 'other,{words[0]}'",
         )
-    start = Scaffold(
+    scaffold = Scaffold(
         name=plain_name(out.stem),
-        question=said,
-        columns=read,
-        scale=_scale(chosen),
+        question=judge_question,
+        columns=judged_columns,
+        scale=_scale(scale_text),
         model=model,
         id=key,
         target=target,
         numbers=number_type(samples[target]) if target else None,
     )
-    _write({out: written(start), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
+    _write({out: written(scaffold), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
     return out
 
 
@@ -158,64 +168,58 @@ def _scale(text: str) -> str:
         return "1-5"
     if text == "boolean" or re.fullmatch(r"\d+-\d+", text) or len(prompts.split_words(text)) > 1:
         return text
-    raise UsageError(f"{text!r} is no scale", hint="boolean, 1-5, or words from worst to best: bad,fair,good")
+    raise UsageError(f"{text!r} is not a scale", hint="give boolean, 1-5, or words from worst to best: bad,fair,good")
 
 
-def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    from verdict_cli.storage.datasets.dataset import missing
-
+def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
     for name in names:
         if name not in samples:
             problem = missing(name, samples)
             whole, dot, inside = name.partition(".")
             hint = problem.hint
             if dot and whole in samples:
-                hint = f"name the whole column {whole!r}; afterwards the prompt can say {{source.{whole}.{inside}}}"
+                hint = f"give the whole column {whole!r}, then write {{source.{whole}.{inside}}} in the prompt"
             raise UsageError(f"{flag}: {data}: {problem.message}", hint=hint)
 
 
-def _copied(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
-    """The template's copy and the dataset that goes with it: the given one, else the sample that it names."""
-    from verdict_cli.language.document.document import read_document
-    from verdict_cli.language.package_files import folder, named_config
-    from verdict_cli.language.scaffold import SCHEMA, with_schema_line
-
+def _copy_template(template: str, data: str | None, out: Path | None, *, force: bool) -> tuple[Path, str | None]:
+    """Copy a template. Return the copy and its dataset: the given one, or the sample that the template names."""
     source = named_config(template)
-    made = out or Path(f"{source.stem}.yaml")
+    target = out or Path(f"{source.stem}.yaml")
     text = source.read_text(encoding="utf-8")
     files = {
-        made: with_schema_line(text),
-        made.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8"),
+        target: with_schema_line(text),
+        target.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8"),
     }
     for evaluation in (read_document(source).data.get("evaluate") or {}).values():
         if "published" in evaluation:
             table = source.parent / evaluation["published"]
-            files[made.parent / evaluation["published"]] = table.read_text(encoding="utf-8")
-    chosen, sample = data, _SAMPLE.search(text)
+            files[target.parent / evaluation["published"]] = table.read_text(encoding="utf-8")
+    dataset, sample = data, _SAMPLE.search(text)
     if data is None and sample is not None:
-        copy = made.parent / sample[1]
+        copy = target.parent / sample[1]
         files[copy] = (folder("datasets") / sample[1]).read_text(encoding="utf-8")
-        chosen = str(copy)
-    _free([path for path, content in files.items() if path == made or not _same(path, content)], force=force)
+        dataset = str(copy)
+    _refuse_existing(
+        [path for path, content in files.items() if path == target or not _is_same(path, content)], force=force
+    )
     _write(files)
-    return made, chosen
+    return target, dataset
 
 
-def _same(path: Path, content: str) -> bool:
+def _is_same(path: Path, content: str) -> bool:
     return not path.exists() or path.read_bytes() == content.encode()
 
 
-def _free(paths: Sequence[Path], *, force: bool) -> None:
-    there = [str(path) for path in paths if path.exists()]
-    if there and not force:
+def _refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
+    existing = [str(path) for path in paths if path.exists()]
+    if existing and not force:
         raise OutputError(
-            f"{', '.join(there)} is there already", hint="choose another --out, or replace it with --force"
+            f"{', '.join(existing)} already exists", hint="choose another --out, or overwrite with --force"
         )
 
 
 def _write(files: dict[Path, str]) -> None:
-    from verdict_cli.run.run_directory import output_errors
-
     for path, text in files.items():
         with output_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,43 +227,37 @@ def _write(files: dict[Path, str]) -> None:
     print_message(f"written: {', '.join(str(path) for path in files)}")
 
 
-def _check(config: Path, data: str | None, *, tried: bool, quiet: bool) -> None:
-    """Plans what was written, judges a few rows with the embedded model, and says what comes next."""
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-
-    plan = load_plan_for_command(config, [], None).plan
-    own = _others(load_plan_for_command(config, [], EMBEDDED, warn=False).plan)
-    if tried and own:
-        print_error(f"not tried with {EMBEDDED}: units of {config} name their own models ({', '.join(own)})")
-    elif tried and data is not None:
-        from verdict_cli.cli.model_options import RowOptions
+def _check(config: Path, data: str | None, *, try_rows: bool, quiet: bool) -> None:
+    """Validate the written file, try it on a few rows with the embedded baseline, and print the next steps."""
+    plan = PipelineOptions().plan(config)
+    fixed = _hosted_models(PipelineOptions(model=EMBEDDED).plan(config, warn=False))
+    if try_rows and fixed:
+        print_error(f"not tried with {EMBEDDED}: units of {config} set their own models ({', '.join(fixed)})")
+    elif try_rows and data is not None:
         from verdict_cli.cli.run import judged_dataset
         from verdict_cli.cli.show_report import show_report
 
         out = Path("runs") / f"{plan.name}-first"
         report = judged_dataset(config, data, RowOptions(model=EMBEDDED, limit=_TRIED, fresh=True, quiet=True), out=out)
         show_report(report, as_json=False)
-        print_message(f"each call of these rows: {out / 'report.html'}")
+        print_message(f"all calls for these rows: {out / 'report.html'}")
     if not quiet:
-        _next(config, data, _others(plan))
+        _print_next_steps(config, data, _hosted_models(plan))
 
 
-def _others(plan: Plan) -> list[str]:
-    """The models of a plan that are not embedded."""
-    from verdict_cli.llm.model_families import is_local
-    from verdict_cli.plan.node import LLMNode
-
-    asked = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
-    names = {model.name for work in asked for model in (*work.models, *work.follow_up)}
+def _hosted_models(plan: Plan) -> list[str]:
+    """The models of a plan that are not embedded baselines."""
+    llm_nodes = [node.work for node in plan.nodes if isinstance(node.work, LLMNode)]
+    names = {model.name for work in llm_nodes for model in (*work.models, *work.follow_up)}
     return sorted(name for name in names if not is_local(name))
 
 
-def _next(config: Path, data: str | None, models: Sequence[str]) -> None:
+def _print_next_steps(config: Path, data: str | None, models: Sequence[str]) -> None:
     arguments = shlex.join([str(config), data if data is not None else "DATA"])
-    print_message("\nnext:")
+    print_message("\nNext:")
     if models:
         print_message(
-            f"  the key of {', '.join(models)} in the environment, such as OPENAI_API_KEY, or another `model:` in {config}"
+            f"  set the API key of {', '.join(models)} in the environment, such as OPENAI_API_KEY, or another `model:` in {config}"
         )
     print_message(f"  verdict estimate {arguments}")
     print_message(f"  verdict run {arguments}")

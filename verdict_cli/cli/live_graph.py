@@ -1,4 +1,4 @@
-"""A row's graph on standard error while it is judged: units light up as they finish, streamed replies as they come."""
+"""The graph of a row on standard error while it is judged: the state of each unit, and streamed replies as they arrive."""
 
 from __future__ import annotations
 
@@ -26,61 +26,60 @@ _STYLES = {"waiting": "dim", "running": "yellow", "done": "green", "failed": "re
 
 @dataclass
 class UnitStatus:
-    """One unit: how it stands, what it says, and how long it took."""
+    """The state of one unit, its output or streamed reply, and its duration."""
 
     id: str
     indent: int
     state: str = "waiting"
-    words: str = ""
+    text: str = ""
     started: float = 0.0
     took_s: float = 0.0
 
     def line(self) -> str:
         """`● judge[0]  score=4  0.3 s`."""
         took = f"  {self.took_s:.1f} s" if self.state in ("done", "failed") else ""
-        return f"{'  ' * self.indent}{_MARKS[self.state]} {self.id}  {printable(self.words)}".rstrip() + took
+        return f"{'  ' * self.indent}{_MARKS[self.state]} {self.id}  {printable(self.text)}".rstrip() + took
 
 
 class LiveGraph(Spans):
-    """Spans that only show: `lit` draws them, a line is written for each unit that ended."""
+    """Spans that update the display instead of being sent. `on_end` is called for each unit that ended."""
 
-    def __init__(self, plan: Plan, ended: Callable[[UnitStatus], None]) -> None:
-        self.lights = {node.id: UnitStatus(node.id, depth(plan, node)) for node in plan.nodes}
-        self._ended = ended
+    def __init__(self, plan: Plan, on_end: Callable[[UnitStatus], None]) -> None:
+        self.statuses = {node.id: UnitStatus(node.id, depth(plan, node)) for node in plan.nodes}
+        self._on_end = on_end
 
     @classmethod
-    def of(cls, plan: Plan, *, quiet: bool) -> LiveGraph:
-        """The plan's lights; lines are written where standard error is no terminal."""
-        return cls(plan, _written if not quiet and not sys.stderr.isatty() else lambda _: None)
+    def for_plan(cls, plan: Plan, *, quiet: bool) -> LiveGraph:
+        """The graph of a plan. If standard error is not a terminal, a line is written for each unit that ended."""
+        return cls(plan, _print_status if not quiet and not sys.stderr.isatty() else lambda _: None)
 
     @contextmanager
     def unit(self, node: str) -> Iterator[Callable[[Output | None], None]]:
-        """Lights the unit."""
-        light = self.lights[node]
-        light.state, light.words, light.started = "running", "", perf_counter()
+        status = self.statuses[node]
+        status.state, status.text, status.started = "running", "", perf_counter()
 
-        def ended(output: Output | None) -> None:
-            light.state, light.words = "done", "abstained" if output is None else brief(output)
+        def finish(output: Output | None) -> None:
+            status.state, status.text = "done", "abstained" if output is None else brief(output)
 
         try:
-            yield ended
+            yield finish
         except (ProviderError, ReplyError, RowError) as error:
-            light.state, light.words = "failed", f"{error.failure}: {error.message}"
+            status.state, status.text = "failed", f"{error.failure}: {error.message}"
             raise
         finally:
-            light.took_s = perf_counter() - light.started
-            self._ended(light)
+            status.took_s = perf_counter() - status.started
+            self._on_end(status)
 
-    def heard(self, request: Request, piece: str) -> None:
-        """Shows a piece of a reply that is streamed."""
-        self.lights[request.node].words += piece
+    def append_chunk(self, request: Request, chunk: str) -> None:
+        """Show the next chunk of a streamed reply."""
+        self.statuses[request.node].text += chunk
 
 
 @contextmanager
-def show_live_graph(lights: LiveGraph, *, quiet: bool) -> Iterator[None]:
-    """Draws one row's lights in place while they change, on a terminal."""
-    for light in lights.lights.values():
-        light.state, light.words = "waiting", ""
+def show_live_graph(graph: LiveGraph, *, quiet: bool) -> Iterator[None]:
+    """On a terminal, redraw the graph of one row while it is judged."""
+    for status in graph.statuses.values():
+        status.state, status.text = "waiting", ""
     if quiet or not sys.stderr.isatty():
         yield
         return
@@ -88,25 +87,25 @@ def show_live_graph(lights: LiveGraph, *, quiet: bool) -> Iterator[None]:
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False)
-    with Live(get_renderable=lambda: _drawn(lights, console.width), console=console, refresh_per_second=12):
+    with Live(get_renderable=lambda: _render(graph, console.width), console=console, refresh_per_second=12):
         yield
 
 
-def _written(light: UnitStatus) -> None:
-    sys.stderr.write(f"{light.line()}\n")
+def _print_status(status: UnitStatus) -> None:
+    sys.stderr.write(f"{status.line()}\n")
 
 
-def _drawn(lights: LiveGraph, width: int) -> RenderableType:
+def _render(graph: LiveGraph, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    return Group(*(Text(_cut(light, width), style=_STYLES[light.state]) for light in lights.lights.values()))
+    return Group(*(Text(_fit(status, width), style=_STYLES[status.state]) for status in graph.statuses.values()))
 
 
-def _cut(light: UnitStatus, width: int) -> str:
-    """One line; of a reply that still comes its end is shown, of anything else the beginning."""
-    room = max(8, width - len(replace(light, words="").line()) - 2)
-    words = light.words.replace("\n", " ")
-    if len(words) > room:
-        words = f"…{words[1 - room :]}" if light.state == "running" else f"{words[: room - 1]}…"
-    return replace(light, words=words).line()
+def _fit(status: UnitStatus, width: int) -> str:
+    """Cut the status to one line: to the end of a reply that is being streamed, otherwise to the beginning."""
+    room = max(8, width - len(replace(status, text="").line()) - 2)
+    text = status.text.replace("\n", " ")
+    if len(text) > room:
+        text = f"…{text[1 - room :]}" if status.state == "running" else f"{text[: room - 1]}…"
+    return replace(status, text=text).line()

@@ -1,4 +1,4 @@
-"""cli.pipeline"""
+"""Load the plan of a pipeline file, with the options that every command has."""
 
 from __future__ import annotations
 
@@ -29,36 +29,41 @@ def load_plan_for_command(
     else_model: str | None = None,
     off: Sequence[str] = (),
 ) -> Built:
-    """The plan of the file without what stands at the paths `off`, with `--set` and `--model` applied, and of
-    `else_model` where it then names no model. SpecError when it cannot be run.
+    """Load a pipeline file, apply `--set` and `--model`, and build its plan.
 
-    A bare name such as `xstest` that is no file is the pipeline of that name that comes with verdict.
-    Files outside the pipeline file's folder are read with `allow_outside` only, except those that a setting names.
-    Python is imported only from the files of `allow_code` and, for unit types that nobody else knows, from packages.
+    Args:
+        config: The file, or the name of a pipeline shipped with verdict, such as `xstest`.
+        allow_code: The Python files from which unit types are imported. Unknown unit types are also looked up in installed packages.
+        allow_outside: Whether files outside the pipeline file's folder are read. Files named in `settings` always are.
+        else_model: The model if neither the file nor `model` names one.
+        off: Paths of the values to remove from the file.
+
+    Raises:
+        SpecError: The pipeline is not valid.
     """
     config = file_or_named(config, configs)
     if config.suffix not in (".yaml", ".yml") and _is_dataset(config):
         raise UsageError(
             f"{config} is a dataset, not a pipeline file", hint="the pipeline file comes first: verdict run CONFIG DATA"
         )
-    chosen = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
-    document = remove_value(apply_override(read_document(config), chosen), off)
+    overrides = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
+    document = remove_value(apply_override(read_document(config), overrides), off)
     if else_model is not None and document.data.get("model") is None:
         document = apply_override(document, [f"model={_quoted(else_model)}"])
     code: Codes = {}
-    if allow_code or not _types(document.data) <= TYPES.keys():
+    if allow_code or not _unit_types(document.data) <= TYPES.keys():
         from verdict_cli.python.plugin_units import expand_custom_units, foreign_types
 
         document, code = expand_custom_units(document, foreign_types(allow_code))
-    built = plan_of(document, config.parent, code, _fence(config, chosen, allow_outside))
+    built = plan_of(document, config.parent, code, _path_policy(config, overrides, allow_outside))
     for warning in built.warnings if warn else ():
         print_error(f"warning: {warning}")
     return built
 
 
-def _fence(config: Path, chosen: Sequence[str], allow_outside: bool) -> PathPolicy:
-    given = {setting.partition("=")[2].strip("\"' ") for setting in chosen}
-    return PathPolicy(None if allow_outside else config.parent, frozenset(given))
+def _path_policy(config: Path, overrides: Sequence[str], allow_outside: bool) -> PathPolicy:
+    named_files = {setting.partition("=")[2].strip("\"' ") for setting in overrides}
+    return PathPolicy(None if allow_outside else config.parent, frozenset(named_files))
 
 
 def _is_dataset(path: Path) -> bool:
@@ -67,14 +72,14 @@ def _is_dataset(path: Path) -> bool:
     return format_of(path) not in (None, "json")
 
 
-def _types(data: Any) -> set[str]:
-    """Every text that stands as a `unit` anywhere in a document."""
+def _unit_types(data: Any) -> set[str]:
+    """Every value of a key `unit` anywhere in a document."""
     if isinstance(data, list):
-        return {name for item in data for name in _types(item)}
+        return {name for item in data for name in _unit_types(item)}
     if not isinstance(data, dict):
         return set()
     own = {data["unit"]} if isinstance(data.get("unit"), str) else set()
-    return own | {name for value in data.values() for name in _types(value)}
+    return own | {name for value in data.values() for name in _unit_types(value)}
 
 
 def _quoted(text: str) -> str:

@@ -1,6 +1,7 @@
-"""How a command judges: the options that all commands have which ask models, and what follows from them.
+"""Options shared by commands that read a pipeline or call models, and the plan, recording and cache that they imply.
 
-A command takes them as one keyword parameter, `how: How` or `how: OverRows`; `expanded` shows them to typer one by one.
+A command takes them as one keyword parameter of the type `PipelineOptions`, `ModelOptions` or `RowOptions`; `flatten_options` turns that
+parameter into separate options for typer.
 """
 
 from __future__ import annotations
@@ -39,29 +40,24 @@ if TYPE_CHECKING:
     from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
-    """Which values and model the pipeline has, who answers, and what it may cost."""
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """Overrides of the pipeline, and the files that it may use."""
 
     model: ModelOption = None
     settings: SetOption = None
-    seed: Seed = 0
-    replay: Replay = None
-    budget: Budget = None
-    no_cache: NoCache = False
     allow_code: AllowCode = None
     allow_outside: AllowOutside = False
-    quiet: Quiet = False
 
-    def plan(self, config: Path) -> Plan:
-        """The plan of the pipeline file; its warnings are printed. Raises SpecError."""
-        built = self.built(config)
-        for warning in built.warnings:
+    def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
+        """Build the plan of the pipeline file and print its warnings. Raises SpecError."""
+        built = self.built(config, else_model=else_model)
+        for warning in built.warnings if warn else ():
             print_error(f"warning: {warning}")
         return built.plan
 
-    def built(self, config: Path, *, off: Sequence[str] = ()) -> Built:
-        """The same without what stands at the paths `off`, and with its warnings. Raises SpecError."""
+    def built(self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None) -> Built:
+        """Build the plan without the values at the paths `off`; return it with its warnings. Raises SpecError."""
         from verdict_cli.cli.load_pipeline import load_plan_for_command
 
         return load_plan_for_command(
@@ -71,33 +67,48 @@ class ModelOptions:
             allow_code=self.allow_code or (),
             allow_outside=self.allow_outside,
             warn=False,
+            else_model=else_model,
             off=off,
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(PipelineOptions):
+    """The options of a command that calls models: the source of replies, and the budget."""
+
+    seed: Seed = 0
+    replay: Replay = None
+    budget: Budget = None
+    no_cache: NoCache = False
+    quiet: Quiet = False
+
+    def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
+        return super().plan(config, warn=warn, else_model=else_model)
+
     def recording(self, plan: Plan) -> Recording | None:
-        """The recording that answers, None where models do, each of which is then checked."""
+        """The recording of `--replay`; None if models are called. Checks that they can be. Raises VerdictError."""
         from verdict_cli.run.preflight import open_recording
 
         return open_recording(self.replay, plan, priced=self.budget is not None)
 
-    def warn_of_floors(self, plan: Plan) -> None:
-        """Says which models are no judges, where models are asked."""
+    def warn_of_baselines(self, plan: Plan) -> None:
+        """Warn of models that are baselines, unless a recording answers."""
         from verdict_cli.run.outcome import floors
 
         if self.replay is None:
-            for floor in floors(plan):
-                print_error(f"warning: {floor} is a floor to beat, not a judge")
+            for name in floors(plan):
+                print_error(f"warning: {name} is a baseline, not an LLM judge")
 
     def store(self, plan: Plan, *, wanted: bool = True) -> CacheStore | None:
-        """The replies that runs share; None where they are neither used nor kept."""
+        """Open the shared cache of replies; None if it is not used."""
         from verdict_cli.cli.cache import opened_store
 
         return opened_store(plan, wanted=wanted and self.replay is None and not self.no_cache)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RowOptions(ModelOptions):
-    """The same over a dataset: which rows, and how many calls at once."""
+    """The options of a command that judges a dataset."""
 
     limit: Limit = None
     sample: SampleOption = None
@@ -134,30 +145,31 @@ class RowOptions(ModelOptions):
 
 
 def flatten_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command as typer reads it: in place of a parameter of a class of options stand that class's options."""
+    """Return the command with each parameter of an options class replaced by the fields of that class, for typer."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
-    shown: list[inspect.Parameter] = []
+    flattened: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
-            of = get_type_hints(groups[name], include_extras=True)
-            shown += [
+            types = get_type_hints(groups[name], include_extras=True)
+            flattened += [
                 inspect.Parameter(
-                    each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=of[each.name]
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
                 )
-                for each in fields(groups[name])
+                for field in fields(groups[name])
             ]
         else:
-            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any)))
+            flattened.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints.get(name, Any)))
 
     @wraps(command)
-    def taken(**given: Any) -> Any:
-        made = {
-            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)}) for name, kind in groups.items()
+    def flat_command(**values: Any) -> Any:
+        options = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
         }
-        return command(**given, **made)
+        return command(**values, **options)
 
-    del taken.__wrapped__
-    taken.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    taken.__annotations__ = {one.name: one.annotation for one in shown}
-    return taken
+    del flat_command.__wrapped__
+    flat_command.__signature__ = inspect.Signature(flattened)  # type: ignore[attr-defined]
+    flat_command.__annotations__ = {parameter.name: parameter.annotation for parameter in flattened}
+    return flat_command

@@ -93,7 +93,7 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
         if store is not None:
             store.close()
             if store.trouble:
-                print_error(f"warning: replies could not be kept in the cache: {store.trouble}")
+                print_error(f"warning: replies could not be written to the cache: {store.trouble}")
 
 
 def resume_hint() -> str:

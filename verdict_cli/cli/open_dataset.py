@@ -56,5 +56,7 @@ def _located(data: str) -> tuple[Path, ...]:
     except DataError as error:
         if error.problem.code != "file-not-found" or given.stem not in datasets():
             raise
-        hint = f"the sample {given.stem} comes with verdict: give its name, {given.stem}, without folder and ending"
+        hint = (
+            f"the sample {given.stem} is shipped with verdict: give its name, {given.stem}, without folder and suffix"
+        )
         raise DataError(replace(error.problem, hint=hint)) from None

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -9,75 +9,87 @@ from typing import Annotated
 import typer
 
 
-def _recording(given: Path | None) -> Path | None:
-    """The recording of that name that comes with verdict, where there is no such file."""
-    if given is None:
+def _recording_path(value: Path | None) -> Path | None:
+    """Resolve the name of a recording shipped with verdict, if there is no such file."""
+    if value is None:
         return None
     from verdict_cli.language.package_files import file_or_named, recordings
 
-    return file_or_named(given, recordings)
+    return file_or_named(value, recordings)
 
 
-Config = Annotated[Path, typer.Argument(help="The pipeline file, or the name of a pipeline that comes with verdict.")]
+Config = Annotated[Path, typer.Argument(help="The pipeline file, or the name of a pipeline shipped with verdict.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
+    ),
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),
+]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value of the file, e.g. 'pipeline[1].repeat=5'."),
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the file, e.g. 'pipeline[1].repeat=5'."),
 ]
-ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that sets none.")]
+ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that does not set one.")]
 AllowCode = Annotated[
-    list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="A Python file whose unit types may be used.")
+    list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="Allow the unit types of this Python file.")
 ]
 AllowOutside = Annotated[
     bool,
     typer.Option(
-        "--allow-outside", help="The pipeline file, and the images of rows, may name files outside their own folder."
+        "--allow-outside", help="Let the pipeline file, and the images of rows, refer to files outside their folder."
     ),
 ]
 
 
-def _allow(given: list[str] | None) -> list[str] | None:
-    """Adds the hosts to VERDICT_ALLOW_HOSTS, for this process and those that it starts."""
-    if given:
+def _allow_hosts(hosts: list[str] | None) -> list[str] | None:
+    """Add the hosts to VERDICT_ALLOW_HOSTS, for this process and its children."""
+    if hosts:
         from verdict_cli.language.egress_hosts import allow
 
         try:
-            allow(given, os.environ)
+            allow(hosts, os.environ)
         except ValueError as fault:
             raise typer.BadParameter(str(fault)) from None
-    return given
+    return hosts
 
 
-# Its callback does all that it does: a command takes it and has no use for its value. `verdict serve` is without it, because its
-# own `--allow-host` names the hosts that it answers for.
+# The callback does all the work, so commands ignore the value. `verdict serve` and `verdict view` do not have it, because their
+# own `--allow-host` names the hosts that they answer for.
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-host",
         metavar="HOST",
-        callback=_allow,
-        help="A host beside the provider's own and this machine that may get a key, as in VERDICT_ALLOW_HOSTS.",
+        callback=_allow_hosts,
+        help="Allow sending an API key to this host, as with VERDICT_ALLOW_HOSTS.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N rows.")]
 SampleOption = Annotated[
-    int | None, typer.Option("--sample", min=1, help="N rows drawn with --seed, in their own order.")
+    int | None, typer.Option("--sample", min=1, help="A random sample of N rows, drawn with --seed, in file order.")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Discard what the directory holds.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seeds everything that is drawn.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete the results in the directory and start over.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all random choices.")]
 Replay = Annotated[
     Path | None,
     typer.Option(
-        "--replay", callback=_recording, help="Answer all calls from a recording: a run, a calls.parquet, or a JSONL."
+        "--replay",
+        callback=_recording_path,
+        help="Take all replies from a recording: a run, a calls.parquet, or a JSONL file.",
     ),
 ]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=4096, help="Model calls in flight at once.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=4096, help="The most model calls in flight.")]
 Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no call once this much is spent.")
+    float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no further call once this much is spent.")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep replies that runs share.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress; warnings and errors are still printed.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no messages.")]
 TraceOption = Annotated[
-    bool, typer.Option("--trace", help="Send OpenTelemetry spans to where the OTEL_* variables say.")
+    bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
 ]
-TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: prompts and replies too.")]
+TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")]

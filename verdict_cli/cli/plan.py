@@ -4,96 +4,98 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
-from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
+from verdict_cli.cli.console import print_json, print_report
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.open_dataset import check_data, open_dataset
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
+from verdict_cli.run.estimate import Line, estimate_run
+from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
-
-if TYPE_CHECKING:
-    from verdict_cli.run.estimate import Line
 
 
 def plan(
     config: Config,
-    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
+    data: Data,
     half_width: Annotated[
-        float | None, typer.Option("--half-width", help="How far the interval may reach to each side, e.g. 0.02.")
+        float | None, typer.Option("--half-width", help="The wanted half-width of the interval, e.g. 0.02.")
     ] = None,
     mde: Annotated[
         float | None,
-        typer.Option("--mde", help="The least difference from another run, or drop of a gate, to be found."),
+        typer.Option(
+            "--mde", help="The minimum detectable effect: a difference from another run, or a drop below a gate."
+        ),
     ] = None,
-    power: Annotated[float, typer.Option("--power", help="With --mde: the share of runs in which it is found.")] = 0.8,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the interval and the test.")] = 0.95,
+    power: Annotated[float, typer.Option("--power", help="With --mde: the probability of detecting it.")] = 0.8,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="The confidence level of the interval and the test.")
+    ] = 0.95,
     expect: Annotated[
-        float | None, typer.Option("--expect", help="The share that is expected. [default: 0.5, the worst]")
+        float | None, typer.Option("--expect", help="The expected value of the metric. [default: 0.5, the worst case]")
     ] = None,
     discordant: Annotated[
         float | None,
         typer.Option(
             "--discordant",
-            help="With --mde: the share of rows that only one of the two gets right. [default: as if errors were independent]",
+            help="With --mde: the share of rows that only one of the two runs gets right. [default: assumes independent errors]",
         ),
     ] = None,
     pilot: Annotated[
         list[Path] | None,
-        typer.Option("--pilot", metavar="RUN", help="A run to learn from; two: the difference between them."),
+        typer.Option(
+            "--pilot",
+            metavar="RUN",
+            help="Take variances from this run; given twice, from the difference between two runs.",
+        ),
     ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"),
-    ] = None,
-    model: ModelOption = None,
-    settings: SetOption = None,
+    metric: MetricOption = None,
     seed: Seed = 0,
-    allow_code: AllowCode = None,
+    *,
+    options: PipelineOptions,
+    allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many rows, labels and repeats a wanted interval or difference needs, and what they cost. Nothing is asked.
+    """Compute how many rows, labels and repeats an interval or a difference needs, and what they cost. No model is called.
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.cli.open_dataset import check_data, open_dataset
-    from verdict_cli.run.estimate import estimate_run
-    from verdict_cli.storage.datasets.read import stream_rows
     from verdict_cli.studies.sweep.results import best_variant
 
     check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
-    pipeline = load_plan_for_command(config, settings or [], model, allow_code=allow_code or ()).plan
-    name, figure = best_variant([(str(config), pipeline)], metric)
+    pipeline = options.plan(config)
+    name, metric_name = best_variant([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
-    figure = figure or first_figure(evaluation)
-    want = RequirementOptions(name, figure, half_width, mde, power, confidence, expect, discordant, seed)
-    needs, repeats, notes = needed(want, evaluation, pilot or [])
+    metric_name = metric_name or first_figure(evaluation)
+    requested = RequirementOptions(name, metric_name, half_width, mde, power, confidence, expect, discordant, seed)
+    needs, repeats, notes = needed(requested, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(pipeline, data, Path(spool_to))
-        found = check_data(pipeline, dataset)
-        there = found.rows
+        facts = check_data(pipeline, dataset)
+        available = facts.rows
 
         def costs(count: int) -> tuple[Line, ...]:
-            return estimate_run(pipeline, stream_rows(dataset, found.selection), count, seed)
+            return estimate_run(pipeline, stream_rows(dataset, facts.selection), count, seed)
 
-        lines = [{**one, **cost(costs(one["rows"]))} for one in needs]
-        table = trade(want, repeats, pipeline, costs(there), there)
-    for one in lines:
-        one["labels"] = one["rows"] if evaluation.target is not None else 0
-        one["enough"] = there >= one["rows"]
+        lines = [{**need, **cost(costs(need["rows"]))} for need in needs]
+        table = trade(requested, repeats, pipeline, costs(available), available)
+    for line in lines:
+        line["labels"] = line["rows"] if evaluation.target is not None else 0
+        line["enough"] = available >= line["rows"]
     content = {
         "pipeline": pipeline.name,
         "dataset": data,
-        "rows_there": there,
-        "metric": f"{name}.{figure}",
+        "rows_there": available,
+        "metric": f"{name}.{metric_name}",
         "confidence": confidence,
         "needs": lines,
         "repeats": table,
         "notes": notes,
     }
     if as_json:
-        document(content)
+        print_json(content)
     else:
         print_report(_text(content))
 
@@ -102,27 +104,29 @@ def _text(content: dict[str, Any]) -> str:
     from verdict_cli.report.formatting import money
 
     lines = [f"{content['metric']}; the dataset has {content['rows_there']:,} rows"]
-    for one in content["needs"]:
-        worst = one.get("rows_at_worst", one["rows"])
-        more = "" if worst == one["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"
+    for need in content["needs"]:
+        worst = need.get("rows_at_worst", need["rows"])
+        more = "" if worst == need["rows"] else f" ({worst:,} at the worst end of the pilot's interval)"
         calls = (
-            f"{one['least_calls']:,} to {one['calls']:,}" if one["least_calls"] < one["calls"] else f"{one['calls']:,}"
+            f"{need['least_calls']:,} to {need['calls']:,}"
+            if need["least_calls"] < need["calls"]
+            else f"{need['calls']:,}"
         )
         lines += [
             "",
-            one["for"],
-            f"  rows    {one['rows']:,}{more}" + ("" if one["enough"] else ": more than there are"),
-            f"  labels  {one['labels']:,}",
+            need["for"],
+            f"  rows    {need['rows']:,}{more}" + ("" if need["enough"] else ": more than the dataset has"),
+            f"  labels  {need['labels']:,}",
             f"  calls   {calls}",
-            f"  cost    {money(one['cost_usd'])}",
-            f"  from    {one['from']}",
+            f"  cost    {money(need['cost_usd'])}",
+            f"  from    {need['from']}",
         ]
     if content["repeats"]:
         lines += ["", "repeats  rows  calls  cost"]
-        fewest = min(one["calls"] for one in content["repeats"])
+        fewest = min(row["calls"] for row in content["repeats"])
         lines += [
-            f"{one['repeats']:>7}  {one['rows']:,}  {one['calls']:,}  {money(one['cost_usd'])}"
-            + ("  fewest calls" if one["calls"] == fewest else "")
-            for one in content["repeats"]
+            f"{row['repeats']:>7}  {row['rows']:,}  {row['calls']:,}  {money(row['cost_usd'])}"
+            + ("  fewest calls" if row["calls"] == fewest else "")
+            for row in content["repeats"]
         ]
     return "\n".join([*lines, *(f"- {note}" for note in content["notes"])]) + "\n"

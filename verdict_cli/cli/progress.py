@@ -1,4 +1,4 @@
-"""The live display of a run on standard error: lines that move on a terminal, lines now and then elsewhere."""
+"""The progress of a run on standard error: a live display on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from verdict_cli.cli.console import printable
 from verdict_cli.run.progress import Progress
 
 SHOW_EVERY_S = 5.0
-"""Seconds between two lines where standard error is no terminal."""
+"""Seconds between two lines if standard error is not a terminal."""
 MOST_UNITS_SHOWN = 8
-"""Units shown at once."""
+"""Of more units, those with the most calls waiting or running are shown."""
 
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A function that shows each progress it is given."""
+    """Yield a function that displays a `Progress`."""
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
@@ -36,37 +36,36 @@ def _live() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    bar = Bar(TextColumn("{task.fields[words]}", markup=False), BarColumn(bar_width=None))
-    task = bar.add_task("", total=None, words="starting")
+    bar = Bar(TextColumn("{task.fields[summary]}", markup=False), BarColumn(bar_width=None))
+    task = bar.add_task("", total=None, summary="starting")
     with Live(bar, console=Console(stderr=True), transient=True) as live:
 
         def show(progress: Progress) -> None:
-            bar.update(task, total=progress.rows, completed=progress.done, words=words(progress))
-            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_counts(progress))))
+            bar.update(task, total=progress.rows, completed=progress.done, summary=progress_line(progress))
+            live.update(Group(bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in unit_lines(progress))))
 
         yield show
 
 
 class _Lines:
-    """Plain lines: the first after `EVERY_S`, and one when all rows are done."""
+    """Plain lines: one every `SHOW_EVERY_S` seconds, and one when all rows are done."""
 
     def __init__(self) -> None:
         self.last = monotonic()
         self.finished = False
 
     def show(self, progress: Progress) -> None:
-        """Prints a line when it is time."""
-        over = progress.done == progress.rows
-        if self.finished or (not over and monotonic() - self.last < SHOW_EVERY_S):
+        done = progress.done == progress.rows
+        if self.finished or (not done and monotonic() - self.last < SHOW_EVERY_S):
             return
         self.last = monotonic()
-        self.finished = over
-        with suppress(OSError):  # nobody reads standard error any more: the run itself goes on
-            sys.stderr.writelines(f"{line}\n" for line in (words(progress), *unit_counts(progress)))
+        self.finished = done
+        with suppress(OSError):  # a closed standard error must not end the run
+            sys.stderr.writelines(f"{line}\n" for line in (progress_line(progress), *unit_lines(progress)))
             sys.stderr.flush()
 
 
-def words(progress: Progress) -> str:
+def progress_line(progress: Progress) -> str:
     """`rows 120/450 · failed 1 · calls 360 (8 running, 2 waiting) · $0.0123 · 41 rows/s · 8 s left`."""
     calls = f"calls {progress.calls:,}"
     if progress.running or progress.waiting:
@@ -85,24 +84,24 @@ def words(progress: Progress) -> str:
     return " · ".join(parts)
 
 
-def unit_counts(progress: Progress) -> list[str]:
-    """A line for each unit: `  judge[0]  answered 118 · failed 1 · running 3 · waiting for a limit 5`.
+def unit_lines(progress: Progress) -> list[str]:
+    """One line per unit: `  judge[0]  answered 118 · failed 1 · running 3 · waiting for a limit 5`.
 
-    Of many units those with the most calls waiting, then running, are shown.
+    If there are many units, only those with the most waiting, then the most running calls are returned.
     """
-    flows = list(progress.units.items())
-    shown = sorted(flows, key=lambda each: (-each[1].waiting, -each[1].running))[:MOST_UNITS_SHOWN]
-    kept = [each for each in flows if each in shown]
-    width = max((len(printable(name)) for name, _ in kept), default=0)
+    counts = list(progress.units.items())
+    busiest = sorted(counts, key=lambda item: (-item[1].waiting, -item[1].running))[:MOST_UNITS_SHOWN]
+    shown = [item for item in counts if item in busiest]
+    width = max((len(printable(name)) for name, _ in shown), default=0)
     lines = []
-    for name, flow in kept:
-        parts = [f"answered {flow.answered:,}"]
-        parts += [f"failed {flow.failed:,}"] if flow.failed else []
-        parts += [f"running {flow.running:,}"] if flow.running else []
-        parts += [f"waiting for a limit {flow.waiting:,}"] if flow.waiting else []
+    for name, count in shown:
+        parts = [f"answered {count.answered:,}"]
+        parts += [f"failed {count.failed:,}"] if count.failed else []
+        parts += [f"running {count.running:,}"] if count.running else []
+        parts += [f"waiting for a limit {count.waiting:,}"] if count.waiting else []
         lines.append(f"  {printable(name):{width}}  {' · '.join(parts)}")
-    if len(flows) > len(kept):
-        lines.append(f"  … {len(flows) - len(kept)} more units")
+    if len(counts) > len(shown):
+        lines.append(f"  … {len(counts) - len(shown)} more units")
     return lines
 
 

@@ -9,15 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.cli.judge import parse_row
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Concurrency, Config
-from verdict_cli.errors import DataError, Problem, UsageError
+from verdict_cli.cli.progress import show_progress
+from verdict_cli.errors import UsageError
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.local import loop_factory
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.outcome import reward_of
+from verdict_cli.studies.rank.candidate_columns import (
+    candidate_texts,
+    chooser,
+    find_candidate_columns,
+    judge_asks_both_orders,
+    reader,
+)
+from verdict_cli.studies.rank.candidates import Candidate
+from verdict_cli.studies.rank.candidates import candidates as read
+from verdict_cli.studies.rank.pointwise import scored
+from verdict_cli.studies.rank.standings import Judging, Ranking
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
-    from verdict_cli.studies.rank.candidates import Candidate
-    from verdict_cli.studies.rank.standings import Judging, Ranking
 
 
 def rank(
@@ -25,90 +40,104 @@ def rank(
     candidates: Annotated[
         list[str],
         typer.Argument(
-            help="JSONL or JSON files of candidates (texts or objects), text files of one candidate each, or - for JSONL."
+            help="JSONL or JSON files of candidates (texts or objects), text files with one candidate each, or - for JSONL on standard input."
         ),
     ],
     row: Annotated[
-        str | None, typer.Option("--row", metavar="JSON", help="What all candidates share: the question, the source …")
+        str | None,
+        typer.Option("--row", metavar="JSON", help="The columns that all candidates share, such as the question."),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="NAMES", help="The columns that take candidates, by commas. [default: the pipeline says]"
+            "--as",
+            metavar="NAMES",
+            help="The columns that take candidates, separated by commas. [default: from the pipeline]",
         ),
     ] = None,
     field: Annotated[
-        str | None, typer.Option("--field", metavar="NAME", help="The field of a candidate that is its text.")
+        str | None, typer.Option("--field", metavar="NAME", help="The field of a candidate that holds its text.")
     ] = None,
     tournament: Annotated[
         Literal["auto", "round-robin", "swiss"],
-        typer.Option("--tournament", help="Pairs: everybody against everybody (auto: up to 12), or Swiss rounds."),
+        typer.Option(
+            "--tournament", help="For judges of pairs: all pairs (auto: up to 12 candidates), or Swiss rounds."
+        ),
     ] = "auto",
     rounds: Annotated[
         int | None, typer.Option("--rounds", min=1, help="Rounds of a Swiss tournament, or of groups.")
     ] = None,
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Scores: judgements of each candidate; several give intervals.")
+        int,
+        typer.Option(
+            "--samples", min=1, help="For judges that score: judgements per candidate. Two or more give intervals."
+        ),
     ] = 1,
     reward: Annotated[
-        str | None, typer.Option("--reward", metavar="EXPR", help="The score. [default: what the last step gives]")
+        str | None, typer.Option("--reward", metavar="EXPR", help="The score. [default: the output of the last step]")
     ] = None,
     choice: Annotated[
         str | None,
         typer.Option(
-            "--choice", metavar="EXPR", help="Who won: a letter, `tie`, or a list. [default: `choice` or `ranking`]"
+            "--choice", metavar="EXPR", help="The winner: a letter, `tie`, or a list. [default: `choice` or `ranking`]"
         ),
     ] = None,
     *,
-    how: ModelOptions,
+    options: ModelOptions,
     allow_host: AllowHost = None,
     concurrency: Concurrency = 64,
     as_json: AsJson = False,
 ) -> None:
-    """Pick among candidates: best of n by score, tournaments of pairs, or groups, as the judge is made.
+    """Rank candidates: by score, by a tournament of pairs, or in groups, depending on what the judge compares.
 
-    Pairs stand in both orders; strengths are Bradley-Terry's, with intervals and a check of consistency.
+    Pairs are judged in both orders. Strengths are Bradley-Terry estimates, with intervals and a consistency check.
 
     Example: verdict rank pairwise_positions answers.jsonl --row '{"question": "…"}'
     """
-    from verdict_cli.cli.progress import show_progress
     from verdict_cli.report.plan_graph import calls_a_row
-    from verdict_cli.run.judge_session import JudgeSession
-    from verdict_cli.run.local import loop_factory
-    from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.studies.rank.candidates import candidates as read
-    from verdict_cli.studies.rank.standings import Judging
 
-    plan = how.plan(config)
-    asked = _Asked(
-        plan, _shared(row), read(candidates), columns, field, tournament, rounds, samples, reward, choice, how.seed
+    plan = options.plan(config)
+    task = _RankingTask(
+        plan,
+        {} if row is None else parse_row(row.encode("utf-8", "surrogateescape"), "--row"),
+        read(candidates),
+        columns,
+        field,
+        tournament,
+        rounds,
+        samples,
+        reward,
+        choice,
+        options.seed,
     )
-    work, contests = asked.plan_work()
-    recorded = how.recording(plan)
-    if not how.quiet:
+    work, workload = task.plan_work()
+    replay = options.recording(plan)
+    if not options.quiet:
         print_message(
-            f"{contests.words}: at most {contests.rows:,} judgements, {contests.rows * calls_a_row(plan):,} model calls"
+            f"{workload.text}: at most {workload.rows:,} judgements, {workload.rows * calls_a_row(plan):,} model calls"
         )
-    how.warn_of_floors(plan)
-    store = how.store(plan, wanted=samples == 1)
+    options.warn_of_baselines(plan)
+    store = options.store(plan, wanted=samples == 1)
 
-    async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
-        access = ModelClient.open(concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store)
+    async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, Judging]:
+        access = ModelClient.open(concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store)
         try:
-            judging = Judging(await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch)
+            judging = Judging(
+                await JudgeSession(plan, access, seed=options.seed).open(), workload.rows, concurrency, on_progress
+            )
             return await work(judging), judging
         finally:
             await access.close()
 
     try:
-        with show_progress(quiet=how.quiet) as watch, asyncio.Runner(loop_factory=loop_factory()) as runner:
-            ranking, judging = runner.run(judged(watch))
+        with show_progress(quiet=options.quiet) as on_progress, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            ranking, judging = runner.run(judge(on_progress))
     finally:
         if store is not None:
             store.close()
     costs = {"calls": judging.tally.calls, "cost_usd": judging.tally.cost_usd}
     if as_json:
-        document({"pipeline": plan.name, **ranking.document(), **costs})
+        print_json({"pipeline": plan.name, **ranking.document(), **costs})
     else:
         from verdict_cli.cli.show_report import to_terminal
         from verdict_cli.report.ranking import ranking_terminal
@@ -118,10 +147,10 @@ def rank(
 
 
 @dataclass(frozen=True)
-class _Contests:
-    """What is going to be judged, and how many rows that is at most."""
+class _Workload:
+    """What is judged, and the most rows that it takes."""
 
-    words: str
+    text: str
     rows: int
 
 
@@ -129,8 +158,8 @@ Work = Callable[["Judging"], Coroutine[Any, Any, "Ranking"]]
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The command line of a ranking."""
+class _RankingTask:
+    """The arguments of `verdict rank`."""
 
     plan: Plan
     shared: Mapping[str, Any]
@@ -144,37 +173,31 @@ class _Asked:
     choice: str | None
     seed: int
 
-    def plan_work(self) -> tuple[Work, _Contests]:
-        """How the candidates are ranked. UsageError where the pipeline does not say it, or an option does not fit."""
-        from verdict_cli.studies.rank.candidate_columns import chooser, find_candidate_columns
-
+    def plan_work(self) -> tuple[Work, _Workload]:
+        """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
-        own = not named and self.field is None and all(not isinstance(one.value, str) for one in self.candidates)
-        if own and chooser(self.plan) is None:
-            return self._scores(None)
+        are_rows = not named and self.field is None and all(not isinstance(each.value, str) for each in self.candidates)
+        if are_rows and chooser(self.plan) is None:
+            return self._score(None)
         where = find_candidate_columns(self.plan, self.shared, named)
         if where.count == 1:
-            return self._scores(where)
+            return self._score(where)
         if self.samples > 1 or self.reward is not None:
-            raise UsageError("--samples and --reward are for judges that score", hint="this one compares")
-        return self._contests(where)
+            raise UsageError("--samples and --reward need a judge that scores", hint="this one compares")
+        return self._compare(where)
 
-    def _scores(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.run.outcome import reward_of
-        from verdict_cli.studies.rank.pointwise import scored
-
+    def _score(self, where: Any) -> tuple[Work, _Workload]:
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
-            raise UsageError("--tournament, --rounds and --choice are for judges that compare", hint="this one scores")
+            raise UsageError("--tournament, --rounds and --choice need a judge that compares", hint="this one scores")
         reward = reward_of(self.plan, self.reward)
         count = len(self.candidates)
         each = "" if self.samples == 1 else f", {self.samples} judgements each"
         return (
             lambda judging: scored(judging, reward, where, self.shared, self.candidates, self.samples, self.field),
-            _Contests(f"{count} candidates scored{each}", count * self.samples),
+            _Workload(f"{count} candidates scored{each}", count * self.samples),
         )
 
-    def _contests(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.studies.rank.candidate_columns import candidate_texts, judge_asks_both_orders, reader
+    def _compare(self, where: Any) -> tuple[Work, _Workload]:
         from verdict_cli.studies.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 
         count, size = len(self.candidates), where.count
@@ -182,40 +205,31 @@ class _Asked:
         texts = candidate_texts(self.candidates, self.field)
         twice = size == 2 and not judge_asks_both_orders(self.plan)
 
-        def compared(judging: Judging) -> Tournament:
+        def tournament(judging: Judging) -> Tournament:
             return Tournament(judging, read, where, self.shared, self.candidates, texts, twice)
 
         if size > 2:
             if count < size:
                 raise UsageError(
-                    f"the judge chooses among {size}, here are {count} candidates", hint=f"give at least {size}"
+                    f"the judge chooses among {size}, but there are {count} candidates", hint=f"give at least {size}"
                 )
             if self.tournament != "auto":
-                raise UsageError("--tournament is for judges of pairs", hint="--rounds says how often groups are made")
+                raise UsageError(
+                    "--tournament needs a judge of pairs", hint="--rounds sets how many rounds of groups are judged"
+                )
             times = self.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
             return (
-                lambda judging: compared(judging).groups(times, self.seed),
-                _Contests(f"{count} candidates in groups of {size}, {times} rounds", rows),
+                lambda judging: tournament(judging).groups(times, self.seed),
+                _Workload(f"{count} candidates in groups of {size}, {times} rounds", rows),
             )
         swiss = self.tournament == "swiss" or (self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN))
         if self.tournament == "round-robin" and self.rounds is not None:
-            raise UsageError("--rounds is for a Swiss tournament", hint="leave --tournament or --rounds out")
+            raise UsageError("--rounds needs a Swiss tournament", hint="remove --tournament or --rounds")
         number = (self.rounds or swiss_rounds(count)) if swiss else None
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
-        form = f"a Swiss tournament of {number} rounds" if number is not None else "everybody against everybody"
+        form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"
         return (
-            lambda judging: compared(judging).pairs(number, self.seed),
-            _Contests(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
+            lambda judging: tournament(judging).pairs(number, self.seed),
+            _Workload(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
         )
-
-
-def _shared(text: str | None) -> Mapping[str, Any]:
-    if text is None:
-        return {}
-    from verdict_cli.storage.datasets.json_files import parse_json_line
-
-    found = parse_json_line(text.encode("utf-8", "surrogateescape"))
-    if isinstance(found, Problem):
-        raise DataError(found.at("--row", 0, found.column, ""))
-    return found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Where the rows are judged."""
+    """Where rows are judged (`--engine`)."""
 
     LOCAL = "local"
     RAY = "ray"
@@ -35,8 +35,8 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL of one (s3://…), the name of a "
-            "sample that comes with verdict, or - for JSONL on standard input."
+            help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, a URL (s3://…), the name of a "
+            "sample shipped with verdict, or - for JSONL on standard input."
         ),
     ],
     out: Annotated[
@@ -44,7 +44,7 @@ def run(
         typer.Option(
             "--out",
             metavar="PATH|URL",
-            help="The run's directory, a path or the URL of one in a store (s3://…). [default: runs/NAME-FINGERPRINT]",
+            help="The run's directory: a path, or the URL of a folder in an object store (s3://…). [default: runs/NAME-FINGERPRINT]",
         ),
     ] = None,
     *,
@@ -61,13 +61,16 @@ def run(
         ),
     ] = False,
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read instead of stopping.")
+        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be read, instead of stopping.")
     ] = False,
     trace: TraceOption = False,
     trace_content: TraceContent = False,
     formats: Annotated[
         str,
-        typer.Option("--format", help="Formats of the results: parquet, csv, csv-inert (no text is a formula), jsonl."),
+        typer.Option(
+            "--format",
+            help="Formats of the results, separated by commas: parquet, csv, csv-inert (formulas escaped), jsonl.",
+        ),
     ] = "parquet",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the report.")] = False,
     inconclusive: Annotated[
@@ -75,14 +78,14 @@ def run(
         typer.Option("--inconclusive", help="Whether a gate passes or fails that too few rows leave undecided."),
     ] = Undecided.FAIL,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Judge in this process, or on Ray's workers.")
+        Engine, typer.Option("--engine", help="Judge in this process, or on Ray workers.")
     ] = Engine.LOCAL,
     ray_address: Annotated[
         str | None,
         typer.Option(
             "--ray-address",
             metavar="ADDRESS",
-            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a Ray on this machine]",
+            help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
 ) -> None:
@@ -135,7 +138,7 @@ def judged_dataset(
         raise UsageError("--fresh leaves nothing that --retry-failed could retry", hint="give one of them")
     if update and (how.fresh or out is None):
         raise UsageError(
-            "--fresh discards the run that --update would keep"
+            "--fresh and --update cannot be combined"
             if how.fresh
             else "--update needs the directory of the run that it resumes",
             hint="give one of them" if how.fresh else "give its --out",

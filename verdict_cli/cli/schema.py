@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.console import document, print_message
+from verdict_cli.cli.console import print_json, print_message
+from verdict_cli.language.json_schema import complete_schema, file_schema
+from verdict_cli.run.run_directory import output_errors
 
 
 class SchemaKind(StrEnum):
-    """The kinds of files that have a schema."""
+    """The files that have a schema."""
 
     PIPELINE = "pipeline"
     CARD = "card"
@@ -21,34 +23,33 @@ class SchemaKind(StrEnum):
 
 
 def schema(
-    of: Annotated[SchemaKind, typer.Argument(help="Pipelines, data cards, or published tables.")] = SchemaKind.PIPELINE,
-    out: Annotated[Path | None, typer.Option("--out", help="Write it to this file instead.")] = None,
+    kind: Annotated[
+        SchemaKind, typer.Argument(help="Pipeline files, data cards, or tables of published results.")
+    ] = SchemaKind.PIPELINE,
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of standard output.")] = None,
 ) -> None:
-    """Print the JSON Schema of pipeline files, for editors, with what installed packages add to the language; or that of
-    data cards or published tables.
+    """Print the JSON Schema of pipeline files for editors, including the unit types of installed packages; or that of data
+    cards or tables of published results.
 
     Example: verdict schema --out pipeline.schema.json
     """
-    made = _schema(of)
+    content = _schema(kind)
     if out is None:
-        document(made)
+        print_json(content)
         return
-    from verdict_cli.run.run_directory import output_errors
 
     with output_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2) + b"\n")
+        out.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
     print_message(f"written: {out}")
 
 
-def _schema(of: SchemaKind) -> dict[str, Any]:
-    from verdict_cli.language.json_schema import complete_schema, file_schema
-
-    if of is SchemaKind.CARD:
+def _schema(kind: SchemaKind) -> dict[str, Any]:
+    if kind is SchemaKind.CARD:
         from verdict_cli.benchmarks.card import Card
 
         return file_schema(Card)
-    if of is SchemaKind.PUBLISHED:
+    if kind is SchemaKind.PUBLISHED:
         from verdict_cli.language.evaluations import Published
 
         return file_schema(Published)

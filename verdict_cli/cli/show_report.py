@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from verdict_cli.cli.console import document, print_error
+from verdict_cli.cli.console import print_error, print_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,7 +33,7 @@ def show_report(report: Report, *, as_json: bool) -> None:
     if as_json:
         from verdict_cli.report.as_json import summary_json
 
-        document(summary_json(report))
+        print_json(summary_json(report))
         return
     from verdict_cli.report.terminal import report_terminal
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first stops a run in order, the second at once."""
+"""Ctrl-C and SIGTERM: the first stops a run gracefully, the second immediately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from verdict_cli.run.job import Stop
 
 @contextmanager
 def stopping(stop: Stop) -> Iterator[None]:
-    """Leads the signals to `stop` while calls are made; before and after that they end the program."""
+    """Pass signals to `stop` while calls are in flight. Before and after, they end the program."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if not stop.bound:
@@ -22,11 +22,11 @@ def stopping(stop: Stop) -> Iterator[None]:
         if stop.requested:
             os._exit(130)
         stop.request()
-        print_message("stopping: calls in flight have 5 s; once more stops at once")
+        print_message("Stopping: waiting up to 5 s for calls in flight. Press Ctrl-C again to quit now.")
 
-    kept = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, before in kept.items():
-            signal.signal(number, before)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

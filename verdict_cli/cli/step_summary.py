@@ -1,4 +1,4 @@
-"""The report in the summary of a GitHub Actions step, where one runs."""
+"""Append the report to the job summary of a GitHub Actions step."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from verdict_cli.cli.console import print_error
 
 MOST_SUMMARY_BYTES = 1 << 20
-"""What GitHub takes for one step; beyond it, it shows nothing at all."""
+"""GitHub's limit per step. A larger summary is not shown at all."""
 
 
 def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Adds the text to the file that ``GITHUB_STEP_SUMMARY`` names, if there is room for all of it."""
+    """Append the text to the file named by ``GITHUB_STEP_SUMMARY``, if all of it fits."""
     name = environ.get("GITHUB_STEP_SUMMARY")
     if not name:
         return
@@ -21,7 +21,7 @@ def append_step_summary(markdown: str, environ: Mapping[str, str] = os.environ) 
     try:
         size = path.stat().st_size if path.exists() else 0
         if size + len(content) > MOST_SUMMARY_BYTES:
-            print_error("warning: the summary of this step has no room for the report (GitHub takes 1 MiB)")
+            print_error("warning: the report does not fit into the summary of this step (GitHub allows 1 MiB)")
             return
         with path.open("ab") as file:
             file.write(content)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from verdict_cli.cli.console import document, print_error, print_message
+from verdict_cli.cli.console import print_error, print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson, Config
+from verdict_cli.cli.options import AsJson, Config, Data, MetricOption
 from verdict_cli.errors import SpecError, UsageError, VerdictError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Axis(StrEnum):
-    """What `--against` takes."""
+    """The axis of the frontier (`--against`)."""
 
     COST = "cost"
     CALLS = "calls"
@@ -34,35 +34,33 @@ class Axis(StrEnum):
 
 def sweep(
     config: Config,
-    data: Annotated[str, typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or -.")],
+    data: Data,
     vary: Annotated[
         list[str],
         typer.Option(
             "--vary",
             metavar="PATH=V1,V2",
-            help="Values of a place in the file, e.g. 'pipeline[0].repeat=1,3,5' or 'pipeline[0]=on,off'. Several: all combinations.",
+            help="The values of a setting, e.g. 'pipeline[0].repeat=1,3,5' or 'pipeline[0]=on,off'. Given several times: all combinations.",
         ),
     ],
     together: Annotated[
-        bool, typer.Option("--together", help="Take the values of all --vary side by side, not every combination.")
+        bool,
+        typer.Option("--together", help="Pair the values of all --vary by position, instead of every combination."),
     ] = False,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="NAME", help="EVALUATION.FIGURE, or one of both. [default: the first]"),
-    ] = None,
+    metric: MetricOption = None,
     against: Annotated[
         Axis | None,
-        typer.Option("--against", help="What the frontier is drawn against. [default: cost if known, else calls]"),
+        typer.Option("--against", help="What the metric is plotted against. [default: cost if known, else calls]"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The sweep's directory. [default: sweeps/NAME]")] = None,
     *,
     how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Run variants of a pipeline over the same rows: figure, cost, calls and latency of each, and the frontier.
+    """Compare variants of a pipeline on the same rows: metric, cost, calls and latency of each, and the Pareto frontier.
 
-    The first variant is what the others are held against. The same command goes on where it stopped.
-    Variants share replies, with --no-cache with nobody else.
+    The first variant is the baseline of the comparison. Rerun the same command to resume. Variants always share replies;
+    --no-cache keeps them out of the shared cache.
 
     Example: verdict sweep early_stopping answers_sample --model baseline/random --vary 'pipeline[0].repeat=1,3,5' --set 'pipeline[0].until=null'
     """
@@ -121,11 +119,11 @@ def sweep(
     place.write("sweep.md", swept_markdown(title, result))
     place.write("sweep.html", swept_html(title, result))
     if as_json:
-        document(content)
+        print_json(content)
     else:
         to_terminal(swept_terminal(result))
         if not how.quiet:
-            print_message(f"the picture: {folder / 'sweep.html'}")
+            print_message(f"chart: {folder / 'sweep.html'}")
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
     raise typer.Exit(3 if any(run.facts.failed for run in results) else 0)
@@ -141,12 +139,12 @@ def _variants(config: Path, how: RowOptions, vary: list[str], *, together: bool)
         apply_override(read_document(file_or_named(config, configs)), how.settings or ()), vary, together=together
     )
     if how.model is not None and any(one.split("=")[0] == "model" for one in vary):
-        raise UsageError("--model sets what --vary model= varies", hint="leave one of them out")
+        raise UsageError("--model and --vary model= cannot be combined", hint="remove one of them")
     return found
 
 
 def _planned(config: Path, how: RowOptions, found: tuple[SweepVariant, ...]) -> list[tuple[SweepVariant, Plan]]:
-    """The plan of every variant. SpecError with the problems of all, each of which names its variant."""
+    """The plan of every variant. SpecError with the problems of all variants."""
     plans, problems = [], []
     warned: set[Any] = set()
     for one in found:
@@ -170,7 +168,7 @@ def _planned(config: Path, how: RowOptions, found: tuple[SweepVariant, ...]) -> 
 
 
 def _answering(plans: list[tuple[str, Plan]], how: RowOptions) -> Recording | None:
-    """The recording that answers, after each variant's models, or the recording for them, were looked at."""
+    """The recording of `--replay`, once the models or recordings of all variants are checked."""
     recorded = None
     for name, plan in plans:
         try:
@@ -197,7 +195,7 @@ def _announce(runs: list[tuple[Plan, int]]) -> None:
 
 
 def _slugs(names: list[str]) -> list[str]:
-    """A folder's name for each variant."""
+    """A folder name for each variant, without duplicates."""
     made: list[str] = []
     for name in names:
         slug = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80] or "variant"

@@ -1,4 +1,4 @@
-"""`--trace`: spans sent to where the OTEL_* environment variables say."""
+"""`--trace`: send OpenTelemetry spans, as configured by the OTEL_* environment variables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def trace_to_otel(*, wanted: bool, content: bool, environ: Mapping[str, str] = os.environ) -> Iterator[Spans]:
-    """The run's spans, sent until the end. UsageError where OpenTelemetry is not installed or has no such exporter."""
+    """Send the spans of a run, and flush them at the end. UsageError if OpenTelemetry or the exporter is not installed."""
     if content and not wanted:
-        raise UsageError("--trace-content says what --trace records", hint="give both")
+        raise UsageError("--trace-content needs --trace", hint="give both")
     if not wanted:
         yield Spans()
         return

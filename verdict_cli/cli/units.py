@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import document, print_report
+from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
-
-if TYPE_CHECKING:
-    from verdict_cli.language.units.base import UnitBase
+from verdict_cli.config_model import described
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.base import UnitBase, snake
 
 
 def units(
-    name: Annotated[str | None, typer.Argument(help="One unit type, with all its keys.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A unit type; prints all its keys.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the unit types, or the keys of one.
 
     Example: verdict units JudgeUnit
     """
-    from verdict_cli.language.units import TYPES
-
     chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
     if not chosen:
         from verdict_cli.errors import UsageError
@@ -30,33 +28,29 @@ def units(
 
         raise UsageError(f"unknown unit type {name!r}", hint=nearest_spelling(str(name), TYPES))
     if as_json:
-        document([_described(each, kind) for each, kind in chosen.items()])
+        print_json([_description(each, kind) for each, kind in chosen.items()])
         return
     width = max(len(each) for each in chosen)
     for each, kind in chosen.items():
-        print_report(f"{each:{width}}  {_said(kind)}\n")
+        print_report(f"{each:{width}}  {_summary(kind)}\n")
         if name is not None:
-            for key, said in _keys(kind).items():
-                print_report(f"    {key}: {said}\n")
+            for key, text in _keys(kind).items():
+                print_report(f"    {key}: {text}\n")
 
 
-def _described(name: str, kind: type[UnitBase]) -> dict[str, Any]:
-    from verdict_cli.language.units.base import snake
-
+def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
     return {
         "unit": name,
         "name": snake(name),
         "asks_a_model": kind.asks,
-        "description": _said(kind),
+        "description": _summary(kind),
         "keys": _keys(kind),
     }
 
 
-def _said(kind: type[UnitBase]) -> str:
+def _summary(kind: type[UnitBase]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
 def _keys(kind: type[UnitBase]) -> dict[str, str]:
-    from verdict_cli.config_model import described
-
     return described(kind)

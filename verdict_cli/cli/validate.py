@@ -7,35 +7,30 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.console import document, print_error, print_report
-from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
+from verdict_cli.cli.console import print_error, print_json, print_report
+from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.options import AllowHost, AsJson, Config
 from verdict_cli.errors import DataError, Problem, SpecError
+from verdict_cli.plan.called_hosts import hosts_called
 
 
 def validate(
     config: Config,
-    data: Annotated[str | None, typer.Argument(help="A dataset whose rows are checked too.")] = None,
-    settings: SetOption = None,
-    model: ModelOption = None,
-    allow_code: AllowCode = None,
-    allow_outside: AllowOutside = False,
+    data: Annotated[str | None, typer.Argument(help="Also check the rows of this dataset.")] = None,
+    *,
+    options: PipelineOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file, and a dataset against it, without asking any model; show the hosts that a run calls.
+    """Check a pipeline file, and a dataset against it, without calling a model. Prints the hosts that a run would call.
 
     Example: verdict validate xstest xstest_sample
     """
-    from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.plan.called_hosts import hosts_called
-
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     hosts: list[str] = []
     try:
-        built = load_plan_for_command(
-            config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, warn=False
-        )
+        built = options.built(config)
         warnings = built.warnings
         hosts = hosts_called(built.plan)
         if data is not None:
@@ -45,14 +40,14 @@ def validate(
             from verdict_cli.run.preflight import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
-                _, found = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
-            warnings += found
+                _, data_warnings = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
+            warnings += data_warnings
     except SpecError as error:
         problems = error.problems
     except DataError as error:
         problems = (error.problem,)
     if as_json:
-        document(
+        print_json(
             {
                 "ok": not problems,
                 "errors": [problem.as_json() for problem in problems],

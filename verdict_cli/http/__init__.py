@@ -1,1 +1,1 @@
-"""Judges and runs over HTTP: the guard in front, the API of `verdict serve`, the viewer of `verdict view`."""
+"""HTTP: access control (`guard`), the API of `verdict serve` (`api`) and the pages of `verdict view` (`viewer`)."""

@@ -43,8 +43,7 @@ class House:
         """What `work(client, service)` gives, with the server open meanwhile."""
         from verdict_cli.http.api.app import api_application
         from verdict_cli.http.api.batches import Batches
-        from verdict_cli.http.api.service import Service
-        from verdict_cli.http.api.settings import Limits, ServeSettings
+        from verdict_cli.http.api.service import Limits, ServeSettings, Service
         from verdict_cli.http.guard.middleware import AccessPolicy
         from verdict_cli.language.load import load
         from verdict_cli.llm.tracing import Spans
@@ -122,7 +121,7 @@ class Processes:
         said = []
         for line in process.stderr:
             said.append(line)
-            if " answers at " in line:
+            if ": serving at " in line:
                 made = Process(process, line.rpartition(" ")[2].strip())
                 self.started.append(made)
                 return made

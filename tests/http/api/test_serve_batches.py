@@ -146,7 +146,7 @@ def test_what_stops_a_batch_is_told_and_a_reload_tries_again(house: Any, loopbac
     async def work(client: Any, service: Any) -> Any:
         taken = await client.post("/judge/batch", params=LATER, json={"rows": ROWS})
         stopped = await finished(client, taken.json()["id"])
-        service.access.spending.budget_usd = None
+        service.client.spending.budget_usd = None
         await client.post("/reload")
         return stopped, await finished(client, taken.json()["id"])
 
@@ -163,7 +163,7 @@ def test_two_servers_do_not_share_a_directory(house: Any) -> None:
 
     async def inner(client: Any, _: Any) -> Any:
         await client.post("/judge/batch", params=LATER, json={"rows": ROWS})
-        with pytest.raises(UsageError, match="belongs to another server"):
+        with pytest.raises(UsageError, match="is in use by another server"):
             await asyncio.to_thread(house.within, inner)
 
     house.within(inner)

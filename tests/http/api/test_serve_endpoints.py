@@ -11,7 +11,7 @@ import pytest
 from served import ONE_JUDGE, ROWS, asking
 
 from verdict_cli import Pipeline
-from verdict_cli.http.api.settings import Limits
+from verdict_cli.http.api.service import Limits
 from verdict_cli.http.guard.middleware import AccessPolicy
 
 FAILING = ONE_JUDGE.replace("baseline/lexical", "{name: m, retries: 0}")
@@ -100,7 +100,7 @@ def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> 
         ]
 
     for found in house.within(work, text):
-        assert "a server reads no files" in found["error"]["message"]
+        assert "the server does not read local files" in found["error"]["message"]
 
 
 def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> None:

@@ -87,7 +87,7 @@ def test_a_stop_leaves_a_long_batch_to_the_next_start(processes: Any, loopback: 
         taken = client.post("/judge/batch", params={"wait": "false"}, json={"rows": ROWS * 5}).json()
     code, said = server.end(signal.SIGTERM)
     assert code == 0
-    assert "1 batches are not finished: the next start goes on with them" in said
+    assert "1 batches are not finished; they resume at the next start" in said
     again = processes.start(asking(url), "--state", "kept")
     until(lambda: state(again, taken["id"])["status"] == "finished")
     assert state(again, taken["id"])["done"] == 10
@@ -101,7 +101,7 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         before = client.get("/pipeline").json()["fingerprint"]
         config.write_text(ONE_JUDGE.replace("prompt:", "promt:"))
         server.process.send_signal(signal.SIGHUP)
-        assert "not reloaded, the old pipeline goes on" in stderr.readline()
+        assert "not reloaded, the active pipeline stays" in stderr.readline()
         until(lambda: "promt" in (client.get("/pipeline").json()["reload_error"] or ""))
         assert client.get("/pipeline").json()["fingerprint"] == before
         config.write_text(ONE_JUDGE.replace("Is {", "Well, is {"))

@@ -15,7 +15,7 @@ import pytest
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 from verdict_cli.http.guard import middleware  # noqa: E402
-from verdict_cli.http.guard.connection import connections  # noqa: E402
+from verdict_cli.http.guard.connection import connection_class  # noqa: E402
 from verdict_cli.http.guard.listening import Server, bind_socket  # noqa: E402
 from verdict_cli.http.guard.middleware import AccessPolicy, GuardMiddleware  # noqa: E402
 
@@ -42,7 +42,7 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
     def start(most: int | None = None, head_s: float = 20, **limits: Any) -> tuple[str, int]:
         app = GuardMiddleware(echo, AccessPolicy(), **{"body_bytes": 1000, "body_s": 20.0} | limits)
-        kind = connections(most, head_s)
+        kind = connection_class(most, head_s)
         if request.param == "h11":
             from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -122,7 +122,7 @@ def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(opened:
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
 
 
-def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
+def test_more_connection_class_than_allowed_are_turned_away(opened: Opened) -> None:
     at = opened(most=2)
     with closing(socket.create_connection(at)) as one, closing(socket.create_connection(at)) as two:
         for each in (one, two):

@@ -41,8 +41,8 @@ def shown() -> Iterator[Shown]:
         processes.append(process)
         assert process.stderr is not None
         line = process.stderr.readline()
-        assert " is shown at " in line, line
-        return line.split(" is shown at ")[1].split()[0]
+        assert ": serving at " in line, line
+        return line.split(": serving at ")[1].split()[0]
 
     yield start
     for process in processes:

@@ -50,8 +50,8 @@ def test_runs_are_listed_searched_and_two_are_compared(viewer, look):
     wait_told(page, "2 of 4")
     for box in page.get_by_role("checkbox").all():
         box.check()
-    page.get_by_role("button", name="Compare two").click()
-    page.wait_for_selector("text=Rows that are scored differently")
+    page.get_by_role("button", name="Compare selected").click()
+    page.wait_for_selector("text=Rows with different scores")
     assert "75" in page.locator(".told").inner_text()
     page.get_by_label("Which rows").select_option("a")
     until(page, "!document.querySelector('.told').innerText.includes('75')")
@@ -72,7 +72,7 @@ def test_rows_are_searched_filtered_and_sorted_and_the_address_says_how(viewer, 
     page.get_by_label("Search rows").fill("python process")
     wait_told(page, "1–1 of 1")
     page.get_by_label("Search rows").fill("no such words anywhere")
-    wait_told(page, "No row matches")
+    wait_told(page, "No matching rows")
     page.get_by_label("Search rows").fill("")
     page.get_by_label("Which rows").select_option("right")
     wait_told(page, "1–50 of 347")
@@ -191,11 +191,11 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
         journal.append(JournalEntry("r1", "judge", 0, 0, reply))
         journal.append(JournalEntry("r2", "judge", 0, 0, None, "timeout", "too slow"))
     page = look(f"{shown(folder)}/run?run=live", wait="progress").page
-    assert "2 of 4 rows begun, $0.50" in page.locator("main").inner_text()
+    assert "2 of 4 rows started, $0.50" in page.locator("main").inner_text()
     assert "<b>yes</b>" in page.locator("main").inner_text()
     with Journal.open(folder / "journal.jsonl") as journal:
         journal.append(JournalEntry("r3", "judge", 0, 0, reply))
-    page.wait_for_selector("text=3 of 4 rows begun, $1.00")
+    page.wait_for_selector("text=3 of 4 rows started, $1.00")
     (folder / "kept").rename(folder / "results.parquet")
     directory.write("run.json", json.dumps(asdict(facts)))
     page.wait_for_selector(f"{ROWS} .mark")
@@ -203,4 +203,4 @@ def test_a_run_that_goes_on_is_followed_until_it_has_results(runs, shown, look, 
 
 def test_a_folder_without_runs_says_so(shown, look, tmp_path: Path):
     page = look(f"{shown(tmp_path)}/", wait="table.list").page
-    assert told(page) == "There is no run here yet"
+    assert told(page) == "No runs yet"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
-from verdict_cli.http.viewer.query import Filter, Query, matching
+from verdict_cli.http.viewer.query import Filter, Query, find_rows
 from verdict_cli.storage.tables.writer import ParquetTable
 
 NUMBERS = st.none() | st.integers(-5, 5)
@@ -37,7 +37,7 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
 
     def found(*filters, words=()):
         query = Query(tuple(Filter(*each) for each in filters), words)
-        return matching(path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query).tolist()
+        return find_rows(path, ["t"], {"v": pa.array([n for n, _, _ in rows], pa.float64())}, query).tolist()
 
     def those(rule):
         return [place for place, row in enumerate(rows) if rule(*row)]
@@ -55,7 +55,7 @@ def test_filters_and_words_find_what_python_finds(folder, rows, limit, word):
 @given(ROWS, st.booleans())
 def test_the_order_is_that_of_the_values_and_missing_ones_come_last(folder, rows, down):
     path = written(folder, rows)
-    places = matching(path, ["t"], {}, Query((), (), "n", down)).tolist()
+    places = find_rows(path, ["t"], {}, Query((), (), "n", down)).tolist()
     assert sorted(places) == list(range(len(rows)))
     values = [rows[place][0] for place in places]
     known = [value for value in values if value is not None]
@@ -65,17 +65,17 @@ def test_the_order_is_that_of_the_values_and_missing_ones_come_last(folder, rows
 
 def test_an_address_that_spells_no_query_is_told():
     columns = ("n", "t")
-    asked = Query.read(['["n", "least", "2"]'], "two words", "t", True, columns)
+    asked = Query.parse(['["n", "least", "2"]'], "two words", "t", True, columns)
     assert asked == Query((Filter("n", "least", "2"),), ("two", "words"), "t", True)
     for wrong in ("x", "[]", "{}", "3", '["n"]', '["other", "is", "1"]', json.dumps(["n", "rm", "1"])):
         with pytest.raises(UsageError):
-            Query.read([wrong], "", "", False, columns)
+            Query.parse([wrong], "", "", False, columns)
     with pytest.raises(UsageError, match="no column"):
-        Query.read([], "", "other", False, columns)
+        Query.parse([], "", "other", False, columns)
 
 
 def test_a_comparison_by_size_needs_numbers(folder):
     path = written(folder, [(1, "a", True)])
     for one in (Filter("n", "least", "many"), Filter("t", "most", "3"), Filter("n", "is", "x")):
         with pytest.raises(UsageError):
-            matching(path, ["t"], {}, Query((one,)))
+            find_rows(path, ["t"], {}, Query((one,)))

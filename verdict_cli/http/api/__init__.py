@@ -1,1 +1,1 @@
-"""A judge over HTTP. Needs the extra `serve`, and is imported by `verdict serve` alone."""
+"""The HTTP API of `verdict serve`. Needs the extra `serve`."""

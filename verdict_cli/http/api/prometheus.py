@@ -1,4 +1,4 @@
-"""What Prometheus reads at `/metrics`."""
+"""The Prometheus metrics of `/metrics`."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """The server's own counters; no state of the process's."""
+    """The metrics of the server. They do not include those of the process."""
 
     content_type = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        own = self._registry
-        self._requests = Counter("verdict_requests", "Requests answered.", ["endpoint", "status"], registry=own)
+        registry = self._registry
+        self._requests = Counter("verdict_requests", "Requests.", ["endpoint", "status"], registry=registry)
         self._seconds = Histogram(
             "verdict_request_seconds",
-            "From a request's arrival to its answer.",
+            "Time from a request to its response.",
             ["endpoint"],
             buckets=_SECONDS,
-            registry=own,
+            registry=registry,
         )
-        self._rows = Counter("verdict_rows", "Rows judged.", ["status"], registry=own)
-        self._failures = Counter("verdict_failures", "Rows that failed, by kind.", ["kind"], registry=own)
-        self._shed = Counter("verdict_shed", "Requests turned away.", ["status"], registry=own)
-        self._calls = Counter("verdict_model_calls", "Model calls.", ["model", "outcome"], registry=own)
-        self._tokens = Counter("verdict_tokens", "Tokens that calls were charged for.", ["model", "kind"], registry=own)
+        self._rows = Counter("verdict_rows", "Rows judged.", ["status"], registry=registry)
+        self._failures = Counter("verdict_failures", "Rows that failed, by kind.", ["kind"], registry=registry)
+        self._shed = Counter("verdict_shed", "Rejected requests.", ["status"], registry=registry)
+        self._calls = Counter("verdict_model_calls", "Model calls.", ["model", "outcome"], registry=registry)
+        self._tokens = Counter("verdict_tokens", "Tokens of model calls.", ["model", "kind"], registry=registry)
         self._cost = Counter(
-            "verdict_cost_usd", "US dollars that calls cost, where the price is known.", ["model"], registry=own
+            "verdict_cost_usd",
+            "Cost of model calls in US dollars, where the price is known.",
+            ["model"],
+            registry=registry,
         )
-        self._reloads = Counter("verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=own)
+        self._reloads = Counter("verdict_reloads", "Reloads of the pipeline.", ["outcome"], registry=registry)
         self._pipeline = Gauge(
-            "verdict_pipeline_info", "The pipeline that answers.", ["name", "fingerprint"], registry=own
+            "verdict_pipeline_info", "The active pipeline.", ["name", "fingerprint"], registry=registry
         )
 
-    def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Adds a figure that is looked up whenever it is asked for."""
-        Gauge(name, words, registry=self._registry).set_function(value)
+    def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
+        """Add a gauge whose value is read on each scrape."""
+        Gauge(name, description, registry=self._registry).set_function(value)
 
-    def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        """Counts a request."""
+    def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         self._requests.labels(endpoint, status).inc()
         self._seconds.labels(endpoint).observe(seconds)
         if status in (413, 429, 503):
             self._shed.labels(status).inc()
 
-    def judged(self, failure: Failure | None, calls: tuple[Call, ...]) -> None:
-        """Counts a row and its calls."""
+    def count_row(self, failure: Failure | None, calls: tuple[Call, ...]) -> None:
+        """Count a judged row and its calls."""
         self._rows.labels("ok" if failure is None else "failed").inc()
         if failure is not None:
             self._failures.labels(failure.kind).inc()
@@ -66,15 +68,15 @@ class Metrics:
                 self._tokens.labels(model, "completion").inc(reply.usage.completion_tokens)
                 self._cost.labels(model).inc(reply.cost_usd or 0.0)
 
-    def loaded(self, name: str, fingerprint: str) -> None:
-        """Names the pipeline that answers from now on."""
+    def set_pipeline(self, name: str, fingerprint: str) -> None:
+        """Set the active pipeline."""
         self._pipeline.clear()
         self._pipeline.labels(name, fingerprint).set(1)
 
-    def reloaded(self, outcome: str) -> None:
-        """Counts a reload: `ok` or `refused`."""
+    def count_reload(self, outcome: str) -> None:
+        """Count a reload; the outcome is `ok` or `refused`."""
         self._reloads.labels(outcome).inc()
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format."""
+        """All metrics in the Prometheus text format."""
         return generate_latest(self._registry)

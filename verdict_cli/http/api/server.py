@@ -1,4 +1,4 @@
-"""The process around the endpoints: its socket, its signals, and an end that finishes what was begun."""
+"""The server process: its socket, its signals, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -14,97 +14,81 @@ import uvicorn
 from verdict_cli.errors import VerdictError
 from verdict_cli.http.api.app import api_application
 from verdict_cli.http.api.batches import Batches
-from verdict_cli.http.api.service import Service
-from verdict_cli.http.api.settings import Load, ServeSettings
-from verdict_cli.http.guard.connection import connections
+from verdict_cli.http.api.service import PlanLoader, ServeSettings, Service
+from verdict_cli.http.guard.connection import connection_class
 from verdict_cli.http.guard.listening import Server, listening_address
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
-_LAST_S = 5
-"""What answers that are being sent may still take once all work is done."""
+_RESPONSE_S = 5
+"""Seconds for responses that are still being sent once all work is done."""
 
 
-def serve_api(
+async def serve_api(
     settings: ServeSettings,
     plan: Plan,
-    load: Load,
-    access: Callable[[], ModelClient],
+    load: PlanLoader,
+    open_client: Callable[[], ModelClient],
     concurrency: int,
-    at: socket.socket,
-    say: Callable[[str], None],
+    listener: socket.socket,
+    log: Callable[[str], None],
     spans: Spans,
 ) -> None:
-    """Answers until SIGTERM or SIGINT; then what was taken on is finished, and batches that are not are left to the next start."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(settings, plan, load, access, concurrency, at, say, spans))
-
-
-async def _serve(
-    settings: ServeSettings,
-    plan: Plan,
-    load: Load,
-    access: Callable[[], ModelClient],
-    concurrency: int,
-    at: socket.socket,
-    say: Callable[[str], None],
-    spans: Spans,
-) -> None:
-    ways = access()
+    """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
+    client = open_client()
     try:
-        service = Service(settings, ways, load, spans)
+        service = Service(settings, client, load, spans)
         await service.open(plan)
         batches = Batches(service, concurrency)
         batches.open()
         server = Server(
             uvicorn.Config(
                 api_application(service, batches),
-                http=connections(),
+                http=connection_class(),
                 log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
                 timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=_LAST_S,
+                timeout_graceful_shutdown=_RESPONSE_S,
             )
         )
-        with _signals(server, service, batches, say):
-            at.listen(_BACKLOG)
-            say(f"{plan.name} answers at {listening_address(at)}")
-            if batches.left:
-                say(f"{batches.left} acknowledged batches are gone on with")
-            await server.serve([at])
+        with _signals(server, service, batches, log):
+            listener.listen(_BACKLOG)
+            log(f"{plan.name}: serving at {listening_address(listener)}")
+            if batches.unfinished:
+                log(f"resuming {batches.unfinished} batches")
+            await server.serve([listener])
     finally:
-        await ways.close()
+        await client.close()
 
 
 @contextlib.contextmanager
-def _signals(server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]) -> Iterator[None]:
+def _signals(server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[None]] = set()
 
-    def begin(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    def start_task(work: Callable[[], Coroutine[None, None, None]]) -> None:
         task = loop.create_task(work())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    def end() -> None:
+    def shut_down() -> None:
         if service.admission.closed:
             server.force_exit = server.should_exit = True
             return
         service.admission.closed = True
-        say("stopping: what was taken on is finished; once more stops at once")
-        begin(partial(_drained, server, service, batches, say))
+        log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
+        start_task(partial(_drain, server, service, batches, log))
 
     handlers: dict[str, Callable[[], None]] = {
-        "SIGTERM": end,
-        "SIGINT": end,
-        "SIGHUP": lambda: begin(partial(_reloaded, service, batches, say)),
+        "SIGTERM": shut_down,
+        "SIGINT": shut_down,
+        "SIGHUP": lambda: start_task(partial(_reload, service, batches, log)),
     }
     numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
@@ -118,21 +102,21 @@ def _signals(server: uvicorn.Server, service: Service, batches: Batches, say: Ca
                 loop.remove_signal_handler(number)
 
 
-async def _drained(server: uvicorn.Server, service: Service, batches: Batches, say: Callable[[str], None]) -> None:
+async def _drain(server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(service.settings.limits.drain_s):
-            await service.admission.drained()
-            await batches.drained()
-    if batches.left:
-        say(f"{batches.left} batches are not finished: the next start goes on with them")
+            await service.admission.drain()
+            await batches.drain()
+    if batches.unfinished:
+        log(f"{batches.unfinished} batches are not finished; they resume at the next start")
     server.should_exit = True
 
 
-async def _reloaded(service: Service, batches: Batches, say: Callable[[str], None]) -> None:
+async def _reload(service: Service, batches: Batches, log: Callable[[str], None]) -> None:
     try:
         before, after = await service.reload()
     except VerdictError as error:
-        say(f"not reloaded, the old pipeline goes on: {error}")
+        log(f"not reloaded, the active pipeline stays: {error}")
         return
-    batches.again()
-    say("reloaded: the same pipeline" if before == after else f"reloaded: {before[:12]} → {after[:12]}")
+    batches.retry_stopped()
+    log("reloaded: no change" if before == after else f"reloaded: {before[:12]} → {after[:12]}")

@@ -1,19 +1,20 @@
-"""The judge behind the endpoints: the pipeline that is loaded, its replacement, and rows judged within a deadline."""
+"""The judge of the endpoints: the active pipeline, its reload, and rows judged within a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import structs
 
 from verdict_cli.errors import BudgetError, DataError, Problem, Refused, RowError, UsageError, VerdictError
 from verdict_cli.http.api.admission import Admission
 from verdict_cli.http.api.prometheus import Metrics
-from verdict_cli.http.api.settings import Load, ServeSettings
+from verdict_cli.http.guard.middleware import AccessPolicy
 from verdict_cli.language.fields.image import ImageType, is_image_url
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.tracing import Spans
@@ -24,44 +25,81 @@ from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
 from verdict_cli.storage.datasets.dataset import renamed
 
+Policy = Literal["closed", "open"]
+PlanLoader = Callable[[], Plan]
+"""Reads and checks the pipeline file. Raises VerdictError."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much work is accepted. A request counts as its rows. More than ``in_flight`` + ``queue`` rows are rejected.
+
+    ``deadline_s`` limits every request, also if it sets a longer deadline; ``drain_s`` limits the wait of a shutdown.
+    """
+
+    in_flight: int = 64
+    queue: int = 256
+    deadline_s: float = 30.0
+    body_bytes: int = 8 * 2**20
+    batches: int = 100
+    drain_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """The options of `verdict serve`.
+
+    ``policy`` sets the response to a failed judgement: an error (``closed``), or status 200 with the failure (``open``).
+    ``accept`` and ``reward`` are expressions over the outcome; ``state`` is the directory of batches.
+    """
+
+    limits: Limits = Limits()
+    access_policy: AccessPolicy = field(default_factory=AccessPolicy)
+    policy: Policy = "closed"
+    accept: str | None = None
+    reward: str | None = None
+    seed: int = 0
+    state: Path = Path("runs/serve")
+    replay: Path | None = None
+
 
 @dataclass(frozen=True)
 class ActivePipeline:
-    """A pipeline that answers; ``reward`` is a UsageError where it gives no number."""
+    """The pipeline that judges rows. ``reward`` is a UsageError if the pipeline gives no number."""
 
     plan: Plan
-    warm: JudgeSession
+    session: JudgeSession
     reward: Reward | UsageError
     accept: Callable[[Result], Any] | None
     columns: Mapping[str, str]
 
-    def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
-        """The row. DataError for one that the pipeline cannot take, and for a picture that is a file of this machine."""
+    def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
+        """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
-        column = None if types is None else _named_file(types, {**given, **renamed(self.columns, given)})
+        column = None if types is None else _local_image_column(types, {**values, **renamed(self.columns, values)})
         if column is not None:
             raise DataError(
                 Problem(
                     "schema",
-                    f"the column {column!r} is to be a picture's http:, https: or data: URL",
-                    "a server reads no files",
+                    f"the column {column!r} is not an http:, https: or data: URL of an image",
+                    "the server does not read local files",
                 )
             )
-        return self.warm.row(given, index)
+        return self.session.row(values, index)
 
-    def accepted(self, result: Result) -> bool | None:
-        """Whether the outcome passes `--accept`; None where there is no such rule."""
+    def is_accepted(self, result: Result) -> bool | None:
+        """Whether the outcome meets `--accept`; None without that option. Raises RowError."""
         if self.accept is None:
             return None
         value = self.accept(result)
         if not isinstance(value, bool):
-            raise RowError(f"`--accept` gave {value!r:.80}, expected true or false", kind="no-answer")
+            raise RowError(f"`--accept` returned {value!r:.80}, expected true or false", kind="no-answer")
         return value
 
 
 @dataclass(frozen=True)
 class ServiceAnswer:
-    """What one row is answered, and the status of a request for it alone."""
+    """The outcome of a row as a document, and the HTTP status if it is the only row of a request."""
 
     status: int
     document: dict[str, Any]
@@ -71,37 +109,37 @@ class ServiceAnswer:
 class Service:
     """Judges rows for all endpoints, in one event loop."""
 
-    def __init__(self, settings: ServeSettings, access: ModelClient, load: Load, spans: Spans) -> None:
+    def __init__(self, settings: ServeSettings, client: ModelClient, load: PlanLoader, spans: Spans) -> None:
         self.settings = settings
-        self.access = access
+        self.client = client
         self.metrics = Metrics()
         self.admission = Admission(settings.limits.in_flight, settings.limits.queue)
-        self.loaded: ActivePipeline | None = None
-        self.trouble = ""
+        self._active: ActivePipeline | None = None
+        self.reload_error = ""
         self._load = load
         self._spans = spans
         self._reloading = asyncio.Lock()
         self.metrics.gauge(
             "verdict_spent_usd",
-            "What all calls cost, those of batches too, as far as it is known.",
-            lambda: self.access.spending.spent_usd,
+            "Cost of all calls, including those of batches, as far as known.",
+            lambda: self.client.spending.spent_usd,
         )
-        self.metrics.gauge("verdict_rows_judging", "Rows that are judged now.", lambda: self.admission.judging)
-        self.metrics.gauge("verdict_rows_waiting", "Rows that wait for a place.", lambda: self.admission.waiting)
+        self.metrics.gauge("verdict_rows_judging", "Rows being judged.", lambda: self.admission.judging)
+        self.metrics.gauge("verdict_rows_waiting", "Rows waiting to be judged.", lambda: self.admission.waiting)
 
     @property
-    def now(self) -> ActivePipeline:
-        """The pipeline that answers."""
-        assert self.loaded is not None
-        return self.loaded
+    def active(self) -> ActivePipeline:
+        """The pipeline that judges rows."""
+        assert self._active is not None
+        return self._active
 
     @property
     def ready(self) -> bool:
-        """Whether rows are taken on."""
-        return self.loaded is not None and not self.admission.closed
+        """Whether rows are accepted."""
+        return self._active is not None and not self.admission.closed
 
     async def open(self, plan: Plan) -> None:
-        """Makes the plan the one that answers, once its pinned units are asked. UsageError, PinnedError, Refused."""
+        """Call the pinned units of the plan, then make it the active one. Raises UsageError, PinnedError and Refused."""
         settings = self.settings
         accept = None if settings.accept is None else compile_reward(plan, settings.accept, "--accept")
         reward: Reward | UsageError
@@ -112,87 +150,89 @@ class Service:
                 raise
             reward = error
         columns = (plan.resolved.get("dataset") or {}).get("columns") or {}
-        warm = await JudgeSession(plan, self.access, seed=settings.seed, spans=self._spans).open()
-        self.loaded = ActivePipeline(plan, warm, reward, accept, columns)
-        self.metrics.loaded(plan.name, plan.fingerprint)
+        session = await JudgeSession(plan, self.client, seed=settings.seed, spans=self._spans).open()
+        self._active = ActivePipeline(plan, session, reward, accept, columns)
+        self.metrics.set_pipeline(plan.name, plan.fingerprint)
 
     async def reload(self) -> tuple[str, str]:
-        """Reads the pipeline anew: the fingerprints before and after. Raises what is wrong with it, and the old one stays."""
+        """Reload the pipeline file. Returns the fingerprints before and after; on VerdictError the active pipeline stays."""
         async with self._reloading:
-            before = self.now.plan.fingerprint
+            before = self.active.plan.fingerprint
             try:
                 await self.open(await asyncio.to_thread(self._load))
             except VerdictError as error:
-                self.trouble = str(error)
-                self.metrics.reloaded("refused")
+                self.reload_error = str(error)
+                self.metrics.count_reload("refused")
                 raise
-            self.trouble = ""
-            self.metrics.reloaded("ok")
-            return before, self.now.plan.fingerprint
+            self.reload_error = ""
+            self.metrics.count_reload("ok")
+            return before, self.active.plan.fingerprint
 
-    def deadline(self, asked_s: float | None) -> float:
-        """The moment, on the loop's clock, until which a request that arrives now is answered."""
-        most = self.settings.limits.deadline_s
-        return asyncio.get_running_loop().time() + (most if asked_s is None else min(asked_s, most))
+    def deadline(self, requested_s: float | None) -> float:
+        """The deadline of a request that arrives now, on the clock of the event loop."""
+        limit_s = self.settings.limits.deadline_s
+        return asyncio.get_running_loop().time() + (limit_s if requested_s is None else min(requested_s, limit_s))
 
-    async def answers(self, given: Sequence[Mapping[str, Any]], until: float) -> list[ServiceAnswer]:
-        """The rows' answers in order, each failed with `deadline` where it was not ready in time. DataError before any is
-        judged, Shed when they are too many."""
-        loaded = self.now
-        rows = [loaded.row(one, place) for place, one in enumerate(given)]
-        with self.admission.entered(len(rows)):
+    async def judge_rows(self, values: Sequence[Mapping[str, Any]], until: float) -> list[ServiceAnswer]:
+        """Judge rows. A row that is not done by the deadline fails with `deadline`.
+
+        Raises DataError before any row is judged, and Overloaded if there are too many.
+        """
+        pipeline = self.active
+        rows = [pipeline.row(each, index) for index, each in enumerate(values)]
+        with self.admission.admit(len(rows)):
             if len(rows) == 1:
-                return [await self._answer(loaded, rows[0], until)]
-            return list(await asyncio.gather(*(self._answer(loaded, row, until) for row in rows)))
+                return [await self._judge_row(pipeline, rows[0], until)]
+            return list(await asyncio.gather(*(self._judge_row(pipeline, row, until) for row in rows)))
 
-    async def _answer(self, loaded: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
+    async def _judge_row(self, pipeline: ActivePipeline, row: Row, until: float) -> ServiceAnswer:
         started = perf_counter()
-        nothing = tuple(None for _ in loaded.plan.nodes)
+        no_outputs = tuple(None for _ in pipeline.plan.nodes)
         status = 502
         try:
-            async with asyncio.timeout_at(until), self.admission.place():
-                result = await loaded.warm.judge(row)
+            async with asyncio.timeout_at(until), self.admission.slot():
+                result = await pipeline.session.judge(row)
         except TimeoutError:
             status = 504
-            result = Result(row, nothing, Failure("deadline", "the deadline is over", ""))
+            result = Result(row, no_outputs, Failure("deadline", "the deadline passed", ""))
         except BudgetError as error:
             status = 503
-            result = Result(row, nothing, Failure(error.kind, error.message, ""))
+            result = Result(row, no_outputs, Failure(error.kind, error.message, ""))
         except Refused as error:
-            result = Result(row, nothing, Failure(error.failure, error.message, ""))
-        answer = self.described(loaded, result)
+            result = Result(row, no_outputs, Failure(error.failure, error.message, ""))
+        answer = self.answer(pipeline, result)
         answer.document["latency_s"] = perf_counter() - started
-        self.metrics.judged(result.failure, result.calls)
+        self.metrics.count_row(result.failure, result.calls)
         if answer.document["status"] != "failed" or self.settings.policy == "open":
             return answer
         return replace(answer, status=status)
 
-    def described(self, loaded: ActivePipeline, result: Result) -> ServiceAnswer:
-        """The outcome as a document, with `accepted` where there is a rule, and its reward where it has one."""
+    def answer(self, pipeline: ActivePipeline, result: Result) -> ServiceAnswer:
+        """The outcome as a document, with `accepted` if the server has --accept, and the reward if there is one."""
         accepted: bool | None = None
         reward = None
         if result.status == "ok":
             try:
-                accepted = loaded.accepted(result)
+                accepted = pipeline.is_accepted(result)
             except RowError as error:
                 result = structs.replace(result, failure=Failure(error.failure, error.message, ""))
-        if result.status == "ok" and not isinstance(loaded.reward, UsageError):
+        if result.status == "ok" and not isinstance(pipeline.reward, UsageError):
             try:
-                reward = loaded.reward(result)
+                reward = pipeline.reward(result)
             except RowError:
                 reward = None
-        document = outcome(loaded.plan, result)
-        if loaded.accept is not None:
+        document = outcome(pipeline.plan, result)
+        if pipeline.accept is not None:
             document["accepted"] = self.settings.policy == "open" if result.status != "ok" else accepted
         return ServiceAnswer(200, document, reward)
 
 
-def _named_file(types: RecordType, values: Mapping[str, Any]) -> str | None:
-    """The name of the first picture, at any depth, that is given as a path; None where there is none."""
+def _local_image_column(types: RecordType, values: Mapping[str, Any]) -> str | None:
+    """The path of the first image column, at any depth, whose value is a local file; None if there is none."""
     for name, kind in types.fields.items():
         value = values.get(name)
         if isinstance(kind, RecordType) and isinstance(value, Mapping):
-            inner = _named_file(kind, value)
+            inner = _local_image_column(kind, value)
             if inner is not None:
                 return f"{name}.{inner}"
         elif isinstance(kind, ImageType) and isinstance(value, str) and not is_image_url(value):

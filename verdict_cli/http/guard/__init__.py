@@ -1,1 +1,1 @@
-"""What stands before an application over HTTP: its socket, who may come in, how much they may send."""
+"""Access control and limits of the HTTP servers: sockets, connections, and the middleware that checks requests."""

@@ -1,4 +1,4 @@
-"""The socket that a server listens at, and uvicorn's server with signals left to whoever starts it."""
+"""The listening socket of a server, and uvicorn's server without its signal handlers."""
 
 from __future__ import annotations
 
@@ -10,39 +10,38 @@ import uvicorn
 
 from verdict_cli.errors import UsageError
 
-_OWN = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers."""
+    """uvicorn's server without its signal handlers: the caller installs its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves signals alone."""
         yield
 
 
 def needs_token(host: str) -> bool:
-    """Whether others than this machine's own users reach that address."""
-    return host not in _OWN
+    """Whether other machines can reach the address."""
+    return host not in _LOOPBACK
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket at the address, which does not listen yet. UsageError when it cannot be had."""
+    """Bind a socket, which does not listen yet. UsageError if the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
-    except OSError as fault:
-        found.close()
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
         raise UsageError(
-            f"{host}:{port} cannot be listened at: {fault.strerror or fault}", hint="choose another --port or --host"
+            f"cannot listen on {host}:{port}: {error.strerror or error}", hint="choose another --port or --host"
         ) from None
-    return found
+    return listener
 
 
-def listening_address(at: socket.socket) -> str:
-    """The URL under which the socket is reached."""
-    host, port = at.getsockname()[:2]
+def listening_address(listener: socket.socket) -> str:
+    """The URL of a bound socket."""
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""What stands before the endpoints: who may come in, how much they may send, and the headers of every answer."""
+"""ASGI middleware of `serve` and `view`: host, origin and token checks, limits of request bodies, and security headers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Receive = Callable[[], Awaitable[AsgiMessage]]
 Send = Callable[[AsgiMessage], Awaitable[None]]
 App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
-AuthorizedRequest = Callable[[str, int, float], None]
-"""Told of every answer: the route's path, the status, the seconds."""
+ResponseObserver = Callable[[str, int, float], None]
+"""Called for every response with the path of the route, the status, and the duration in seconds."""
 
 SECURITY_HEADERS = {
     b"x-content-type-options": b"nosniff",
@@ -30,20 +30,20 @@ SECURITY_HEADERS = {
     b"cache-control": b"no-store",
     b"cross-origin-resource-policy": b"same-origin",
 }
-"""Of every answer that does not set them itself."""
+"""Added to every response that does not set them itself."""
 
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Who may come in. ``token`` None: anybody who reaches the address, which is then this machine's own."""
+    """Who may send requests. Without a ``token``, anybody who can reach the address, which must then be this machine's own."""
 
     token: str | None = None
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     origins: tuple[str, ...] = ()
 
     @staticmethod
-    def names(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
-        """The Hosts that are answered at that address."""
+    def allowed_hosts(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+        """The accepted Host headers of a server at that address."""
         return tuple(
             sorted({name.lower() for name in (*AccessPolicy().hosts, f"[{host}]" if ":" in host else host, *more)})
         )
@@ -56,147 +56,156 @@ class _Rejected(Exception):
 
 
 class _TokenInQuery(Exception):
-    """The token came in the address of a page: the browser gets its cookie."""
+    """The URL of a page has the right token: the browser gets a session cookie."""
 
 
 class GuardMiddleware:
-    """The application behind its door. Bodies are read whole, within the size and the time that are allowed, so that
-    nobody holds the endpoints up by sending slowly.
+    """Reject requests that the policy does not allow, and read bodies whole before the application is called.
 
-    The paths `unguarded` need no token. Where `pages` are shown to browsers, their own origin may ask, no other site may,
-    and the token may come in the address (`?token=…`), which gives the browser a cookie in its place.
+    Bodies are limited in size and time, so that a slow sender cannot hold up an endpoint.
+
+    Args:
+        unguarded: Paths that need no token.
+        pages: Whether browsers open pages of the application. Requests from its own origin are then accepted, and a URL may
+            carry the token (`?token=…`), for which the browser gets a session cookie.
+        on_response: Called for every response.
     """
 
     def __init__(
         self,
         app: App,
-        door: AccessPolicy,
+        policy: AccessPolicy,
         *,
         body_bytes: int,
         body_s: float,
         unguarded: Sequence[str] = (),
         pages: bool = False,
-        answered: AuthorizedRequest = lambda *_: None,
+        on_response: ResponseObserver = lambda *_: None,
     ) -> None:
         self._app = app
-        self._door = door
+        self._policy = policy
         self._unguarded = frozenset(unguarded)
         self._pages = pages
         self._body_bytes = body_bytes
         self._body_s = body_s
-        self._answered = answered
-        self._token = None if door.token is None else f"bearer {door.token}".encode()
+        self._on_response = on_response
+        self._token = None if policy.token is None else f"bearer {policy.token}".encode()
         self._session = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
         started = perf_counter()
-        status, begun = 500, False
+        status, started_response = 500, False
 
-        async def answer(message: AsgiMessage) -> None:
-            nonlocal status, begun
+        async def send_response(message: AsgiMessage) -> None:
+            nonlocal status, started_response
             if message["type"] == "http.response.start":
-                status, begun = message["status"], True
-                own = list(message.get("headers", ()))
-                set_ = {name.lower() for name, _ in own}
-                message["headers"] = own + [pair for pair in SECURITY_HEADERS.items() if pair[0] not in set_]
+                status, started_response = message["status"], True
+                headers = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in headers}
+                message["headers"] = headers + [pair for pair in SECURITY_HEADERS.items() if pair[0] not in names]
             await send(message)
 
         try:
-            body = await self._let_in(scope, receive)
-            await self._app(scope, _once(body, receive), answer)
+            body = await self._authorize(scope, receive)
+            await self._app(scope, _replay_body(body, receive), send_response)
         except _TokenInQuery:
-            await _greet(self._cookie(scope), self._session, answer)
-        except _Rejected as closed:
-            await _refuse(closed, answer)
+            await _set_session_cookie(self._cookie_name(scope), self._session, send_response)
+        except _Rejected as rejection:
+            await _send_error(rejection, send_response)
         except Exception:
-            if not begun:
-                await _refuse(_Rejected(500, "fault", "something in this server failed"), answer)
+            if not started_response:
+                await _send_error(_Rejected(500, "fault", "internal server error"), send_response)
             raise
         finally:
             route = scope.get("route")
-            self._answered(getattr(route, "path", "other"), status, perf_counter() - started)
+            self._on_response(getattr(route, "path", "other"), status, perf_counter() - started)
 
-    async def _let_in(self, scope: AsgiScope, receive: Receive) -> bytes:
-        """The body of a request that may come in."""
+    async def _authorize(self, scope: AsgiScope, receive: Receive) -> bytes:
+        """Check a request and return its body. Raises _Rejected."""
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if "*" not in self._door.hosts and name not in self._door.hosts:
-            raise _Rejected(421, "wrong-host", f"this server does not answer for {name[:100]!r}; --allow-host names it")
+        if "*" not in self._policy.hosts and name not in self._policy.hosts:
+            raise _Rejected(
+                421, "wrong-host", f"this server does not accept the host {name[:100]!r}; add it with --allow-host"
+            )
         self._check_origin(headers, host)
         if self._token is not None and scope["path"] not in self._unguarded:
             self._check_token(scope, headers, self._token)
         if scope["method"] in ("GET", "HEAD", "DELETE", "OPTIONS"):
             return b""
-        return await self._body(headers, receive)
+        return await self._read_body(headers, receive)
 
     def _check_origin(self, headers: dict[bytes, bytes], host: str) -> None:
         origin = headers.get(b"origin")
-        own = (f"http://{host}", f"https://{host}") if self._pages else ()
-        if origin is not None and origin.decode("latin-1") not in (*self._door.origins, *own):
-            raise _Rejected(403, "wrong-origin", "pages of that origin may not ask; --allow-origin names it")
+        own_origins = (f"http://{host}", f"https://{host}") if self._pages else ()
+        if origin is not None and origin.decode("latin-1") not in (*self._policy.origins, *own_origins):
+            raise _Rejected(
+                403, "wrong-origin", "requests from this origin are not accepted; add it with --allow-origin"
+            )
         if (
             self._pages
             and headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site")
             and headers.get(b"sec-fetch-mode") != b"navigate"
         ):
-            raise _Rejected(403, "wrong-origin", "pages of another site may not ask")
+            raise _Rejected(403, "wrong-origin", "requests from other sites are not accepted")
 
-    def _check_token(self, scope: AsgiScope, headers: dict[bytes, bytes], wanted: bytes) -> None:
+    def _check_token(self, scope: AsgiScope, headers: dict[bytes, bytes], expected: bytes) -> None:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        if hmac.compare_digest(scheme.lower() + b" " + token.strip(), wanted):
+        if hmac.compare_digest(scheme.lower() + b" " + token.strip(), expected):
             return
         if self._pages:
-            if hmac.compare_digest(_cookies(headers).get(self._cookie(scope), "").encode(), self._session.encode()):
+            if hmac.compare_digest(
+                _cookies(headers).get(self._cookie_name(scope), "").encode(), self._session.encode()
+            ):
                 return
-            said = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-            if scope["method"] == "GET" and hmac.compare_digest(b"bearer " + said.encode(), wanted):
+            query_token = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
+            if scope["method"] == "GET" and hmac.compare_digest(b"bearer " + query_token.encode(), expected):
                 raise _TokenInQuery
-            raise _Rejected(401, "unauthorized", "open the address that `verdict view` printed, with its token")
-        raise _Rejected(401, "unauthorized", "send the server's token: `Authorization: Bearer …`")
+            raise _Rejected(401, "unauthorized", "open the URL that `verdict view` printed, including its token")
+        raise _Rejected(401, "unauthorized", "send the token of the server: `Authorization: Bearer …`")
 
     @staticmethod
-    def _cookie(scope: AsgiScope) -> str:
-        """The cookie's name: browsers keep one jar for all ports of a host."""
+    def _cookie_name(scope: AsgiScope) -> str:
+        """The name of the cookie, with the port: browsers share cookies between the ports of a host."""
         return f"verdict-{(scope.get('server') or ('', 0))[1]}"
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        most = self._body_bytes
-        too_long = _Rejected(413, "body-too-large", f"the body is larger than {most} bytes")
+    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        limit = self._body_bytes
+        too_large = _Rejected(413, "body-too-large", f"the body is larger than {limit} bytes")
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > most:
-            raise too_long
+        if length.isdigit() and int(length) > limit:
+            raise too_large
         parts, size, more = [], 0, True
         try:
             async with asyncio.timeout(self._body_s):
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise _Rejected(400, "disconnected", "the body never came")
+                        raise _Rejected(400, "disconnected", "the client disconnected before the body was complete")
                     part = message.get("body", b"")
                     parts.append(part)
                     size += len(part)
-                    if size > most:
-                        raise too_long
+                    if size > limit:
+                        raise too_large
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise _Rejected(408, "body-too-slow", "the body did not come in time") from None
+            raise _Rejected(408, "body-too-slow", "the body did not arrive in time") from None
         return b"".join(parts)
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
-    """Gives the body that was read, and then what else comes."""
-    given = False
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns the body that was read, then the further messages."""
+    replayed = False
 
     async def next_message() -> AsgiMessage:
-        nonlocal given
-        if not given:
-            given = True
+        nonlocal replayed
+        if not replayed:
+            replayed = True
             return {"type": "http.request", "body": body, "more_body": False}
         return await receive()
 
@@ -205,30 +214,34 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 def _cookies(headers: dict[bytes, bytes]) -> dict[str, str]:
     try:
-        return {name: one.value for name, one in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()}
+        return {
+            name: morsel.value for name, morsel in SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).items()
+        }
     except CookieError:
         return {}
 
 
-async def _greet(cookie: str, session: str, send: Send) -> None:
-    """Sets the cookie and sends the browser on from a page of this site, which it then trusts with it."""
-    body = b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Go on</a>'
-    kept = f"{cookie}={session}; HttpOnly; SameSite=Strict; Path=/".encode()
+async def _set_session_cookie(cookie: str, session: str, send: Send) -> None:
+    """Set the cookie on a page of this site that leads on to `/`: a SameSite cookie is not sent after a redirect from elsewhere."""
+    body = (
+        b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><a href="/">Continue</a>'
+    )
+    header = f"{cookie}={session}; HttpOnly; SameSite=Strict; Path=/".encode()
     headers = [
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
-        (b"set-cookie", kept),
+        (b"set-cookie", header),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(closed: _Rejected, send: Send) -> None:
-    body = orjson.dumps({"error": {"kind": closed.kind, "message": closed.message}})
+async def _send_error(rejection: _Rejected, send: Send) -> None:
+    body = orjson.dumps({"error": {"kind": rejection.kind, "message": rejection.message}})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if closed.status == 401:
+    if rejection.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if closed.status in (408, 413):
+    if rejection.status in (408, 413):
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": closed.status, "headers": headers})
+    await send({"type": "http.response.start", "status": rejection.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

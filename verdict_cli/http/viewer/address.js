@@ -1,60 +1,60 @@
-// The address holds the whole state: what is shown can be linked to, and goes back and forth with the browser.
+// The URL holds the whole state, so that every view can be linked to, and the back button works.
 
-const asked = () => new URLSearchParams(window.location.search);
+const urlParams = () => new URLSearchParams(window.location.search);
 
-/** The address with these changes; null takes a name out, a list gives it several values. */
-function addressed(changes, path = window.location.pathname) {
-  const now = path === window.location.pathname ? asked() : new URLSearchParams();
+/** The URL with changed parameters. null removes a parameter, a list sets several values. */
+function urlWith(changes, path = window.location.pathname) {
+  const params = path === window.location.pathname ? urlParams() : new URLSearchParams();
   for (const [name, value] of Object.entries(changes)) {
-    now.delete(name);
+    params.delete(name);
     for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== null && each !== undefined && each !== '') now.append(name, each);
+      if (each !== null && each !== undefined && each !== '') params.append(name, each);
     }
   }
-  const text = now.toString();
-  return text ? `${path}?${text}` : path;
+  const query = params.toString();
+  return query ? `${path}?${query}` : path;
 }
 
 let shownPage = null;
 
-/** Goes to the changed address and shows it. */
+/** Change the parameters of the URL and update the page. */
 function go(changes, { replace = false } = {}) {
-  window.history[replace ? 'replaceState' : 'pushState'](null, '', addressed(changes));
+  window.history[replace ? 'replaceState' : 'pushState'](null, '', urlWith(changes));
   return shownPage?.update();
 }
 
-class Refused extends Error {}
+class RequestError extends Error {}
 
-/** JSON from the server. */
-async function fetched(path, changes = {}, options = {}) {
+/** Load JSON from the server. Throws RequestError. */
+async function fetchJson(path, changes = {}, options = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(changes)) {
     for (const each of Array.isArray(value) ? value : [value]) {
       if (each !== null && each !== undefined && each !== '') query.append(name, each);
     }
   }
-  const answer = await fetch(`${path}?${query}`, options);
-  const document_ = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
-  if (!answer.ok) throw new Refused(typeof document_.error === 'string' ? document_.error : document_.error?.message ?? 'refused');
+  const response = await fetch(`${path}?${query}`, options);
+  const document_ = await response.json().catch(() => ({ error: `the server returned status ${response.status}` }));
+  if (!response.ok) throw new RequestError(typeof document_.error === 'string' ? document_.error : document_.error?.message ?? 'request failed');
   return document_;
 }
 
-const waited = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
+const sleep = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 const money = (value) => (value === null ? 'unknown' : `$${value >= 1 || !value ? value.toFixed(2) : value.toPrecision(3)}`);
 const duration = (seconds) => (seconds < 60 ? `${seconds.toFixed(1)} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s` : `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`);
-const moment = (text) => (text ? text.replace('T', ' ').replace(/(:\d\d)(\+00:00|Z)$/, '$1 UTC').slice(0, 20) : '–');
-const figure = ({ value, low, high }) => `${value === null ? '–' : number(value)}${low === null || low === undefined ? '' : ` [${number(low)}, ${number(high)}]`}`;
+const formatTime = (text) => (text ? text.replace('T', ' ').replace(/(:\d\d)(\+00:00|Z)$/, '$1 UTC').slice(0, 20) : '–');
+const formatMetric = ({ value, low, high }) => `${value === null ? '–' : number(value)}${low === null || low === undefined ? '' : ` [${number(low)}, ${number(high)}]`}`;
 const link = (href, ...content) => make('a', { href }, ...content);
 
-/** A select whose options are pairs of value and text. */
-function choice(label, options, value) {
+/** A select element. `options` are pairs of value and text. */
+function makeSelect(label, options, value) {
   const select = make('select', { 'aria-label': label }, ...options.map(([key, text]) => make('option', { value: key }, visible(text))));
   select.value = value ?? '';
   return select;
 }
 
-/** The page's heading, in the place of what was there; what follows is added behind it. */
-function headed(kicker, title, ...rest) {
+/** Replace the content of the page: kicker, title, and further elements. */
+function showPage(kicker, title, ...rest) {
   document.title = `${title} – Verdict`;
   const main = document.getElementById('content');
   main.replaceChildren(make('p', { class: 'kicker' }, kicker), make('h1', {}, said(title)), ...rest);

@@ -1,7 +1,7 @@
-// What a person says of a row.
+// The form for human labels.
 
-/** The value that a text means where these are the answers that there are. */
-function meant(text, answers) {
+/** Read a label: as one of the known answers, as a number if all answers are numbers, otherwise as text. */
+function parseLabel(text, answers) {
   if (text === '') return null;
   const known = answers.find((answer) => worded(answer) === text);
   if (known !== undefined) return known;
@@ -9,13 +9,13 @@ function meant(text, answers) {
   return numeric && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
-/** The form beside a row's story; `kept` is called once the server has it. */
-function labelForm(run, row, human, answers, kept) {
+/** The label form of a row. `onSaved` is called once the server has stored the label. */
+function labelForm(run, row, human, answers, onSaved) {
   const label = make('input', { class: 'narrow', placeholder: 'Label', 'aria-label': 'Label', maxlength: '1000' });
   label.value = human.label === null ? '' : worded(human.label);
   const note = make('textarea', { placeholder: 'Note', 'aria-label': 'Note', maxlength: '20000' });
   note.value = human.note ?? '';
-  const status = make('span', { class: 'told', role: 'status' }, human.at ? said(`kept ${moment(human.at)}`) : '');
+  const status = make('span', { class: 'told', role: 'status' }, human.at ? said(`saved ${formatTime(human.at)}`) : '');
   const save = make('button', { type: 'submit' }, 'Save');
   const buttons = answers.filter((answer) => worded(answer).length <= 40).slice(0, 8).map((answer) => {
     const button = make('button', { type: 'button', 'aria-pressed': String(label.value === worded(answer)) }, said(answer));
@@ -26,7 +26,7 @@ function labelForm(run, row, human, answers, kept) {
     });
     return button;
   });
-  const press = () => buttons.forEach((button, place) => button.setAttribute('aria-pressed', String(label.value === worded(answers.filter((answer) => worded(answer).length <= 40)[place]))));
+  const press = () => buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(label.value === worded(answers.filter((answer) => worded(answer).length <= 40)[index]))));
   label.addEventListener('input', press);
   const form = make('form', { class: 'label' }, make('h3', {}, 'Your label'),
     ...(buttons.length ? [make('div', { class: 'chips' }, ...buttons)] : []),
@@ -36,16 +36,16 @@ function labelForm(run, row, human, answers, kept) {
     event.preventDefault();
     status.textContent = 'saving …';
     try {
-      const value = meant(label.value.trim(), answers);
-      await fetched('/api/label', {}, {
+      const value = parseLabel(label.value.trim(), answers);
+      await fetchJson('/api/label', {}, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ run, row, label: value, note: note.value || null }),
       });
-      status.textContent = value === null && !note.value ? 'taken back' : 'saved';
-      kept();
-    } catch (problem) {
-      status.textContent = problem.message;
+      status.textContent = value === null && !note.value ? 'removed' : 'saved';
+      onSaved();
+    } catch (error) {
+      status.textContent = error.message;
     }
   });
   return form;

@@ -1,63 +1,63 @@
-// All runs.
+// The list of runs.
 
 class RunsPage {
   async start() {
-    const { runs, single, root } = await fetched('/api/runs');
+    const { runs, single, root } = await fetchJson('/api/runs');
     if (single !== null) {
-      window.location.replace(addressed({ run: single }, '/run'));
+      window.location.replace(urlWith({ run: single }, '/run'));
       return;
     }
     this.runs = runs;
     this.search = make('input', { type: 'search', placeholder: 'Search runs', 'aria-label': 'Search runs' });
-    this.search.value = asked().get('q') ?? '';
+    this.search.value = urlParams().get('q') ?? '';
     this.search.addEventListener('input', () => go({ q: this.search.value }, { replace: true }));
     this.status = make('span', { class: 'told', role: 'status' });
     this.body = make('tbody');
-    const heads = [['', ''], ['Run', ''], ['Pipeline', 'away'], ['Status', 'state'], ['First figure', ''], ['Rows', 'number'], ['Failed', 'number away'], ['Cost', 'number away'], ['Models', 'away'], ['Started', 'away']];
-    this.compare = make('button', { type: 'button', disabled: true }, 'Compare two');
+    const heads = [['Select', ''], ['Run', ''], ['Pipeline', 'away'], ['Status', 'state'], ['First metric', ''], ['Rows', 'number'], ['Failed', 'number away'], ['Cost', 'number away'], ['Models', 'away'], ['Started', 'away']];
+    this.compare = make('button', { type: 'button', disabled: true }, 'Compare selected');
     this.compare.addEventListener('click', () => {
-      const [a, b] = this.chosen();
-      window.location.assign(addressed({ a, b }, '/compare'));
+      const [a, b] = this.selected();
+      window.location.assign(urlWith({ a, b }, '/compare'));
     });
-    headed('Verdict', root || 'runs',
+    showPage('Verdict', root || 'runs',
       make('div', { class: 'tools' }, this.search, this.status, this.compare),
       make('div', { class: 'wide' }, make('table', { class: 'rows list' },
         make('thead', {}, make('tr', {}, ...heads.map(([text, kind]) => make('th', { scope: 'col', class: kind }, text)))), this.body)));
-    this.body.addEventListener('change', () => { this.compare.disabled = this.chosen().length !== 2; });
+    this.body.addEventListener('change', () => { this.compare.disabled = this.selected().length !== 2; });
     this.update();
     this.follow();
   }
 
-  chosen() {
+  selected() {
     return [...this.body.querySelectorAll('input:checked')].map((box) => box.value);
   }
 
   async follow() {
     while (this.runs.some((run) => run.status === 'running')) {
-      await waited(5000);
-      if (this.chosen().length) continue;
-      this.runs = (await fetched('/api/runs')).runs;
+      await sleep(5000);
+      if (this.selected().length) continue;
+      this.runs = (await fetchJson('/api/runs')).runs;
       this.update();
     }
   }
 
   update() {
-    const words = (asked().get('q') ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-    const found = this.runs.filter((run) => {
+    const terms = (urlParams().get('q') ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = this.runs.filter((run) => {
       const text = [run.run, run.name, run.status, run.dataset, ...Object.keys(run.models)].join('\n').toLowerCase();
-      return words.every((word) => text.includes(word));
+      return terms.every((term) => text.includes(term));
     });
-    this.status.textContent = this.runs.length ? `${number(found.length)} of ${number(this.runs.length)}` : 'There is no run here yet';
-    this.body.replaceChildren(...found.map((run) => make('tr', {},
-      make('td', {}, make('input', { type: 'checkbox', value: run.run, 'aria-label': `Choose ${visible(run.run)}` })),
-      make('td', {}, link(addressed({ run: run.run }, '/run'), said(run.run))),
+    this.status.textContent = this.runs.length ? `${number(matches.length)} of ${number(this.runs.length)}` : 'No runs yet';
+    this.body.replaceChildren(...matches.map((run) => make('tr', {},
+      make('td', {}, make('input', { type: 'checkbox', value: run.run, 'aria-label': `Select ${visible(run.run)}` })),
+      make('td', {}, link(urlWith({ run: run.run }, '/run'), said(run.run))),
       make('td', { class: 'away' }, said(run.name)),
       make('td', {}, make('span', { class: `mark ${run.status === 'finished' ? 'none' : 'wrong'}` }, said(run.status))),
-      make('td', {}, run.headline ? make('span', {}, said(run.headline.metric), ' ', figure(run.headline)) : '–'),
+      make('td', {}, run.headline ? make('span', {}, said(run.headline.metric), ' ', formatMetric(run.headline)) : '–'),
       make('td', { class: 'number' }, number(run.rows)),
       make('td', { class: 'number away' }, number(run.failed)),
       make('td', { class: 'number away' }, money(run.cost_usd)),
       make('td', { class: 'away' }, said(Object.keys(run.models).join(', ') || '–')),
-      make('td', { class: 'away' }, said(moment(run.started))))));
+      make('td', { class: 'away' }, said(formatTime(run.started))))));
   }
 }

@@ -1,4 +1,4 @@
-"""A run that goes on: what its journal says so far, read on from where the last reading ended."""
+"""The progress of a running run, read from its journal. Each reading continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from verdict_cli.storage.journal.entry import JournalEntry, decode_entry
 
 LATEST = 30
-_AT_ONCE = 32 << 20
-"""Bytes that one reading takes at most: the next goes on."""
+_MOST_BYTES = 32 << 20
+"""The most bytes per reading; the next one reads on."""
 
 
 class LiveRun:
-    """Counts the finished calls of one journal."""
+    """Counts the finished calls in a journal."""
 
     def __init__(self, journal: Path) -> None:
         self._journal = journal
         self._lock = Lock()
-        self._start()
+        self._reset()
 
-    def _start(self) -> None:
+    def _reset(self) -> None:
         self._offset = 0
         self._answered: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
@@ -33,22 +33,22 @@ class LiveRun:
         self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
 
     def state(self) -> dict[str, Any]:
-        """Calls by unit, rows that were begun, cost, tokens, and the latest calls, the last first."""
+        """Read on, and return calls by unit, started rows, cost, tokens, and the latest calls, newest first."""
         with self._lock:
             self._read()
             return {
-                "begun": len(self._rows),
+                "started": len(self._rows),
                 "units": [
                     {"unit": unit, "answered": self._answered[unit], "failed": self._failed[unit]}
                     for unit in dict.fromkeys([*self._answered, *self._failed])
                 ],
                 "cost_usd": self._cost,
                 "tokens": list(self._tokens),
-                "quiet_s": self._quiet(),
+                "idle_s": self._idle_s(),
                 "latest": list(reversed(self._latest)),
             }
 
-    def _quiet(self) -> float | None:
+    def _idle_s(self) -> float | None:
         """Seconds since the last call ended."""
         try:
             return max(0.0, time() - self._journal.stat().st_mtime)
@@ -59,18 +59,18 @@ class LiveRun:
         try:
             with self._journal.open("rb") as file:
                 if file.seek(0, 2) < self._offset:
-                    self._start()
+                    self._reset()
                 file.seek(self._offset)
-                taken = 0
+                size = 0
                 for line in file:
-                    if not line.endswith(b"\n") or taken > _AT_ONCE:
+                    if not line.endswith(b"\n") or size > _MOST_BYTES:
                         break
-                    taken += len(line)
+                    size += len(line)
                     try:
                         self._count(decode_entry(line))
                     except ValueError:
                         continue
-                self._offset += taken
+                self._offset += size
         except OSError:
             return
 

@@ -1,4 +1,4 @@
-"""The viewer's pages and the JSON behind them."""
+"""The pages of `verdict view`, their assets, and the JSON that they load."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -16,18 +17,18 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
-from verdict_cli.http.viewer.assets import style, viewer_page, viewer_script
-from verdict_cli.http.viewer.query import Query, TooLong
+from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline
+from verdict_cli.report.page.assemble import PAGE_FOLDER, page_environment
 from verdict_cli.report.page.compress import encoded
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
-MOST_LABEL, MOST_NOTE = 1_000, 20_000
-AT_ONCE = 8
-"""Requests that are worked on at once; others wait."""
+MOST_LABEL_CHARS, MOST_NOTE_CHARS = 1_000, 20_000
+THREADS = 8
+"""Requests that are processed concurrently; others wait."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -36,169 +37,190 @@ _REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A report is a file that may have come from elsewhere: it gets an origin of its own, and so no cookie and no data."""
+"""A report may come from another machine. The sandbox gives it its own origin, so it gets neither the cookie nor the data."""
 
-PageAnswer = Callable[[Request, RunRegistry], Any]
+FOLDER = Path(__file__).parent
+SHARED = ("data.js", "theme.js", "cells.js", "story.js")
+VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "run.js", "compare.js", "view.js")
+
+PageHandler = Callable[[Request, RunRegistry], Any]
 
 
-def viewer_application(library: RunRegistry) -> Starlette:
+def viewer_application(registry: RunRegistry) -> Starlette:
     """The ASGI application over the runs of a directory."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = AT_ONCE
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         try:
             yield
         finally:
-            library.close()
+            registry.close()
 
-    shell = viewer_page()
+    shell = _page()
     routes = [
         Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
         for path in ("/", "/run", "/compare")
     ]
     routes += [
-        Route("/assets/view.js", _asset(viewer_script(), "text/javascript")),
-        Route("/assets/view.css", _asset(style(), "text/css")),
-        Route("/report", _in_thread(_report, library)),
-        Route("/api/runs", _in_thread(_runs, library)),
-        Route("/api/run", _in_thread(_run, library)),
-        Route("/api/rows", _in_thread(_rows, library)),
-        Route("/api/row", _in_thread(_row, library)),
-        Route("/api/compare", _in_thread(_compare, library)),
-        Route("/api/label", _labelling(library), methods=["POST"]),
+        Route("/assets/view.js", _asset(_script(), "text/javascript")),
+        Route("/assets/view.css", _asset(_style(), "text/css")),
+        Route("/report", _in_thread(_report, registry)),
+        Route("/api/runs", _in_thread(_runs, registry)),
+        Route("/api/run", _in_thread(_run, registry)),
+        Route("/api/rows", _in_thread(_rows, registry)),
+        Route("/api/row", _in_thread(_row, registry)),
+        Route("/api/compare", _in_thread(_compare, registry)),
+        Route("/api/label", _label(registry), methods=["POST"]),
     ]
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={HTTPException: _refused, VerdictError: _wrong, TooLong: _too_long},
+        exception_handlers={HTTPException: _http_error, VerdictError: _verdict_error, QueryTimeout: _too_long},
     )
+
+
+def _page() -> str:
+    """The page. Its script reads from the URL what to show."""
+    return page_environment().from_string((FOLDER / "view.html").read_text("utf-8")).render(kicker="Verdict")
+
+
+def _script() -> str:
+    """The scripts, in the order of their dependencies, inside one function."""
+    files = [*(PAGE_FOLDER / name for name in SHARED), *(FOLDER / name for name in VIEWER_FILES)]
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    return f"(() => {{\n'use strict';\n{text}\n}})();\n"
+
+
+def _style() -> str:
+    """The style sheet of the report, followed by that of the viewer."""
+    return (PAGE_FOLDER / "style.css").read_text("utf-8") + (FOLDER / "view.css").read_text("utf-8")
 
 
 def _asset(text: str, kind: str) -> Callable[[Request], Response]:
     return lambda _: Response(text, media_type=kind)
 
 
-def _in_thread(answer: PageAnswer, library: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
+def _in_thread(handler: PageHandler, registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        made = await anyio.to_thread.run_sync(answer, request, library)
-        return made if isinstance(made, Response) else _json(made)
+        content = await anyio.to_thread.run_sync(handler, request, registry)
+        return content if isinstance(content, Response) else _json(content)
 
     return endpoint
 
 
-def _runs(request: Request, library: RunRegistry) -> Any:
-    found = library.runs.all()
+def _runs(request: Request, registry: RunRegistry) -> Any:
+    runs = registry.runs.all()
     return {
-        "root": library.runs.root.name,
-        "single": found[0].name if library.runs.single and found else None,
-        "runs": [{**_facts(run), "headline": headline(run)} for run in found],
+        "root": registry.runs.root.name,
+        "single": runs[0].name if registry.runs.single and runs else None,
+        "runs": [{**_facts(run), "headline": headline(run)} for run in runs],
     }
 
 
-def _run(request: Request, library: RunRegistry) -> Any:
-    run = library.run(request.query_params.get("run", ""))
-    made = {**_facts(run), "headline": headline(run), "live": None}
-    made["report"] = (run.directory.path / "report.html").is_file()
+def _run(request: Request, registry: RunRegistry) -> Any:
+    run = registry.run(request.query_params.get("run", ""))
+    content = {**_facts(run), "headline": headline(run), "live": None}
+    content["report"] = (run.directory.path / "report.html").is_file()
     if run.live:
-        return {**made, "live": library.live(run).state()}
-    opened = library.opened(run)
-    ready = False if opened.rows > LARGE and not opened.shown_once else library.judged(opened)
+        return {**content, "live": registry.live(run).state()}
+    view = registry.view(run)
+    ready = False if view.rows > LARGE and not view.shown_once else registry.evaluate(view)
     return {
-        **made,
-        "table": opened.rows,
+        **content,
+        "table": view.rows,
         "ready": ready,
-        "columns": opened.columns(),
-        "shown": opened.shown(),
-        "evaluation": opened.judged.name,
-        "trouble": opened.judged.trouble,
-        "labelled": sum(one["label"] is not None for one in opened.people()[1].values()),
+        "columns": view.columns(),
+        "shown": view.default_columns(),
+        "evaluation": view.evaluation.name,
+        "error": view.evaluation.error,
+        "labelled": sum(label["label"] is not None for label in view.labels()[1].values()),
     }
 
 
-def _rows(request: Request, library: RunRegistry) -> Any:
-    asked = request.query_params
-    opened = library.opened(library.run(asked.get("run", "")))
-    if opened.rows <= LARGE or opened.shown_once:
-        library.judged(opened, wait_s=0.0 if opened.shown_once else 1.0)
-    columns = opened.columns()
-    query = Query.read(
-        asked.getlist("f"), asked.get("q", ""), asked.get("sort", ""), asked.get("down") == "1", tuple(columns)
+def _rows(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    if view.rows <= LARGE or view.shown_once:
+        registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
+    columns = view.columns()
+    query = Query.parse(
+        params.getlist("f"), params.get("q", ""), params.get("sort", ""), params.get("down") == "1", tuple(columns)
     )
-    shown = [name for name in asked.getlist("c") if name in columns][:40] or opened.shown()
-    total, rows = opened.page(query, _number(asked.get("page", "0")), shown)
-    opened.shown_once = True
+    shown = [name for name in params.getlist("c") if name in columns][:40] or view.default_columns()
+    total, rows = view.page(query, _number(params.get("page", "0")), shown)
+    view.shown_once = True
     return {"total": total, "per": PER_PAGE, "columns": [[name, columns[name]] for name in shown], "rows": rows}
 
 
-def _row(request: Request, library: RunRegistry) -> Any:
-    asked = request.query_params
-    opened = library.opened(library.run(asked.get("run", "")))
+def _row(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
     try:
-        place = opened.place(asked["id"]) if "id" in asked else _number(asked.get("row", ""))
-        return opened.story(place)
+        position = view.position(params["id"]) if "id" in params else _number(params.get("row", ""))
+        return view.details(position)
     except KeyError:
-        raise HTTPException(404, "there is no such row") from None
+        raise HTTPException(404, "no such row") from None
 
 
-def _compare(request: Request, library: RunRegistry) -> Any:
-    asked = request.query_params
-    done, made = library.compared(library.run(asked.get("a", "")), library.run(asked.get("b", "")))
+def _compare(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    done, comparison = registry.compare(registry.run(params.get("a", "")), registry.run(params.get("b", "")))
     if not done:
         return {"ready": False}
-    name = asked.get("evaluation", "") or next(iter(made["evaluations"]))
-    if name not in made["evaluations"]:
-        raise HTTPException(404, "the runs share no such evaluation")
-    one = dict(made["evaluations"][name])
-    flipped = one.pop("flipped")
-    which = asked.get("which", "")
+    name = params.get("evaluation", "") or next(iter(comparison["evaluations"]))
+    if name not in comparison["evaluations"]:
+        raise HTTPException(404, "the runs do not share this evaluation")
+    evaluation = dict(comparison["evaluations"][name])
+    flipped = evaluation.pop("flipped")
+    which = params.get("which", "")
     if which:
         flipped = [flip for flip in flipped if (flip["gain"] > 0) == (which == "b")]
-    start = min(_number(asked.get("page", "0")), max(0, len(flipped) - 1) // PER_PAGE) * PER_PAGE
+    start = min(_number(params.get("page", "0")), max(0, len(flipped) - 1) // PER_PAGE) * PER_PAGE
     return {
         "ready": True,
-        "a": made["a"],
-        "b": made["b"],
-        "paired_by": made["paired_by"],
-        "names": list(made["evaluations"]),
+        "a": comparison["a"],
+        "b": comparison["b"],
+        "paired_by": comparison["paired_by"],
+        "names": list(comparison["evaluations"]),
         "evaluation": name,
-        "compared": one,
+        "compared": evaluation,
         "total": len(flipped),
         "per": PER_PAGE,
         "flipped": flipped[start : start + PER_PAGE],
     }
 
 
-def _labelling(library: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
+def _label(registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "send JSON")
         try:
-            given = await request.json()
-            run, place, label, note = (given.get(key) for key in ("run", "row", "label", "note"))
+            body = await request.json()
+            run, position, label, note = (body.get(key) for key in ("run", "row", "label", "note"))
         except (ValueError, AttributeError, RecursionError):
-            raise HTTPException(422, "the body is to be a JSON mapping") from None
-        fine = isinstance(run, str) and type(place) is int and (note is None or isinstance(note, str))
-        if not fine or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(422, "give `run`, `row` (its place), `label` and `note`")
-        if len(str(label)) > MOST_LABEL or len(note or "") > MOST_NOTE:
+            raise HTTPException(422, "the body is not a JSON object") from None
+        is_valid = isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+        if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
+            raise HTTPException(422, "give `run`, `row` (the position), `label` and `note`")
+        if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
             raise HTTPException(413, "the label or the note is too long")
-        await anyio.to_thread.run_sync(_kept, library, run, place, label, note)
-        return _json({"kept": True})
+        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, note)
+        return _json({"saved": True})
 
     return endpoint
 
 
-def _kept(library: RunRegistry, run: str, place: int, label: Any, note: str | None) -> None:
-    opened = library.opened(library.run(run))
+def _store_label(registry: RunRegistry, run: str, position: int, label: Any, note: str | None) -> None:
+    view = registry.view(registry.run(run))
     try:
-        opened.label(place, label, note, datetime.now(UTC).isoformat(timespec="seconds"))
+        view.add_label(position, label, note, datetime.now(UTC).isoformat(timespec="seconds"))
     except KeyError:
-        raise HTTPException(404, "there is no such row") from None
+        raise HTTPException(404, "no such row") from None
 
 
-def _report(request: Request, library: RunRegistry) -> Response:
-    path = library.run(request.query_params.get("run", "")).directory.path / "report.html"
+def _report(request: Request, registry: RunRegistry) -> Response:
+    path = registry.run(request.query_params.get("run", "")).directory.path / "report.html"
     if not path.is_file() or path.is_symlink():
         raise HTTPException(404, "this run has no report.html")
     headers = {"content-security-policy": _REPORT_POLICY}
@@ -216,21 +238,21 @@ def _facts(run: Any) -> dict[str, Any]:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise HTTPException(422, "a place is a whole number")
+        raise HTTPException(422, "not a whole number")
     return int(text)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _json({"error": error.detail}, error.status_code)
 
 
-async def _wrong(_: Request, error: Exception) -> Response:
+async def _verdict_error(_: Request, error: Exception) -> Response:
     return _json({"error": str(error)}, 422 if isinstance(error, UsageError) else 500)
 
 
 async def _too_long(_: Request, error: Exception) -> Response:
-    return _json({"error": "the search took too long: give a filter, or fewer words"}, 503)
+    return _json({"error": "the search took too long; add a filter, or use fewer words"}, 503)
 
 
 def _json(document: Any, status: int = 200) -> Response:

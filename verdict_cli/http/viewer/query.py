@@ -1,4 +1,4 @@
-"""Which rows of a table are meant: filtered, searched and sorted batch by batch, straight from Parquet."""
+"""Filter, search and sort the rows of a table, batch by batch from Parquet."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MOST_WORDS = 10
 RowPositions = npt.NDArray[np.uint32]
 
 
-class TooLong(Exception):
-    """The search took longer than a request may."""
+class QueryTimeout(Exception):
+    """The query took longer than `LONGEST_QUERY_S`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`column` compared with `value` as `operation` says."""
+    """A comparison of `column` with `value`; `operation` is one of `OPERATIONS`."""
 
     column: str
     operation: str
@@ -43,7 +43,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The rows that pass every filter and hold every word, in the order of a column or of the file."""
+    """Rows that pass every filter and contain every word, in the order of a column or of the file."""
 
     filters: tuple[Filter, ...] = ()
     words: tuple[str, ...] = ()
@@ -52,59 +52,59 @@ class Query:
 
     @property
     def everything(self) -> bool:
-        """Whether it is the file as it is."""
+        """Whether the query returns all rows in file order."""
         return not (self.filters or self.words or self.sort)
 
     @staticmethod
-    def read(given: Sequence[str], text: str, sort: str, down: bool, columns: Sequence[str]) -> Query:
-        """The query that an address spells: each filter is JSON, `[column, operation, value]`. UsageError when it is none."""
+    def parse(filters_json: Sequence[str], text: str, sort: str, down: bool, columns: Sequence[str]) -> Query:
+        """Parse the parameters of a URL. Each filter is JSON: `[column, operation, value]`. Raises UsageError."""
         filters = []
-        for one in given[:_MOST_FILTERS]:
+        for text_of_filter in filters_json[:_MOST_FILTERS]:
             try:
-                column, operation, *rest = json.loads(one)
+                column, operation, *rest = json.loads(text_of_filter)
             except (ValueError, TypeError, RecursionError):
-                raise UsageError("a filter is to be a JSON list: column, operation, value") from None
+                raise UsageError("a filter is not a JSON list of column, operation and value") from None
             if operation not in OPERATIONS:
-                raise UsageError(f"a filter compares by {', '.join(OPERATIONS)}")
+                raise UsageError(f"unknown operation of a filter; use {', '.join(OPERATIONS)}")
             filters.append(Filter(str(column), operation, str(rest[0]) if rest else ""))
-        for column in [*(one.column for one in filters), *([sort] if sort else [])]:
+        for column in [*(each.column for each in filters), *([sort] if sort else [])]:
             if column not in columns:
                 raise UsageError(f"this run has no column {column[:100]!r}")
         return Query(tuple(filters), tuple(text.split()[:_MOST_WORDS]), sort, down)
 
 
-def matching(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query) -> RowPositions:
-    """The places of the rows in the file, in the order that is asked for.
+def find_rows(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], query: Query) -> RowPositions:
+    """Find the positions of the matching rows, in the order of the query.
 
-    `texts` are the columns in which words are searched; `virtual` are columns that the file has not, each a
-    `pyarrow.Array` with a value a row. Raises TooLong, and UsageError for a comparison with what is no number.
+    `texts` are the columns that are searched for words. `virtual` are columns that are not in the file: a `pyarrow.Array`
+    each, with one value per row. Raises QueryTimeout, and UsageError if a number is compared with something else.
     """
     until = monotonic() + LONGEST_QUERY_S
-    wanted = {one.column for one in query.filters} | ({query.sort} if query.sort else set())
-    wanted |= set(texts) if query.words else set()
-    own = sorted(wanted - virtual.keys()) or ["row"]
-    found: list[RowPositions] = []
+    needed = {each.column for each in query.filters} | ({query.sort} if query.sort else set())
+    needed |= set(texts) if query.words else set()
+    stored = sorted(needed - virtual.keys()) or ["row"]
+    parts: list[RowPositions] = []
     order: list[Any] = []
     start = 0
-    for batch in read_arrow(results, own, _BATCH):
+    for batch in read_arrow(results, stored, _BATCH):
         if monotonic() > until:
-            raise TooLong
-        columns = {name: batch.column(name) for name in own}
-        columns |= {name: virtual[name].slice(start, batch.num_rows) for name in wanted if name in virtual}
+            raise QueryTimeout
+        columns = {name: batch.column(name) for name in stored}
+        columns |= {name: virtual[name].slice(start, batch.num_rows) for name in needed if name in virtual}
         mask = np.ones(batch.num_rows, bool)
-        for one in query.filters:
-            mask &= _passes(columns[one.column], one)
+        for filter_ in query.filters:
+            mask &= _passes(columns[filter_.column], filter_)
         for word in query.words:
             if mask.any():
-                mask &= _holds([columns[name] for name in texts], word, batch.num_rows)
-        here = np.flatnonzero(mask)
-        found.append((here + start).astype(np.uint32))
+                mask &= _contains([columns[name] for name in texts], word, batch.num_rows)
+        in_batch = np.flatnonzero(mask)
+        parts.append((in_batch + start).astype(np.uint32))
         if query.sort:
-            order.append(_sortable(columns[query.sort]).take(pa.array(here)))
+            order.append(_sortable(columns[query.sort]).take(pa.array(in_batch)))
         start += batch.num_rows
-    places = np.concatenate(found) if found else np.empty(0, np.uint32)
-    if not query.sort or not len(places):
-        return places
+    positions = np.concatenate(parts) if parts else np.empty(0, np.uint32)
+    if not query.sort or not len(positions):
+        return positions
     kinds = {each.type for each in order if not pa.types.is_null(each.type)}
     if len(kinds) != 1:
         order = [each.cast(pa.string()) for each in order]
@@ -112,7 +112,7 @@ def matching(results: Path, texts: Sequence[str], virtual: Mapping[str, Any], qu
         pa.chunked_array([each for each in order if len(each)]),
         sort_keys=[("", "descending" if query.down else "ascending")],
     )
-    ordered: RowPositions = places[np.from_dlpack(sequence)]
+    ordered: RowPositions = positions[np.from_dlpack(sequence)]
     return ordered
 
 
@@ -122,37 +122,39 @@ def _sortable(column: Any) -> Any:
     return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
 
 
-def _passes(column: Any, one: Filter) -> npt.NDArray[np.bool_]:
-    if one.operation in ("none", "some"):
+def _passes(column: Any, filter_: Filter) -> npt.NDArray[np.bool_]:
+    if filter_.operation in ("none", "some"):
         missing = truths(pc.is_null(column))
-        return missing if one.operation == "none" else ~missing
+        return missing if filter_.operation == "none" else ~missing
     if pa.types.is_null(column.type):
-        return np.full(len(column), one.operation == "not")
+        return np.full(len(column), filter_.operation == "not")
     numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    if one.operation == "has":
+    if filter_.operation == "has":
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        return truths(pc.match_substring(text, one.value, ignore_case=True))
-    if one.operation in ("least", "most") or numeric:
+        return truths(pc.match_substring(text, filter_.value, ignore_case=True))
+    if filter_.operation in ("least", "most") or numeric:
         try:
-            value = float(one.value)
+            value = float(filter_.value)
         except ValueError:
-            raise UsageError(f"{one.value[:100]!r} is no number, and {one.column} is compared by size") from None
+            raise UsageError(
+                f"{filter_.value[:100]!r} is not a number, but {filter_.column} is compared by size"
+            ) from None
         if not numeric:
-            raise UsageError(f"{one.column} holds no numbers: compare it with is, not or has")
-        compare = {"least": pc.greater_equal, "most": pc.less_equal}.get(one.operation, pc.equal)
+            raise UsageError(f"{filter_.column} has no numbers: compare it with is, not or has")
+        compare = {"least": pc.greater_equal, "most": pc.less_equal}.get(filter_.operation, pc.equal)
         same = truths(compare(column.cast(pa.float64(), safe=False), value))
     elif pa.types.is_boolean(column.type):
-        same = truths(pc.equal(column, one.value.lower() == "true"))
+        same = truths(pc.equal(column, filter_.value.lower() == "true"))
     else:
-        same = truths(pc.equal(column, one.value))
-    return ~same if one.operation == "not" else same
+        same = truths(pc.equal(column, filter_.value))
+    return ~same if filter_.operation == "not" else same
 
 
-def _holds(columns: Sequence[Any], word: str, rows: int) -> npt.NDArray[np.bool_]:
-    found = np.zeros(rows, bool)
+def _contains(columns: Sequence[Any], word: str, rows: int) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(rows, bool)
     for column in columns:
         if pa.types.is_null(column.type):
             continue
         text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        found |= truths(pc.match_substring(text, word, ignore_case=True))
-    return found
+        mask |= truths(pc.match_substring(text, word, ignore_case=True))
+    return mask

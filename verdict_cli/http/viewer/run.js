@@ -1,4 +1,4 @@
-// One run: its facts, and its rows searched, filtered, sorted, opened and labelled; or its progress while it goes on.
+// One run: its facts and its table of rows, or its progress while it is running.
 
 const OPERATIONS = [['is', 'is'], ['not', 'is not'], ['has', 'contains'], ['least', '≥'], ['most', '≤'], ['none', 'is empty'], ['some', 'is not empty']];
 const WHICH = [['', 'All rows'], ['wrong', 'Wrong'], ['failed', 'Failed'], ['right', 'Right'], ['none', 'Not scored']];
@@ -6,8 +6,8 @@ const WHICH = [['', 'All rows'], ['wrong', 'Wrong'], ['failed', 'Failed'], ['rig
 function runFacts(run) {
   const facts = [['Status', said(run.status)], ['Rows', number(run.rows)], ['Failed', number(run.failed)]];
   if (run.abstained) facts.push(['Abstained', number(run.abstained)]);
-  facts.push(['Calls', number(run.calls)], ['Cost', money(run.cost_usd)], ['Time', duration(run.wall_s)], ['Models', said(Object.keys(run.models).join(', ') || '–')], ['Dataset', said(run.dataset)], ['Started', said(moment(run.started))]);
-  if (run.headline) facts.unshift([`${visible(run.headline.evaluation)} ${visible(run.headline.metric)}`, figure(run.headline)]);
+  facts.push(['Calls', number(run.calls)], ['Cost', money(run.cost_usd)], ['Time', duration(run.wall_s)], ['Models', said(Object.keys(run.models).join(', ') || '–')], ['Dataset', said(run.dataset)], ['Started', said(formatTime(run.started))]);
+  if (run.headline) facts.unshift([`${visible(run.headline.evaluation)} ${visible(run.headline.metric)}`, formatMetric(run.headline)]);
   return make('dl', { class: 'facts' }, ...facts.map(([name, value]) => {
     const made = fact(name, value);
     if (['Time', 'Dataset', 'Started', 'Models'].includes(name)) made.className = 'lesser';
@@ -15,10 +15,10 @@ function runFacts(run) {
   }));
 }
 
-/** A row of the table as a story shows it. */
+/** A row, as shown in the details dialog. */
 class ShownRow {
-  constructor(place, id, page) {
-    this.place = place;
+  constructor(position, id, page) {
+    this.position = position;
     this.cells = { id };
     this.page = page;
   }
@@ -28,24 +28,24 @@ class ShownRow {
   }
 
   beside() {
-    const { facts, human, place } = this.told;
+    const { facts, human, position } = this.details;
     const kinds = { outcome: 'outcome' };
     const list = Object.entries(facts).filter(([name, value]) => value !== null && (name !== 'status' || value !== 'ok'));
     return [
-      make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(titled(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
-      labelForm(this.page.name, place, human, this.told.answers, () => this.page.labelled()),
+      make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(columnTitle(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
+      labelForm(this.page.name, position, human, this.details.answers, () => this.page.onLabelSaved()),
     ];
   }
 }
 
 class RunPage {
   constructor() {
-    this.name = asked().get('run') ?? '';
+    this.name = urlParams().get('run') ?? '';
   }
 
   async start() {
-    this.run = await fetched('/api/run', { run: this.name });
-    document.getElementById('trail').append(make('li', {}, link(addressed({ run: this.name }, '/run'), said(this.name))));
+    this.run = await fetchJson('/api/run', { run: this.name });
+    document.getElementById('trail').append(make('li', {}, link(urlWith({ run: this.name }, '/run'), said(this.name))));
     if (this.run.live) {
       await this.follow();
       return;
@@ -53,8 +53,8 @@ class RunPage {
     this.build();
     await this.update();
     while (!this.run.ready) {
-      await waited(600);
-      this.run = await fetched('/api/run', { run: this.name });
+      await sleep(600);
+      this.run = await fetchJson('/api/run', { run: this.name });
       if (this.run.ready) {
         this.columnsChanged();
         await this.update();
@@ -64,18 +64,18 @@ class RunPage {
 
   head(...rest) {
     const links = make('p', {});
-    if (this.run.report) links.append(link(addressed({ run: this.name }, '/report'), 'Report'), ' · ');
+    if (this.run.report) links.append(link(urlWith({ run: this.name }, '/report'), 'Report'), ' · ');
     const other = make('button', { type: 'button' }, 'Compare with another run');
     other.addEventListener('click', async () => {
-      const { runs } = await fetched('/api/runs');
+      const { runs } = await fetchJson('/api/runs');
       const options = runs.filter((run) => run.run !== this.name && run.done).map((run) => [run.run, run.run]);
-      const select = choice('The other run', [['', options.length ? 'Choose a run' : 'There is no other run'], ...options], '');
-      select.addEventListener('change', () => window.location.assign(addressed({ a: select.value, b: this.name }, '/compare')));
+      const select = makeSelect('Other run', [['', options.length ? 'Choose a run' : 'No other runs'], ...options], '');
+      select.addEventListener('change', () => window.location.assign(urlWith({ a: select.value, b: this.name }, '/compare')));
       other.replaceWith(select);
       select.focus();
     });
     links.append(other);
-    return headed('Run', this.run.run, make('p', { class: 'lead' }, said(this.run.name)), runFacts(this.run), links, ...rest);
+    return showPage('Run', this.run.run, make('p', { class: 'lead' }, said(this.run.name)), runFacts(this.run), links, ...rest);
   }
 
   async follow() {
@@ -84,33 +84,33 @@ class RunPage {
       const { live } = this.run;
       const units = live.units.map(({ unit, answered, failed }) => make('tr', {}, make('th', { scope: 'row' }, said(unit)), make('td', { class: 'number' }, number(answered)), make('td', { class: 'number' }, number(failed))));
       const latest = live.latest.map((call) => make('tr', {}, make('td', {}, said(call.unit)), make('td', { class: 'away' }, said(call.model)), make('td', { class: 'number' }, `${call.seconds.toFixed(2)} s`), make('td', {}, said(call.failure || call.reply.replace(/\s+/g, ' ').slice(0, 120)))));
-      const words = `${number(live.begun)} of ${number(this.run.rows)} rows begun, ${money(live.cost_usd)}, ${number(live.tokens[0])} + ${number(live.tokens[1])} tokens`;
-      const quiet = live.quiet_s > 30 ? [make('p', { class: 'notice' }, `No call has ended for ${duration(live.quiet_s)}: the run may have been stopped; the same command goes on with it.`)] : [];
-      this.head(make('section', {}, make('h2', {}, 'Progress'), make('progress', { max: Math.max(1, this.run.rows), value: live.begun, 'aria-label': 'Rows begun' }), make('p', { role: 'status' }, words), ...quiet,
+      const summary = `${number(live.started)} of ${number(this.run.rows)} rows started, ${money(live.cost_usd)}, ${number(live.tokens[0])} + ${number(live.tokens[1])} tokens`;
+      const notice = live.idle_s > 30 ? [make('p', { class: 'notice' }, `No call has finished for ${duration(live.idle_s)}: the run may have stopped. Rerun the same command to resume it.`)] : [];
+      this.head(make('section', {}, make('h2', {}, 'Progress'), make('progress', { max: Math.max(1, this.run.rows), value: live.started, 'aria-label': 'Rows started' }), make('p', { role: 'status' }, summary), ...notice,
         make('div', { class: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { scope: 'col' }, 'Unit'), make('th', { scope: 'col', class: 'number' }, 'Answered'), make('th', { scope: 'col', class: 'number' }, 'Failed'))), make('tbody', {}, ...units)))),
-      make('section', {}, make('h2', {}, 'Latest calls'), make('div', { class: 'wide' }, make('table', {}, make('tbody', {}, ...latest)))));
-      await waited(2000);
-      this.run = await fetched('/api/run', { run: this.name });
+      make('section', {}, make('h2', {}, 'Latest calls'), make('div', { class: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, ...[['Unit', ''], ['Model', 'away'], ['Time', 'number'], ['Reply', '']].map(([text, kind]) => make('th', { scope: 'col', class: kind }, text)))), make('tbody', {}, ...latest)))));
+      await sleep(2000);
+      this.run = await fetchJson('/api/run', { run: this.name });
     }
     window.location.reload();
   }
 
   build() {
     this.search = make('input', { type: 'search', placeholder: 'Search rows', 'aria-label': 'Search rows' });
-    this.which = choice('Which rows', WHICH, '');
+    this.which = makeSelect('Which rows', WHICH, '');
     this.status = make('span', { class: 'told', role: 'status' });
-    this.column = choice('Column', [], '');
-    this.operation = choice('Comparison', OPERATIONS, 'is');
+    this.column = makeSelect('Column', [], '');
+    this.operation = makeSelect('Comparison', OPERATIONS, 'is');
     this.value = make('input', { class: 'narrow', placeholder: 'Value', 'aria-label': 'Value' });
     this.chips = make('div', { class: 'chips' });
     this.boxes = make('fieldset', { 'aria-label': 'Columns' });
-    this.place = make('div', {});
+    this.results = make('div', {});
     const form = make('form', { class: 'tools' }, this.column, this.operation, this.value, make('button', {}, 'Add filter'));
     const notices = this.run.trouble ? [make('p', { class: 'notice' }, said(this.run.trouble))] : [];
     if (this.run.status !== 'finished') notices.push(make('p', { class: 'notice' }, `This run is ${visible(this.run.status)}: ${number(this.run.done)} of its ${number(this.run.rows)} rows are here.`));
     this.head(...notices, make('section', {}, make('h2', {}, 'Rows'),
       make('div', { class: 'tools' }, this.search, this.which, this.status),
-      make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.place));
+      make('details', {}, make('summary', {}, 'Filters and columns'), form, this.boxes), this.chips, this.results));
     this.columnsChanged();
     let typed;
     this.search.addEventListener('input', () => {
@@ -119,24 +119,24 @@ class RunPage {
     });
     this.which.addEventListener('change', () => {
       const others = this.filters().filter(([column]) => column !== 'outcome');
-      this.filtered(this.which.value ? [...others, ['outcome', 'is', this.which.value]] : others);
+      this.setFilters(this.which.value ? [...others, ['outcome', 'is', this.which.value]] : others);
     });
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      this.filtered([...this.filters(), [this.column.value, this.operation.value, ...(['none', 'some'].includes(this.operation.value) ? [] : [this.value.value])]]);
+      this.setFilters([...this.filters(), [this.column.value, this.operation.value, ...(['none', 'some'].includes(this.operation.value) ? [] : [this.value.value])]]);
       this.value.value = '';
     });
     this.boxes.addEventListener('change', () => go({ c: [...this.boxes.querySelectorAll('input:checked')].map((box) => box.value), page: null }));
-    this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.place === row.place) + by] ?? null);
+    this.story = new Story((row) => this.load(row), (row, by) => this.rows[this.rows.findIndex((each) => each.position === row.position) + by] ?? null);
     const open = this.story.open.bind(this.story);
     this.story.open = (row) => {
-      if (asked().get('row') !== String(row.place)) window.history.pushState(null, '', addressed({ row: row.place }));
+      if (urlParams().get('row') !== String(row.position)) window.history.pushState(null, '', urlWith({ row: row.position }));
       return open(row);
     };
     this.story.closed = (row) => {
-      if (asked().has('row')) window.history.pushState(null, '', addressed({ row: null }));
-      const at = this.rows.findIndex((each) => each.place === row.place);
-      this.place.querySelectorAll('tbody tr')[at]?.querySelector('a')?.focus();
+      if (urlParams().has('row')) window.history.pushState(null, '', urlWith({ row: null }));
+      const at = this.rows.findIndex((each) => each.position === row.position);
+      this.results.querySelectorAll('tbody tr')[at]?.querySelector('a')?.focus();
       if (this.stale) this.update();
     };
     document.addEventListener('keydown', (event) => {
@@ -151,81 +151,81 @@ class RunPage {
     const { columns } = this.run;
     const names = Object.keys(columns);
     const value = this.column.value;
-    this.column.replaceChildren(...names.map((name) => make('option', { value: name }, visible(titled(name)))));
+    this.column.replaceChildren(...names.map((name) => make('option', { value: name }, visible(columnTitle(name)))));
     if (names.includes(value)) this.column.value = value;
     this.which.hidden = !names.includes('outcome');
   }
 
   filters() {
-    return asked().getAll('f').map((text) => {
+    return urlParams().getAll('f').map((text) => {
       try {
-        const found = JSON.parse(text);
-        return Array.isArray(found) ? found : [text, 'has'];
+        const filter = JSON.parse(text);
+        return Array.isArray(filter) ? filter : [text, 'has'];
       } catch {
         return [text, 'has'];
       }
     });
   }
 
-  filtered(filters) {
+  setFilters(filters) {
     return go({ f: filters.map((filter) => JSON.stringify(filter)), page: null, row: null });
   }
 
   async update() {
     this.stale = false;
-    const now = asked();
-    const mine = this.asking = {};
-    if (document.activeElement !== this.search) this.search.value = now.get('q') ?? '';
+    const params = urlParams();
+    const request = this.latestRequest = {};
+    if (document.activeElement !== this.search) this.search.value = params.get('q') ?? '';
     const filters = this.filters();
     this.which.value = filters.find(([column, operation]) => column === 'outcome' && operation === 'is')?.[2] ?? '';
-    this.chips.replaceChildren(...filters.map((filter, place) => {
-      const words = OPERATIONS.find(([key]) => key === filter[1])?.[1] ?? filter[1];
-      const chip = make('button', { type: 'button', 'aria-label': `Remove the filter ${visible(filter.join(' '))}` }, said(`${titled(String(filter[0]))} ${words} ${filter[2] ?? ''}`), ' ✕');
-      chip.addEventListener('click', () => this.filtered(filters.filter((_, other) => other !== place)));
+    this.chips.replaceChildren(...filters.map((filter, index) => {
+      const operator = OPERATIONS.find(([key]) => key === filter[1])?.[1] ?? filter[1];
+      const chip = make('button', { type: 'button', 'aria-label': `Remove the filter ${visible(filter.join(' '))}` }, said(`${columnTitle(String(filter[0]))} ${operator} ${filter[2] ?? ''}`), ' ✕');
+      chip.addEventListener('click', () => this.setFilters(filters.filter((_, other) => other !== index)));
       return chip;
     }));
     this.status.textContent = 'searching …';
-    let found;
+    let data;
     try {
-      found = await fetched('/api/rows', { run: this.name, q: now.get('q'), f: now.getAll('f'), c: now.getAll('c'), sort: now.get('sort'), down: now.get('down'), page: now.get('page') });
-    } catch (problem) {
-      if (mine !== this.asking) return;
-      this.place.replaceChildren();
-      this.status.textContent = problem.message;
+      data = await fetchJson('/api/rows', { run: this.name, q: params.get('q'), f: params.getAll('f'), c: params.getAll('c'), sort: params.get('sort'), down: params.get('down'), page: params.get('page') });
+    } catch (error) {
+      if (request !== this.latestRequest) return;
+      this.results.replaceChildren();
+      this.status.textContent = error.message;
       return;
     }
-    if (mine !== this.asking) return;
-    this.rows = found.rows.map((row) => new ShownRow(row.place, row.id, this));
-    const last = Math.max(0, Math.ceil(found.total / found.per) - 1);
-    const pages = pager({ total: found.total, per: found.per, page: Math.min(Number(now.get('page') ?? 0), last), size: found.rows.length });
+    if (request !== this.latestRequest) return;
+    this.rows = data.rows.map((row) => new ShownRow(row.position, row.id, this));
+    const last = Math.max(0, Math.ceil(data.total / data.per) - 1);
+    const pages = pager({ total: data.total, per: data.per, page: Math.min(Number(params.get('page') ?? 0), last), size: data.rows.length });
     this.status.textContent = pages.text;
-    this.boxes.replaceChildren(...Object.keys(this.run.columns).map((name) => make('label', {}, make('input', { type: 'checkbox', value: name, checked: found.columns.some(([shown]) => shown === name) }), said(titled(name)))));
-    const at = new Map(found.rows.map((row, place) => [row, this.rows[place]]));
-    this.place.replaceChildren(rowsTable({
-      columns: found.columns, rows: found.rows, sort: now.get('sort'), down: now.get('down') === '1',
-      href: (row) => addressed({ row: row.place }), open: (row) => this.story.open(at.get(row)),
+    this.boxes.replaceChildren(...Object.keys(this.run.columns).map((name) => make('label', {}, make('input', { type: 'checkbox', value: name, checked: data.columns.some(([shown]) => shown === name) }), said(columnTitle(name)))));
+    const shownRows = new Map(data.rows.map((row, index) => [row, this.rows[index]]));
+    this.results.replaceChildren(rowsTable({
+      columns: data.columns, rows: data.rows, sort: params.get('sort'), down: params.get('down') === '1',
+      href: (row) => urlWith({ row: row.position }), open: (row) => this.story.open(shownRows.get(row)),
     }), pages.element);
-    const row = asked().get('row');
-    if (row !== null && !(this.story.dialog.open && String(this.story.row.place) === row)) await this.openPlace(Number(row));
+    const row = urlParams().get('row');
+    if (row !== null && !(this.story.dialog.open && String(this.story.row.position) === row)) await this.openPosition(Number(row));
     if (row === null && this.story.dialog.open) this.story.dialog.close();
   }
 
-  async openPlace(place) {
-    const known = this.rows.find((row) => row.place === place);
+  async openPosition(position) {
+    const known = this.rows.find((row) => row.position === position);
     try {
-      const told = known ?? (await fetched('/api/row', { run: this.name, row: place }));
-      await this.story.open(known ?? new ShownRow(place, told.id, this));
-    } catch (problem) {
-      this.status.textContent = problem.message;
+      const details = known ?? (await fetchJson('/api/row', { run: this.name, row: position }));
+      await this.story.open(known ?? new ShownRow(position, details.id, this));
+    } catch (error) {
+      this.status.textContent = error.message;
     }
   }
 
   async load(row) {
-    row.told = await fetched('/api/row', { run: this.name, row: row.place });
-    return row.told.story;
+    row.details = await fetchJson('/api/row', { run: this.name, row: row.position });
+    return row.details.story;
   }
 
-  labelled() {
+  onLabelSaved() {
     this.stale = true;
   }
 }

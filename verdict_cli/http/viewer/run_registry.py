@@ -1,15 +1,16 @@
-"""What the viewer has open: a few runs, their live journals, and comparisons that are being made."""
+"""The runs that the viewer has open, and its background tasks: evaluations and comparisons."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from verdict_cli.errors import UsageError
-from verdict_cli.http.viewer.background_tasks import BackgroundTasks
 from verdict_cli.http.viewer.live_run import LiveRun
 from verdict_cli.http.viewer.run_view import RunView
 from verdict_cli.http.viewer.runs import RunEntry, Runs
@@ -20,79 +21,112 @@ from verdict_cli.stats.unit_calls import latency
 
 MOST_OPEN = 4
 LARGE = 50_000
-"""So many rows are shown before they are judged."""
+"""With this many rows, a page is shown before the evaluation is computed."""
+
+
+class BackgroundTasks:
+    """Run tasks in at most `threads` threads, and keep the latest `most_results` results."""
+
+    def __init__(self, threads: int, most_results: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, "view")
+        self._most_results = most_results
+        self._futures: OrderedDict[Hashable, Future[Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, task: Callable[[], Any], wait_s: float = 0.0) -> tuple[bool, Any]:
+        """Start the task if it is new, wait up to `wait_s`, and return whether it is done, and its result or exception."""
+        with self._lock:
+            future = self._futures.get(key)
+            if future is None:
+                future = self._futures[key] = self._pool.submit(task)
+            self._futures.move_to_end(key)
+            for old in list(self._futures):
+                if len(self._futures) <= self._most_results:
+                    break
+                if self._futures[old].done():
+                    del self._futures[old]
+        try:
+            return True, future.result(wait_s)
+        except TimeoutError:
+            if future.done():
+                raise
+            return False, None
+
+    def close(self) -> None:
+        """Cancel what has not started, without waiting."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class RunRegistry:
-    """The runs of a directory, and what is open of them."""
+    """The runs of a directory, those that are open, and their tasks."""
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self._jobs = BackgroundTasks(at_once=2, kept=MOST_OPEN)
-        self._comparisons = BackgroundTasks(at_once=1, kept=2)
-        self._opened: OrderedDict[str, RunView] = OrderedDict()
+        self._evaluations = BackgroundTasks(threads=2, most_results=MOST_OPEN)
+        self._comparisons = BackgroundTasks(threads=1, most_results=2)
+        self._views: OrderedDict[str, RunView] = OrderedDict()
         self._live: OrderedDict[str, LiveRun] = OrderedDict()
         self._lock = Lock()
 
     def run(self, name: str) -> RunEntry:
-        """The run of that name. HTTPException 404 where there is none."""
-        found = self.runs.get(name)
-        if found is None:
-            raise HTTPException(404, "there is no such run")
-        return found
+        """The run of that name. HTTPException 404 if there is none."""
+        run = self.runs.get(name)
+        if run is None:
+            raise HTTPException(404, "no such run")
+        return run
 
-    def opened(self, run: RunEntry) -> RunView:
-        """The run's table."""
+    def view(self, run: RunEntry) -> RunView:
+        """Open the table of a run. HTTPException 409 if it has none yet."""
         if run.live:
             raise HTTPException(409, "this run has no results yet")
         with self._lock:
-            opened = self._opened.get(run.name)
-            if opened is None or opened.stamp != run.stamp:
-                opened = self._opened[run.name] = RunView(run)
-            opened.run = run
-            self._opened.move_to_end(run.name)
-            while len(self._opened) > MOST_OPEN:
-                self._opened.popitem(last=False)
-        return opened
+            view = self._views.get(run.name)
+            if view is None or view.stamp != run.stamp:
+                view = self._views[run.name] = RunView(run)
+            view.run = run
+            self._views.move_to_end(run.name)
+            while len(self._views) > MOST_OPEN:
+                self._views.popitem(last=False)
+        return view
 
-    def judged(self, opened: RunView, wait_s: float = 0.0) -> bool:
-        """Whether its rows are judged yet; begins with it, and waits for `wait_s` at most."""
-        key = (opened.run.name, opened.stamp, opened.judged_by)
-        ready, judged = self._jobs.get(key, opened.judge, wait_s)
+    def evaluate(self, view: RunView, wait_s: float = 0.0) -> bool:
+        """Start the evaluation of a run, wait up to `wait_s`, and return whether it is done."""
+        key = (view.run.name, view.stamp, view.labels_version)
+        ready, columns = self._evaluations.get(key, view.evaluate, wait_s)
         if ready:
-            opened.judged = judged
+            view.evaluation = columns
         return ready
 
     def live(self, run: RunEntry) -> LiveRun:
-        """What the run's journal says."""
+        """The journal of a running run."""
         with self._lock:
             live = self._live.setdefault(run.name, LiveRun(run.directory.journal))
             while len(self._live) > MOST_OPEN:
                 self._live.popitem(last=False)
             return live
 
-    def compared(self, first: RunEntry, second: RunEntry) -> tuple[bool, Any]:
-        """Whether the comparison is made, and its document."""
+    def compare(self, first: RunEntry, second: RunEntry) -> tuple[bool, Any]:
+        """Start the comparison of two runs, and return whether it is done, and its document."""
         if first.live or second.live:
-            raise HTTPException(409, "a run that has no results yet cannot be compared")
+            raise HTTPException(409, "a run without results cannot be compared")
         key = (first.name, first.stamp, second.name, second.stamp)
-        return self._comparisons.get(key, lambda: _compared(first, second), 0.5)
+        return self._comparisons.get(key, lambda: _compare(first, second), 0.5)
 
     def close(self) -> None:
-        """Waits for nothing more."""
-        self._jobs.close()
+        """Cancel what has not started, without waiting."""
+        self._evaluations.close()
         self._comparisons.close()
 
 
-def _compared(first: RunEntry, second: RunEntry) -> dict[str, Any]:
+def _compare(first: RunEntry, second: RunEntry) -> dict[str, Any]:
     runs = [load_run(run.directory.path) for run in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
     shared = {name: (known[0][name], known[1][name]) for name in known[1] if name in known[0]}
     if not shared:
         raise UsageError("these runs share no evaluation")
-    made = compare_runs(shared, (runs[0][0].results, runs[1][0].results), seed=runs[1][1].seed)
+    comparison = compare_runs(shared, (runs[0][0].results, runs[1][0].results), seed=runs[1][1].seed)
     sides = [
         ComparisonContext(run.name, facts, latency(directory.calls))
         for run, (directory, facts, _) in zip((first, second), runs, strict=True)
     ]
-    return comparison_json((sides[0], sides[1]), made)
+    return comparison_json((sides[0], sides[1]), comparison)

@@ -1,4 +1,4 @@
-"""The runs below a directory. A run is named by its place there, and only what was found there is ever opened."""
+"""The runs below a directory. A run is named by its relative path, and no other path is ever opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADLINE_BYTES = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run: its name, its directory, its facts."""
+    """A run: its name, its directory and its facts."""
 
     name: str
     directory: RunDirectory
@@ -29,12 +29,12 @@ class RunEntry:
 
     @property
     def live(self) -> bool:
-        """Whether its tables are still to come."""
+        """Whether the run has no results yet."""
         return not self.directory.results.is_file()
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Changes when its table of results does."""
+        """Changes when the table of results changes."""
         try:
             stat = self.directory.results.stat()
         except FileNotFoundError:
@@ -43,7 +43,7 @@ class RunEntry:
 
 
 class Runs:
-    """The runs in a directory, or the one that it is."""
+    """The runs below a directory, or the run that the directory is."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -55,60 +55,60 @@ class Runs:
         return (self.root / "run.json").is_file()
 
     def all(self) -> list[RunEntry]:
-        """Every run, the latest first."""
-        found = [one for path in self._paths() if (one := self._found(path)) is not None]
-        return sorted(found, key=lambda one: one.facts.started, reverse=True)
+        """All runs, the newest first."""
+        entries = [entry for path in self._paths() if (entry := self._entry(path)) is not None]
+        return sorted(entries, key=lambda entry: entry.facts.started, reverse=True)
 
     def get(self, name: str) -> RunEntry | None:
-        """The run of that name; None where there is none. The name is compared, never followed."""
+        """The run of that name, or None. The name is compared with those found, never used as a path."""
         path = next((path for path in self._paths() if self._name(path) == name), None)
-        return None if path is None else self._found(path)
+        return None if path is None else self._entry(path)
 
     def _paths(self) -> Iterator[Path]:
         if self.single:
             yield self.root
             return
         count = 0
-        for folder, inside, files in os.walk(self.root):
-            here = Path(folder)
-            inside[:] = sorted(name for name in inside if not name.startswith("."))
+        for folder, subfolders, files in os.walk(self.root):
+            current = Path(folder)
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
             if "run.json" in files:
-                inside.clear()
+                subfolders.clear()
                 count += 1
-                yield here
-            if len(here.relative_to(self.root).parts) >= DEEPEST or count >= MOST_RUNS:
-                inside.clear()
+                yield current
+            if len(current.relative_to(self.root).parts) >= DEEPEST or count >= MOST_RUNS:
+                subfolders.clear()
 
     def _name(self, path: Path) -> str:
         return self.root.name if path == self.root else path.relative_to(self.root).as_posix()
 
-    def _found(self, path: Path) -> RunEntry | None:
+    def _entry(self, path: Path) -> RunEntry | None:
         directory = RunDirectory(path)
         try:
-            at = (path / "run.json").stat().st_mtime_ns
+            modified = (path / "run.json").stat().st_mtime_ns
             known = self._facts.get(path)
-            if known is None or known[0] != at:
+            if known is None or known[0] != modified:
                 facts = directory.facts()
                 if facts is None:
                     return None
-                known = self._facts[path] = (at, facts)
+                known = self._facts[path] = (modified, facts)
         except (JournalError, OSError):
             return None
         return RunEntry(self._name(path), directory, known[1])
 
 
 def headline(run: RunEntry) -> dict[str, Any] | None:
-    """The first figure of the run's report; None where there is none."""
+    """The first metric in the report of a run, or None."""
     path = run.directory.path / "report.json"
     try:
         if path.stat().st_size > _HEADLINE_BYTES:
             return None
         evaluations = orjson.loads(path.read_bytes())["evaluations"]
-        for evaluation, one in evaluations.items():
-            for metric, figure in one["figures"].items():
+        for name, evaluation in evaluations.items():
+            for metric, value in evaluation["figures"].items():
                 if metric != "confusion":
-                    wanted = {key: figure.get(key) for key in ("value", "low", "high", "n")}
-                    return {"evaluation": evaluation, "metric": metric, **wanted}
+                    content = {key: value.get(key) for key in ("value", "low", "high", "n")}
+                    return {"evaluation": name, "metric": metric, **content}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     return None

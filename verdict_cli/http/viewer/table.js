@@ -1,25 +1,25 @@
-// A table of rows: a page of them, as the server found it.
+// The table of rows: one page of a query.
 
-const titled = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
+const columnTitle = (name) => ({ id: 'Row', outcome: 'Outcome', prediction: 'Prediction', target: 'Target', score: 'Score', 'failure.kind': 'Failure', 'human.label': 'Label', 'human.note': 'Note', which: 'Which', gain: 'Gain', calls: 'Calls', cost_usd: 'Cost', status: 'Status' }[name] ?? name.replace(/^source\./, ''));
 
 const isWide = (name) => name.startsWith('source.') || name === 'human.note';
 
-/** Room for a column's title and most of its values, in rem. */
-function roomFor(name, title, rows) {
+/** The width of a column in rem: enough for its title and most values. */
+function columnWidth(name, title, rows) {
   if (name === 'outcome') return 6.2;
   const longest = Math.max(title.length, ...rows.map((row) => worded(row.cells[name]).length));
   return Math.min(Math.max(4.5, 2 + longest * 0.53), 11);
 }
 
-/** `open(row)` is called for a row that is chosen. */
+/** A table of rows. `open(row)` is called when a row is clicked. */
 function rowsTable({ columns, rows, sort, down, href, open }) {
   const heads = columns.map(([name, kind]) => {
     const sorted = sort === name;
-    const to = link(addressed({ sort: name, down: sorted && !down ? '1' : null, page: null, row: null }), visible(titled(name)));
+    const to = link(urlWith({ sort: name, down: sorted && !down ? '1' : null, page: null, row: null }), visible(columnTitle(name)));
     to.addEventListener('click', (event) => { event.preventDefault(); go({ sort: name, down: sorted && !down ? '1' : null, page: null, row: null }); });
     return make('th', { scope: 'col', class: `${kind === 'number' ? 'number' : ''} ${isWide(name) ? 'away' : ''}`, 'aria-sort': sorted ? (down ? 'descending' : 'ascending') : null }, to);
   });
-  const widths = columns.map(([name]) => make('col', { class: isWide(name) ? 'away' : '', style: isWide(name) ? null : `width: ${roomFor(name, titled(name), rows)}rem` }));
+  const widths = columns.map(([name]) => make('col', { class: isWide(name) ? 'away' : '', style: isWide(name) ? null : `width: ${columnWidth(name, columnTitle(name), rows)}rem` }));
   const lines = rows.map((row) => {
     const cells = columns.map(([name, kind]) => {
       const content = shown(row.cells[name] ?? null, kind);
@@ -46,12 +46,12 @@ function rowsTable({ columns, rows, sort, down, href, open }) {
   return make('div', { class: 'wide' }, make('table', { class: 'rows' }, make('colgroup', {}, ...widths), make('thead', {}, make('tr', {}, ...heads)), body));
 }
 
-/** Buttons to the pages beside this one, and what is shown. */
+/** Buttons to the previous and next page, and the text of the shown range. */
 function pager({ total, per, page, size }) {
-  const earlier = make('button', { type: 'button', disabled: page === 0 }, 'Previous page');
-  const later = make('button', { type: 'button', disabled: (page + 1) * per >= total }, 'Next page');
-  earlier.addEventListener('click', () => go({ page: page - 1 || null, row: null }));
-  later.addEventListener('click', () => go({ page: page + 1, row: null }));
-  const text = size ? `${number(page * per + 1)}–${number(page * per + size)} of ${number(total)}` : 'No row matches';
-  return { text, element: make('div', { class: 'tools' }, earlier, later) };
+  const previous = make('button', { type: 'button', disabled: page === 0 }, 'Previous page');
+  const next = make('button', { type: 'button', disabled: (page + 1) * per >= total }, 'Next page');
+  previous.addEventListener('click', () => go({ page: page - 1 || null, row: null }));
+  next.addEventListener('click', () => go({ page: page + 1, row: null }));
+  const text = size ? `${number(page * per + 1)}–${number(page * per + size)} of ${number(total)}` : 'No matching rows';
+  return { text, element: make('div', { class: 'tools' }, previous, next) };
 }

@@ -5,7 +5,7 @@ startTheme();
   window.addEventListener('popstate', () => shownPage?.update());
   try {
     await shownPage.start();
-  } catch (problem) {
-    headed('Verdict', 'This cannot be shown', make('p', { class: 'notice' }, said(problem.message)));
+  } catch (error) {
+    showPage('Verdict', 'Error', make('p', { class: 'notice' }, said(error.message)));
   }
 })();

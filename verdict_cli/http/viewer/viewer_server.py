@@ -1,4 +1,4 @@
-"""The process around the viewer: its socket, and an end on Ctrl-C."""
+"""The server of `verdict view`."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from contextlib import suppress
 
 import uvicorn
 
-from verdict_cli.http.guard.connection import connections
+from verdict_cli.http.guard.connection import connection_class
 from verdict_cli.http.guard.listening import listening_address
 from verdict_cli.http.guard.middleware import AccessPolicy, GuardMiddleware
 from verdict_cli.http.viewer.pages import BODY_BYTES, BODY_S, viewer_application
 from verdict_cli.http.viewer.run_registry import RunRegistry
 from verdict_cli.http.viewer.runs import Runs
 
-_MOST = 200
-"""Connections at once."""
+_MOST_CONNECTIONS = 200
+"""The most open connections."""
 
 
-def serve_viewer(runs: Runs, door: AccessPolicy, at: socket.socket, say: Callable[[str], None]) -> None:
-    """Answers until SIGTERM or SIGINT."""
+def serve_viewer(runs: Runs, policy: AccessPolicy, listener: socket.socket, log: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT."""
     guarded = GuardMiddleware(
-        viewer_application(RunRegistry(runs)), door, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
+        viewer_application(RunRegistry(runs)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
     )
     server = uvicorn.Server(
         uvicorn.Config(
             guarded,
-            http=connections(_MOST),
+            http=connection_class(_MOST_CONNECTIONS),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -37,8 +37,8 @@ def serve_viewer(runs: Runs, door: AccessPolicy, at: socket.socket, say: Callabl
             timeout_graceful_shutdown=2,
         )
     )
-    at.listen(128)
-    token = "" if door.token is None else f"/?token={door.token}"
-    say(f"{runs.root.name} is shown at {listening_address(at)}{token} (Ctrl-C ends it)")
+    listener.listen(128)
+    token = "" if policy.token is None else f"/?token={policy.token}"
+    log(f"{runs.root.name}: serving at {listening_address(listener)}{token} (press Ctrl-C to stop)")
     with suppress(KeyboardInterrupt):
-        server.run([at])
+        server.run([listener])
