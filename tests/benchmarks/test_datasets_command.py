@@ -168,8 +168,8 @@ def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tm
     ("answer", "said"),
     [
         (cut_off(BODY, 5_000), "5,000 of"),
-        (whole(b"<html></html>", Content_Type="text/html"), "answers with a web page"),
-        (whole(BODY.replace(b"unsafe", b"sAfe")), "brought another file than the one that is known"),
+        (whole(b"<html></html>", Content_Type="text/html"), "returns a web page"),
+        (whole(BODY.replace(b"unsafe", b"sAfe")), "is not the expected file"),
         (refused(404), "does not have it"),
     ],
 )

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError, RequestError
+from pyreqwest.client import Client
+from pyreqwest.exceptions import PyreqwestError
 from pyreqwest.http import Url
-from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.language.egress_hosts import LOOPBACK
-from verdict_cli.language.model_address import parse_address
+from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import family
 from verdict_cli.llm.providers.chat_completions import Bodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
@@ -36,9 +32,7 @@ from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
 LARGEST_BODY = 64 * 2**20
-_IDLE = timedelta(seconds=60)
-_AT_EXIT_S = 0.02
-_HEADERS = {"Content-Type": "application/json", "User-Agent": "verdict-cli"}
+_HEADERS = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,28 +48,12 @@ class _Target:
     hidden: tuple[str, ...]
 
 
-class _Headers:
-    """A reply's headers; what is no text counts as absent."""
-
-    __slots__ = ("_response",)
-
-    def __init__(self, response: Response) -> None:
-        self._response = response
-
-    def get(self, name: str, /) -> str | None:
-        """The first header of that name, however it is spelled."""
-        try:
-            return self._response.get_header(name)
-        except ValueError:
-            return None
-
-
 class NativeProvider:
     """Answers models of the OpenAI families. A client is opened at the first call of a model."""
 
     def __init__(self, heard: TokenCallback | None = None) -> None:
         self._heard = heard
-        self._clients: dict[str | None, Client] = {}
+        self._clients = HttpClients()
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
         self._ways = JsonModeFallback()
         self._bodies = Bodies()
@@ -113,9 +91,9 @@ class NativeProvider:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
         except (PyreqwestError, OSError) as problem:
-            message = f"model {model.name}: no reply from {target.endpoint.host}: {_cause(problem)}"
+            message = f"model {model.name}: no reply from {target.endpoint.host}: {root_cause(problem)}"
             raise Retryable(message, kind="unavailable") from None
-        allowance = allowance_of(_Headers(response))
+        allowance = allowance_of(ResponseHeaders(response))
         if not 200 <= response.status < 300:
             error = _refusal(response, content, model, target)
             error.allowance = allowance
@@ -127,10 +105,8 @@ class NativeProvider:
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:
-        clients, self._clients = [*self._clients.values()], {}
         self._targets.clear()
-        for client in clients:
-            await client.close()
+        await self._clients.close()
 
     def _listener(self, request: Request, status: int, hidden: tuple[str, ...]) -> Callable[[bytes], None] | None:
         """What is told the bytes of a streamed reply; None where nobody listens."""
@@ -145,15 +121,6 @@ class NativeProvider:
 
         return listen
 
-    def _opened(self, proxy: str | None) -> Client:
-        client = self._clients.get(proxy)
-        if client is None:
-            _leaves_time_at_exit()
-            builder = ClientBuilder().default_headers(_HEADERS).follow_redirects(False)
-            builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
-            client = self._clients[proxy] = builder.pool_idle_timeout(_IDLE).build()
-        return client
-
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env)
         target = self._targets.get(key)
@@ -166,23 +133,17 @@ class NativeProvider:
         if found is None:
             raise Refused(f"model {model.name} does not speak the OpenAI protocol")
         there = endpoint(model, found, os.environ)
-        headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if there.key else {}
+        key = {"Authorization": f"Bearer {there.key}"} if there.key else {}
+        headers = _HEADERS | _headers(key, there.key_variable)
         keys = secrets(model, os.environ)
-        client = self._opened(_proxy(there.url))
+        url = Url(there.url)
         hidden = (*keys, *within_address(there.url, os.environ))
-        return _Target(there, Url(there.url), headers, client, keys, hidden)
+        return _Target(there, url, headers, self._clients.get(url), keys, hidden)
 
 
 @lru_cache(maxsize=256)
 def _seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
-
-
-@cache
-def _leaves_time_at_exit() -> None:
-    """Lets the client's thread, which clears away after a failed call, have the interpreter once more before it is torn
-    down: under a thread that is at work it would abort."""
-    atexit.register(time.sleep, _AT_EXIT_S)
 
 
 def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
@@ -191,22 +152,6 @@ def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
     if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
         raise Refused(f"{source} holds characters that cannot be sent in a header", hint="look for a line break")
     return headers
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    there = parse_address(url)
-    if there.host in LOOPBACK:
-        return None
-    from urllib.request import getproxies, proxy_bypass
-
-    return None if proxy_bypass(there.host.strip("[]")) else getproxies().get(there.scheme)
-
-
-def _cause(problem: Exception) -> str:
-    """What is at the bottom of a failure, in words that do not repeat the address."""
-    causes = problem.details.get("causes") if isinstance(problem, RequestError) else None
-    return (causes[-1]["message"] if causes else str(problem)) or type(problem).__name__
 
 
 def _is_bounded(response: Response) -> bool:
@@ -224,7 +169,7 @@ def _refusal(response: Response, content: bytes, model: Model, target: _Target) 
         code,
         model=model.name,
         url=without(target.endpoint.shown, target.hidden),
-        retry_after_s=retry_after(_Headers(response)),
+        retry_after_s=retry_after(ResponseHeaders(response)),
     )
 
 
