@@ -31,14 +31,14 @@ def cache_info(as_json: AsJson = False) -> None:
 
     Example: verdict cache info --json
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory
+    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheContents, CacheStore, cache_directory
 
     file = cache_directory() / CACHE_FILE_NAME
-    kept = Kept({}, 0)
+    kept = CacheContents({}, 0)
     if file.exists():
         store = CacheStore.open(file)
         try:
-            kept = store.kept()
+            kept = store.contents()
         finally:
             store.close()
     if as_json:
@@ -55,10 +55,10 @@ def clear() -> None:
 
     Example: verdict cache clear
     """
-    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory, files
+    from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, cache_directory, store_files
 
     try:
-        for file in files(cache_directory() / CACHE_FILE_NAME):
+        for file in store_files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
     except OSError as fault:
         raise OutputError(

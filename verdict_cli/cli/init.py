@@ -162,11 +162,11 @@ def _scale(text: str) -> str:
 
 
 def _known(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
-    from verdict_cli.storage.datasets.dataset import missing
+    from verdict_cli.storage.datasets.dataset import missing_column
 
     for name in names:
         if name not in samples:
-            problem = missing(name, samples)
+            problem = missing_column(name, samples)
             whole, dot, inside = name.partition(".")
             hint = problem.hint
             if dot and whole in samples:

@@ -87,7 +87,7 @@ def _warm(plan: Plan, lights: LiveGraph, how: ModelOptions, recorded: Any, store
     from verdict_cli.run.judge_session import JudgeSession
     from verdict_cli.run.model_client import ModelClient
 
-    access = ModelClient.open(recording=recorded, budget_usd=how.budget, store=store, heard=lights.heard)
+    access = ModelClient.open(recording=recorded, budget_usd=how.budget, store=store, on_token=lights.heard)
     return JudgeSession(plan, access, seed=how.seed, spans=lights)
 
 

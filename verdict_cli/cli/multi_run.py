@@ -91,8 +91,8 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
     finally:
         if store is not None:
             store.close()
-            if store.trouble:
-                print_error(f"warning: replies could not be kept in the cache: {store.trouble}")
+            if store.error:
+                print_error(f"warning: replies could not be kept in the cache: {store.error}")
 
 
 def resume() -> str:

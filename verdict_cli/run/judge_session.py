@@ -33,8 +33,8 @@ class JudgeSession:
         self.pinned: tuple[Call, ...] = ()
         self._spans = spans or Spans()
         self._sources = RowInputs(plan, folder)
-        ask, forget = access.ring(self._spans)
-        self._context = Context(ask, seed=seed, forget=forget, unit=self._spans.unit)
+        chain = access.chain(self._spans)
+        self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._spans.unit)
         if access.recorded:
             self._context.again = lambda _: True
 

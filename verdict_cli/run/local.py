@@ -8,17 +8,14 @@ from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
 from verdict_cli.errors import VerdictError
-from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
-from verdict_cli.llm.middleware.journal_replay import replay_journal
+from verdict_cli.llm.middleware.budget import HaltedError, Spending
+from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
 from verdict_cli.llm.providers import Providers
 from verdict_cli.messages import Ask, Call, Output, Request, Result, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.budget import HaltedError, Spending, count_recalled_cost
 from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
@@ -107,11 +104,6 @@ async def _alone(
         await access.close()
 
 
-def _under(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
-    """``take``, which is told other names of the units."""
-    return lambda request: take(replace(request, node=renamed(request.node)))
-
-
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop, which does the same in less time; asyncio's own where uvloop does not run (Windows)."""
     try:
@@ -193,17 +185,19 @@ class _LocalRunner:
         return self.tally.done == self.part.count and self.trouble is None
 
     def _ring(self) -> Ask:
-        ask, self.forget = self.access.ring(self.job.spans, self.halt.is_set, self._halt)
-        if self.job.renamed is not None:
-            ask, self.forget = _under(ask, self.job.renamed), _under(self.forget, self.job.renamed)
-        if self.access.recorded:
-            return ask
-        if self.job.retry_failed:
-            self.failed = FailedCalls(self.job.plan, ask, self.journal)
-        resumed = len(self.journal) > 0
-        ask = circuit_breaker(ask, _sparing(self.job.plan))
-        ask = replay_journal(ask, self.journal, as_recorded=self.job.retry_failed, appended=self._comes)
-        return count_recalled_cost(ask, self.access.spending) if resumed else ask
+        journal = JournalOptions(
+            self.journal,
+            resumed=len(self.journal) > 0,
+            as_recorded=self.job.retry_failed,
+            is_spared=_sparing(self.job.plan),
+            on_append=self._comes,
+        )
+        stop = StopSignal(self.halt.is_set, self._halt)
+        chain = self.access.chain(self.job.spans, stop, journal, self.job.renamed)
+        self.forget = chain.forget
+        if self.job.retry_failed and not self.access.recorded:
+            self.failed = FailedCalls(self.job.plan, chain.ask_models, self.journal)
+        return chain.ask
 
     async def _work(self, ask: Ask) -> None:
         seed, unit = self.job.start.seed, self.job.spans.unit
@@ -227,14 +221,14 @@ class _LocalRunner:
                 with suppress(asyncio.CancelledError):
                     await task
             await self._settle()
-            self.watch(self.tally.progress(self.access.gates))
+            self.watch(self.tally.progress(self.access.limiters))
 
     async def _meanwhile(self) -> None:
         """Lets the preparations begin when as many calls are on their way as may be, or after about that time."""
         places = min(self.job.concurrency, self.job.data.rows)
         for _ in range(1 + round(STARTING_S * places / BREATH_S)):
             await asyncio.sleep(BREATH_S)
-            if self.access.gates.running >= places:
+            if self.access.limiters.running >= places:
                 break
         await asyncio.to_thread(self.job.meanwhile)
 
@@ -371,7 +365,7 @@ class _LocalRunner:
 
     async def _tick(self) -> None:
         while True:
-            self.watch(self.tally.progress(self.access.gates))
+            self.watch(self.tally.progress(self.access.limiters))
             await asyncio.sleep(TICK_S)
 
 

@@ -9,11 +9,10 @@ from typing import Any
 from verdict_cli.errors import Refused, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.prices import cost_usd
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.providers.replay import PREFIX
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
@@ -38,9 +37,9 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
 
 def _check_recording(node: Node, model: Model, fence: PathPolicy) -> None:
     """Refused for a recording outside the pipeline file's folder: its replies could be sent on to anybody."""
-    if model.name.startswith(PREFIX) and model.name not in fence.given:
+    if model.name.startswith(REPLAY_PREFIX) and model.name not in fence.given:
         try:
-            fence.path(Path(), model.name.removeprefix(PREFIX))
+            fence.path(Path(), model.name.removeprefix(REPLAY_PREFIX))
         except OutsideError as error:
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 

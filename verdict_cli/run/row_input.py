@@ -11,7 +11,7 @@ from verdict_cli.language.fields.types import RecordType
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import caster
-from verdict_cli.storage.datasets.dataset import renamed
+from verdict_cli.storage.datasets.dataset import rename_columns
 
 
 class RowInputs:
@@ -30,7 +30,7 @@ class RowInputs:
 
         Columns that only figures and gates use, such as labels, may be left out.
         """
-        source: Mapping[str, Any] = renamed(self._columns, given)
+        source: Mapping[str, Any] = rename_columns(self._columns, given)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"

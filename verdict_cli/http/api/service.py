@@ -23,7 +23,7 @@ from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import outcome
 from verdict_cli.run.reward import Reward, compile_reward, reward_of
-from verdict_cli.storage.datasets.dataset import renamed
+from verdict_cli.storage.datasets.dataset import rename_columns
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ActivePipeline:
     def row(self, given: Mapping[str, Any], index: int = 0) -> Row:
         """The row. DataError for one that the pipeline cannot take, and for a picture that is a file of this machine."""
         types = self.plan.row_types
-        column = None if types is None else _named_file(types, {**given, **renamed(self.columns, given)})
+        column = None if types is None else _named_file(types, {**given, **rename_columns(self.columns, given)})
         if column is not None:
             raise DataError(
                 Problem(

@@ -1,4 +1,4 @@
-"""Every exception of litellm, and the error of ours that it is: the one place where they are translated."""
+"""The one table that translates litellm's exceptions to errors of verdict."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import clean, detail_of, error_of, retry_after
-from verdict_cli.llm.providers.prices import priced
-from verdict_cli.llm.providers.rate_limit_headers import allowance_of
-from verdict_cli.llm.providers.secrets import without
+from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_detail, error_of, retry_after
+from verdict_cli.llm.providers.prices import priced_models
+from verdict_cli.llm.providers.secrets import redact_text
 
 Ours = ProviderError | ReplyError
 _Translate = Callable[[str, Any], Ours]
 
 
 def _by_status(name: str, problem: Any) -> Ours:
-    """litellm gives some statuses a class of their own and puts the rest under a neighbour's: the status decides."""
+    """litellm has classes for some statuses only and raises a similar one for the rest, so the status decides."""
     status = int(getattr(problem, "status_code", 0) or 0)
     if status < 300:
         return Retryable(f"model {name}: {error_text(problem)}", kind="unavailable", status=status)
@@ -31,7 +30,7 @@ def _by_status(name: str, problem: Any) -> Ours:
     return error
 
 
-def _passing(kind: str) -> _Translate:
+def _retryable(kind: str) -> _Translate:
     return lambda name, problem: Retryable(
         f"model {name}: {error_text(problem)}", kind=kind, status=int(getattr(problem, "status_code", 0) or 0)
     )
@@ -60,8 +59,8 @@ def _unknown(name: str, problem: Any) -> Ours:
 
 
 def _near(name: str) -> str:
-    """`did you mean gpt-4o-mini? ` for the nearest model that has a price, empty where none is near."""
-    close = get_close_matches(name.rpartition("/")[2], priced(), n=1, cutoff=0.8)
+    """`did you mean gpt-4o-mini? ` for the nearest model that has a price; "" if none is near."""
+    close = get_close_matches(name.rpartition("/")[2], priced_models(), n=1, cutoff=0.8)
     return f"did you mean {close[0]}? " if close else ""
 
 
@@ -70,12 +69,12 @@ def _unreadable(name: str, problem: Any) -> Ours:
 
 
 _SHORTEN = "shorten the prompt or the row, or use a model with a larger context window"
-_WITHOUT = "remove that argument from the model, or use a model that takes it"
+_REMOVE_ARGUMENT = "remove that argument from the model, or use a model that takes it"
 
 TABLE: Mapping[str, _Translate] = {
-    "APIConnectionError": _passing("unavailable"),
+    "APIConnectionError": _retryable("unavailable"),
     "APIError": _by_status,
-    "APIResponseValidationError": _passing("unavailable"),
+    "APIResponseValidationError": _retryable("unavailable"),
     "AuthenticationError": _by_status,
     "BadGatewayError": _by_status,
     "BadRequestError": _bad_request,
@@ -89,21 +88,21 @@ TABLE: Mapping[str, _Translate] = {
     "InvalidRequestError": _by_status,
     "JSONSchemaValidationError": _unreadable,
     "LiteLLMUnknownProvider": _unknown,
-    "MidStreamFallbackError": _passing("unavailable"),
+    "MidStreamFallbackError": _retryable("unavailable"),
     "MockException": _by_status,
     "ModelNotMappedError": _refused("check the model's name"),
     "ModifyResponseException": _rejected("content-filter"),
     "NotFoundError": _by_status,
-    "OpenAIError": _passing("unavailable"),
+    "OpenAIError": _retryable("unavailable"),
     "PaymentRequiredError": _refused("add credit, or use another key"),
     "PermissionDeniedError": _by_status,
     "RateLimitError": _by_status,
     "RejectedRequestError": _rejected("rejected"),
     "SensitiveDataRouteException": _rejected("content-filter"),
     "ServiceUnavailableError": _by_status,
-    "Timeout": _passing("timeout"),
+    "Timeout": _retryable("timeout"),
     "UnprocessableEntityError": _by_status,
-    "UnsupportedParamsError": _rejected("rejected", _WITHOUT),
+    "UnsupportedParamsError": _rejected("rejected", _REMOVE_ARGUMENT),
     "VectorStoreSearchError": _rejected("rejected"),
 }
 """Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
@@ -112,9 +111,9 @@ TABLE: Mapping[str, _Translate] = {
 def translate(name: str, problem: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
     if isinstance(words := getattr(problem, "message", None), str):
-        problem.message = without(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
+        problem.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
     error = _translated(name, problem)
-    error.message = without(error.message, hidden)
+    error.message = redact_text(error.message, hidden)
     return error
 
 
@@ -136,5 +135,5 @@ def error_text(problem: BaseException) -> str:
     words = str(getattr(problem, "message", "") or problem)
     _, found, provider_words = words.partition("Exception - ")
     words = provider_words if found else words.removeprefix(f"litellm.{type(problem).__name__}: ")
-    detail, _ = detail_of(words.encode("utf-8", "replace"))
+    detail, _ = error_detail(words.encode("utf-8", "replace"))
     return clean(detail)

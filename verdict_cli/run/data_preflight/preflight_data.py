@@ -24,7 +24,7 @@ def preflight(
     only end in an error or in a wrong metric. The memory for it does not grow with the rows.
     """
     checks = _Checks(plan, dataset.id)
-    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.watch)
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=checks.watch)
     errors, warnings = checks.found(sampled=sample is not None)
     if errors:
         raise SpecError(errors)

@@ -49,9 +49,9 @@ class SharedModelClient(ModelClient):
     _tickets: Any = field(default_factory=count)
     _loops: tuple[asyncio.Task[None], ...] = ()
 
-    def within_limits(self, ask: Ask) -> Ask:
+    def limit(self, ask: Ask) -> Ask:
         """``ask``, waiting for a permit."""
-        here = rate_limited(ask, self.gates)
+        here = rate_limited(ask, self.limiters)
         self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
         for loop in self._loops:
             loop.add_done_callback(self._lost)
