@@ -17,7 +17,7 @@ from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from verdict_cli.benchmarks.card import Card
-    from verdict_cli.benchmarks.reproduce import Reproduced
+    from verdict_cli.benchmarks.reproduce import Reproduction
     from verdict_cli.report.report import Report
 
 
@@ -131,9 +131,9 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
         show_report(report, as_json=False)
 
 
-def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduced]:
+def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduction]:
     from verdict_cli.benchmarks.recorded import selected_sets
-    from verdict_cli.benchmarks.reproduce import reproduced
+    from verdict_cli.benchmarks.reproduce import reproduce
 
     cases = selected_sets(name, recordings)
     figures = []
@@ -141,7 +141,7 @@ def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -
         for place, case in enumerate(cases):
             if not quiet and sys.stderr.isatty():
                 sys.stderr.write(f"\r{place:,} of {len(cases):,} cases\x1b[K")
-            figures += reproduced(case, (out or Path(rest)) / case.name)
+            figures += reproduce(case, (out or Path(rest)) / case.name)
     if not quiet and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if out is not None and not quiet:
@@ -149,13 +149,13 @@ def _reproduced(name: str, recordings: Path, out: Path | None, *, quiet: bool) -
     return figures
 
 
-def _show_figures(figures: Sequence[Reproduced], *, markdown: bool, as_json: bool) -> None:
+def _show_figures(figures: Sequence[Reproduction], *, markdown: bool, as_json: bool) -> None:
     from dataclasses import asdict
 
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.reproductions_page import reproductions_page
+    from verdict_cli.benchmarks.reproduce import reproductions_page
     from verdict_cli.cli.write_report import to_terminal
     from verdict_cli.report.formatting import interval
 
@@ -171,7 +171,7 @@ def _show_figures(figures: Sequence[Reproduced], *, markdown: bool, as_json: boo
         table.add_column(header, justify="right" if header in ("ours", "given") else "left", overflow="fold")
     for one in figures:
         ends = interval(one.low, one.high)
-        given = one.written(one.given)
-        table.add_row(*map(Text, (one.case, one.what, one.written(one.value), ends, given, one.difference)))
+        given = one.format(one.published)
+        table.add_row(*map(Text, (one.case, one.name, one.format(one.value), ends, given, one.difference)))
     to_terminal(table)
     sys.stdout.write(f"{same:,} of {len(figures):,} figures are the same in every digit given\n")

@@ -40,7 +40,7 @@ def list_(as_json: AsJson = False) -> None:
     from rich.text import Text
 
     from verdict_cli.benchmarks.card import cards
-    from verdict_cli.benchmarks.data_dir import fetched_splits
+    from verdict_cli.benchmarks.data_dir import fetched_file
     from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.cli.write_report import to_terminal
 
@@ -51,7 +51,7 @@ def list_(as_json: AsJson = False) -> None:
     for header in ("name", "benchmark", "licence", "config", "here"):
         table.add_column(header, overflow="fold")
     for card in cards().values():
-        here = "fetched" if fetched_splits(card) else "sample" if card.sample else "–"
+        here = "fetched" if fetched_file(card) else "sample" if card.sample else "–"
         config = card.config or ("recorded only" if card.name in SETS else "–")
         table.add_row(*map(Text, (card.name, card.title, card.licence, config, here)))
     to_terminal(table)
@@ -89,7 +89,7 @@ def import_(
 
     Example: verdict datasets import xstest xstest_prompts.csv --out xstest.jsonl
     """
-    from verdict_cli.benchmarks.importers import IMPORTERS, imported
+    from verdict_cli.benchmarks.importers import IMPORTERS, import_benchmark
     from verdict_cli.benchmarks.recorded import SETS
     from verdict_cli.benchmarks.reproduce import write
     from verdict_cli.language.document.error_messages import nearest_spelling
@@ -98,7 +98,7 @@ def import_(
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
     if not path.exists():
         raise UsageError(f"there is no file {path}", hint="give the path of the benchmark's own file")
-    made = imported(name, path)
+    made = import_benchmark(name, path)
     target = out or Path(f"{name.replace('/', '-')}.jsonl")
     print_message(f"{write(target, made.rows()):,} rows: {target}")
     if made.replies is not None:
@@ -181,11 +181,11 @@ def check(
     Example: verdict datasets check xstest xstest_prompts.csv
     """
     from verdict_cli.benchmarks.card import card as card_of
-    from verdict_cli.benchmarks.verify import file_of, findings
+    from verdict_cli.benchmarks.verify import card_file_of, findings
 
     if not path.is_file():
         raise UsageError(f"there is no file {path}", hint="give the path of the benchmark's own file")
-    file = file_of(card_of(name), path)
+    file = card_file_of(card_of(name), path)
     found = findings(file, path)
     if as_json:
         document(
@@ -204,9 +204,9 @@ def check(
 
 
 def _as_json(card: Card) -> dict[str, object]:
-    from verdict_cli.benchmarks.data_dir import fetched_splits
+    from verdict_cli.benchmarks.data_dir import fetched_file
 
-    here = fetched_splits(card)
+    here = fetched_file(card)
     return {**card.model_dump(mode="json"), "fetched": None if here is None else str(here)}
 
 
@@ -227,9 +227,9 @@ def _facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _file_facts(card: Card, file: CardFile) -> list[tuple[str, str]]:
-    from verdict_cli.benchmarks.data_dir import place_of
+    from verdict_cli.benchmarks.data_dir import local_path
 
-    place = place_of(card, file)
+    place = local_path(card, file)
     found = [
         ("from", file.url or (f"hf:{file.hub}" if file.hub else f"no address; {file.derived}")),
         ("sha256", file.sha256),

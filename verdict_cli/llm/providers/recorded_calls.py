@@ -151,7 +151,7 @@ def _parse(text: bytes, path: Path, line: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class CallKey:
+class RecordKey:
     """The key of a recorded call. At least one of ``row`` (0-based) and ``id`` is set."""
 
     row: int | None
@@ -178,7 +178,7 @@ _SHARED = -1
 """The row of units that run once for all rows."""
 
 
-def read_key(record: Any) -> CallKey:
+def read_key(record: Any) -> RecordKey:
     """The key of a record. Raises ValueError with what is wrong with it."""
     if not isinstance(record, Mapping):
         raise ValueError(f"a recorded call must be an object, not {type(record).__name__}")
@@ -192,7 +192,7 @@ def read_key(record: Any) -> CallKey:
     if row is None and name is None:
         raise ValueError('a recorded call needs "id" or "row"')
     call, attempt = (_whole(record.get(key) or 0, key) for key in ("call", "attempt"))
-    return CallKey(row, name, unit, call, attempt)
+    return RecordKey(row, name, unit, call, attempt)
 
 
 def row_name(value: Any) -> str | None:

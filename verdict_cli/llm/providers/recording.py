@@ -12,7 +12,7 @@ from verdict_cli.llm.model_families import REPLAY_PREFIX
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.recorded_calls import (
     RECORDING_HINT,
-    CallKey,
+    RecordKey,
     RecordedCall,
     RecordedColumns,
     RecordedLines,
@@ -98,7 +98,7 @@ class Recording:
             self._aliases[node] = other if node not in known and other in known else node
         return self._aliases[node]
 
-    def _add(self, name: CallKey, position: int) -> None:
+    def _add(self, name: RecordKey, position: int) -> None:
         """Index a record. One with an id is found by it, whatever its row, so that a dataset may be reordered or cut; the row
         decides only between records of the same id."""
         key = (name.unit, name.call, name.attempt)
@@ -118,7 +118,7 @@ class Recording:
             raise ValueError(_duplicate(name, self._source.where(both[name.row, name.id])))
 
 
-def _duplicate(name: CallKey, first: Problem) -> str:
+def _duplicate(name: RecordKey, first: Problem) -> str:
     row = f"row {name.row}" if name.id is None else f"id {name.id!r}"
     return (
         f"unit {name.unit}, {row}, call {name.call}, attempt {name.attempt} is a duplicate: "

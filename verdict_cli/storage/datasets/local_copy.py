@@ -18,7 +18,7 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
     """Copy what the URL names to ``directory``: a file, the files of a folder (not below it), or those whose names match a
     pattern in the URL's last part. Files that were copied before are not copied again.
 
-    Sorted by name. Raises DataError if there is no file, OutputError if the store cannot be reached.
+    Sorted by name. Raises DataError if no file matches, OutputError if the store cannot be reached.
     """
     parent, _, last = url.rstrip("/").rpartition("/")
     if glob.has_magic(last):

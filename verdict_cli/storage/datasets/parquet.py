@@ -72,7 +72,7 @@ def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any
         yield from file.iter_batches(batch_size=size, columns=list(columns))
 
 
-def read_rows(
+def read_rows_at(
     path: Path, positions: Sequence[int], columns: Sequence[str], size: int
 ) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending positions, a batch at a time. Row groups without one are not read."""

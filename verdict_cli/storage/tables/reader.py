@@ -49,7 +49,7 @@ def read_rows(
     path: Path, places: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
 ) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending places of the file, the values of at most ``batch`` at a time."""
-    return parquet.read_rows(path, places, table_columns(path) if columns is None else columns, batch)
+    return parquet.read_rows_at(path, places, table_columns(path) if columns is None else columns, batch)
 
 
 def concatenate_tables(tables: Iterable[Path], into: Path, columns: Mapping[str, ColumnKind]) -> None:
