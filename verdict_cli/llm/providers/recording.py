@@ -12,10 +12,10 @@ from verdict_cli.llm.model_families import REPLAY_PREFIX
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.recorded_calls import (
     RECORDING_HINT,
-    RecordKey,
     RecordedCall,
     RecordedColumns,
     RecordedLines,
+    RecordKey,
     RecordSource,
     check_reply,
     read_key,
