@@ -115,7 +115,8 @@ def read_card(path: Path) -> Card:
     except ValidationError as error:
         raise SpecError(explain_error(error, Card, document)) from None
     problems = [
-        _problem(document, key, message, hint) for key, message, hint in _card_problems(found, path.name, path.parent)
+        _positioned_problem(document, key, message, hint)
+        for key, message, hint in _card_problems(found, path.name, path.parent)
     ]
     if problems:
         raise SpecError(problems)
@@ -138,7 +139,7 @@ def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str
     return found
 
 
-def _problem(document: Document, key: str, message: str, hint: str) -> Problem:
+def _positioned_problem(document: Document, key: str, message: str, hint: str) -> Problem:
     path: tuple[Any, ...] = ("files", int(key[6:-1])) if key.startswith("files[") else (key,)
     at = document.value_at(path)
     return Problem("bad-card", message, hint, document.file, at.line, at.column, key)

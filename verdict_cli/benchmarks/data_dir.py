@@ -39,12 +39,12 @@ class BenchmarkData:
     sample: bool
 
 
-def find_benchmark(card: Card, given: Path | None) -> BenchmarkData:
+def find_benchmark(card: Card, path: Path | None) -> BenchmarkData:
     """The data to judge: the given file, else the fetched one, else the sample that comes with the program.
 
     A benchmark's own file is first converted to a file in `data_directory`. Raises UsageError if there are no data.
     """
-    own = given or fetched_file(card)
+    own = path or fetched_file(card)
     if own is not None:
         if not own.exists():
             raise UsageError(f"the file {own} does not exist", hint=f"{card.source} has the benchmark's own")

@@ -268,8 +268,8 @@ def _check_response(target: DownloadTarget, url: Url, status: int, headers: Resp
 
 def _content_range(headers: ResponseHeaders) -> tuple[int | None, int | None]:
     """The first byte of the range that was sent, and the size of the whole file; None where the server does not say."""
-    found = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$", headers.get("Content-Range") or "")
-    first, size = found.groups() if found else (None, None)
+    match = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$", headers.get("Content-Range") or "")
+    first, size = match.groups() if match else (None, None)
     return int(first) if first else None, int(size) if size and size != "*" else None
 
 

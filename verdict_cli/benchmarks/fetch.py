@@ -25,16 +25,16 @@ class Fetched:
 
 def fetchable(card: Card, name: str | None) -> CardFile:
     """The file of that name, else the first that has an address. Raises UsageError if it has none."""
-    wanted = card.file(name) if name is not None else None
-    if wanted is not None and wanted.derived is None:
-        return wanted
-    if wanted is None:
+    target = card.file(name) if name is not None else None
+    if target is not None and target.derived is None:
+        return target
+    if target is None:
         found = next((file for file in card.files if file.derived is None), None)
         if found is not None:
             return found
     raise UsageError(
-        f"{wanted.name if wanted else card.name} has no address to fetch it from"
-        + (f": it is {wanted.derived}" if wanted else ""),
+        f"{target.name if target else card.name} has no address to fetch it from"
+        + (f": it is {target.derived}" if target else ""),
         hint=f"its authors' page is {card.source}; a copy of yours is read by `verdict datasets import {card.name} PATH`",
     )
 
@@ -49,14 +49,16 @@ def fetch_file(
         if sha256:
             raise UsageError("a dataset of the hub takes no --sha256", hint="the hub states its checksums")
         return fetch_split(file.hub, out or local_path(card, file), limit, pause=pause)
-    known = "" if file.sha256 == UNKNOWN else file.sha256
-    if known and sha256 not in ("", known):
-        raise UsageError(f"the card gives {file.name} another SHA-256: {known}", hint="leave --sha256 out")
+    known_sha256 = "" if file.sha256 == UNKNOWN else file.sha256
+    if known_sha256 and sha256 not in ("", known_sha256):
+        raise UsageError(f"the card gives {file.name} another SHA-256: {known_sha256}", hint="leave --sha256 out")
     target = (out / file.name) if out else local_path(card, file)
     assert file.url is not None
-    wanted = DownloadTarget(file.url, target, known or sha256, file.bytes, limit)
-    digest = download(wanted, None if known else lambda path: _check_against_card(file, path), pause=pause)
-    if wanted.sha256:
+    download_target = DownloadTarget(file.url, target, known_sha256 or sha256, file.bytes, limit)
+    digest = download(
+        download_target, None if known_sha256 else lambda path: _check_against_card(file, path), pause=pause
+    )
+    if download_target.sha256:
         return Fetched(target, (f"SHA-256 as expected: {digest}",))
     return Fetched(target, (f"the checksum is not known, so nothing proves that this is the file; SHA-256 {digest}",))
 
@@ -71,8 +73,8 @@ def fetch_split(reference: str, out: Path | None, limit: int, *, pause: Pause = 
         )
     folder = out or data_directory() / split.folder
     for shard in split.shards:
-        wanted = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
-        download(wanted, pause=pause)
+        target = DownloadTarget(shard.url, folder / shard.name, shard.sha256, shard.size, limit, split.headers)
+        download(target, pause=pause)
     unproven = sum(not shard.sha256 for shard in split.shards)
     proof = "SHA-256 as the hub states" if not unproven else f"the hub states no checksum of {unproven} of them"
     return Fetched(folder, (f"{_count(split)}: {proof}",))
@@ -86,7 +88,7 @@ def _count(split: HubSplit) -> str:
 def _check_against_card(file: CardFile, path: Path) -> None:
     """Refuse a file without a known checksum that cannot be read, or does not have the card's columns, rows or labels."""
     try:
-        wrong = [one for one in findings(file, path) if one.verdict == "differs"]
+        wrong = [finding for finding in findings(file, path) if finding.verdict == "differs"]
     except DataError as error:
         raise FetchError(
             f"{file.url} is not a readable {file.name}: {error.problem.message}",
@@ -95,6 +97,6 @@ def _check_against_card(file: CardFile, path: Path) -> None:
     if wrong:
         raise FetchError(
             f"{file.url} is not the file that the card describes: "
-            + "; ".join(f"{one.what}: {one.said}" for one in wrong),
+            + "; ".join(f"{finding.what}: {finding.detail}" for finding in wrong),
             hint="it was changed at its source or on its way, and was deleted",
         )

@@ -39,21 +39,21 @@ def split_of(reference: str) -> HubSplit:
     `HF_ENDPOINT` names another hub, `HF_TOKEN` a token for gated datasets. Raises UsageError for an
     unknown name or split, FetchError if the hub does not provide the files.
     """
-    found = _NAME.fullmatch(reference)
-    if found is None:
+    match = _NAME.fullmatch(reference)
+    if match is None:
         raise UsageError(
             f"{reference!r} is not a dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT"
         )
-    repository = f"{found['owner']}/{found['name']}"
+    repository = f"{match['owner']}/{match['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     splits: dict[str, list[Any]] = {}
     for entry in _listed(repository, endpoint):
         path = str(entry.path)
         if path.endswith(".parquet") and path.count("/") == 2:
             splits.setdefault(path.rpartition("/")[0], []).append(entry)
-    chosen = _chosen(repository, found["split"], splits)
+    chosen = _chosen(repository, match["split"], splits)
     shards = []
-    for entry in sorted(splits[chosen], key=lambda each: str(each.path)):
+    for entry in sorted(splits[chosen], key=lambda name: str(name.path)):
         revision = REVISION.replace("/", "%2F")
         url = f"{endpoint}/datasets/{repository}/resolve/{revision}/{entry.path}"
         sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
@@ -113,13 +113,13 @@ def _headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _chosen(repository: str, wanted: str | None, splits: Mapping[str, Any]) -> str:
-    fitting = [each for each in splits if wanted in (None, each, each.rpartition("/")[2])]
+def _chosen(repository: str, split: str | None, splits: Mapping[str, Any]) -> str:
+    fitting = [name for name in splits if split in (None, name, name.rpartition("/")[2])]
     if len(fitting) == 1:
         return fitting[0]
-    known = ", ".join(splits) or "none"
+    names = ", ".join(splits) or "none"
     if not fitting:
-        raise UsageError(f"{repository} has no split {wanted or ''}".rstrip(), hint=f"its splits are {known}")
+        raise UsageError(f"{repository} has no split {split or ''}".rstrip(), hint=f"its splits are {names}")
     raise UsageError(
         f"{repository} has several splits: {', '.join(fitting)}", hint=f"write hf:{repository}:{fitting[0]}"
     )

@@ -21,7 +21,7 @@ class Finding:
 
     what: str
     verdict: Literal["same", "differs", "unknown"]
-    said: str
+    detail: str
 
 
 def card_file_of(card: Card, path: Path) -> CardFile:
@@ -91,12 +91,12 @@ def _columns(file: CardFile, found: set[str]) -> Finding:
     return Finding("columns", "same", ", ".join(file.columns))
 
 
-def _number(what: str, said: int | None, found: int) -> Finding:
-    if said is None:
+def _number(what: str, stated: int | None, found: int) -> Finding:
+    if stated is None:
         return Finding(what, "unknown", f"{found:,}; the card does not state it")
-    if said == found:
+    if stated == found:
         return Finding(what, "same", f"{found:,}")
-    return Finding(what, "differs", f"{found:,}; the card says {said:,}")
+    return Finding(what, "differs", f"{found:,}; the card says {stated:,}")
 
 
 def _counts(labels: Mapping[str, int]) -> str:

@@ -191,13 +191,13 @@ def check(
         document(
             {
                 "file": file.name,
-                "findings": [{"what": one.what, "verdict": one.verdict, "said": one.said} for one in found],
+                "findings": [{"what": one.what, "verdict": one.verdict, "detail": one.detail} for one in found],
             }
         )
     else:
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
-        lines += [f"  {signs[one.verdict]} {one.what}: {one.said}" for one in found]
+        lines += [f"  {signs[one.verdict]} {one.what}: {one.detail}" for one in found]
         print_report("\n".join(lines) + "\n")
     if any(one.verdict == "differs" for one in found):
         raise typer.Exit(FetchError.exit_code)

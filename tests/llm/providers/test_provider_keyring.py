@@ -47,7 +47,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[str, str], Any]
 
     before = keyring.get_keyring()
     keyring.set_keyring(Planted())
-    monkeypatch.setattr(own, "_found", {})
+    monkeypatch.setattr(own, "_keyring_keys", {})
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OWN"):
         monkeypatch.delenv(name, raising=False)
     yield entries
@@ -82,7 +82,7 @@ def test_a_file_names_no_other_entry_and_sends_none_to_its_author(kept: Any) -> 
     kept["github.com", "OWN"] = KEY
     with pytest.raises(Refused, match="is not set"):
         key_of(Model(name="openai/m", api_base="http://127.0.0.1/v1", api_key_env="OWN"), {})
-    own._found.clear()
+    own._keyring_keys.clear()
     kept["verdict", "OWN"] = KEY
     with pytest.raises(Refused, match="is not sent to"):
         key_of(Model(name="openai/m", api_base="https://evil.example/v1", api_key_env="OWN"), {})

@@ -51,8 +51,8 @@ def wice(path: Path) -> ImportedBenchmark:
     Only `supported` counts: a claim that is supported in part is not. Reads the authors' oracle chunks, which name the
     claim in `meta`, and rows that have `id` and `chunk` of their own.
     """
-    found = file_columns(path)
-    if not {"label", "claim", "evidence"} <= found or not found & {"meta", "id"}:
+    columns = file_columns(path)
+    if not {"label", "claim", "evidence"} <= columns or not columns & {"meta", "id"}:
         raise not_a_file_of("WiCE", path, "its chunks have label, claim, evidence, and meta or id")
 
     def rows() -> ImportedRows:

@@ -36,9 +36,9 @@ def file_columns(path: Path) -> frozenset[str]:
 
 def not_a_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     """The error for a file that is not the benchmark's."""
-    found = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
+    columns = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
     return DataError(
-        Problem("bad-header", f"this is not a file of {benchmark}: its columns are {found}", expected, file=str(path))
+        Problem("bad-header", f"this is not a file of {benchmark}: its columns are {columns}", expected, file=str(path))
     )
 
 
@@ -47,7 +47,12 @@ def translate(value: Any, meanings: Mapping[Any, str], what: str, path: Path) ->
     try:
         return meanings[value]
     except (KeyError, TypeError):
-        known = ", ".join(str(each) for each in meanings)
+        expected_labels = ", ".join(str(meaning) for meaning in meanings)
         raise DataError(
-            Problem("bad-label", f"{what} is {value!r}, expected one of {known}", "is the file whole?", file=str(path))
+            Problem(
+                "bad-label",
+                f"{what} is {value!r}, expected one of {expected_labels}",
+                "is the file whole?",
+                file=str(path),
+            )
         ) from None

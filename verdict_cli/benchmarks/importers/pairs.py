@@ -56,12 +56,12 @@ def pandalm(path: Path) -> ImportedBenchmark:
     def rows() -> ImportedRows:
         for record in file_records(path):
             votes = Counter(
-                translate(record[f"annotator{each}"], _OR_TIE, f"annotator{each}", path) for each in (1, 2, 3)
+                translate(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path) for message in (1, 2, 3)
             )
             label, count = votes.most_common(1)[0]
             source = str(record.get("motivation_app", "pandalm"))
-            made = _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
-            yield made
+            pair = _pair(str(record["idx"]), source, record, "response1", "response2", label if count > 1 else "tie")
+            yield pair
 
     return ImportedBenchmark(rows)
 
@@ -110,7 +110,9 @@ def mtbench(path: Path) -> ImportedBenchmark:
             yield {
                 "pair_id": f"{record['question_id']}-{turn}-{index}",
                 "source": f"turn {turn}",
-                "question": "\n\n".join(each["content"] for each in first[: 2 * turn] if each["role"] == "user"),
+                "question": "\n\n".join(
+                    message["content"] for message in first[: 2 * turn] if message["role"] == "user"
+                ),
                 "response_A": _replies(first, turn),
                 "response_B": _replies(record["conversation_b"], turn),
                 "label": translate(record["winner"], winners, "winner", path),
@@ -119,15 +121,15 @@ def mtbench(path: Path) -> ImportedBenchmark:
     return ImportedBenchmark(rows)
 
 
-def _pair(identity: str, source: str, record: ImportedRecord, one: str, two: str, label: str) -> Mapping[str, Any]:
-    given = record.get("input") if "instruction" in record else None
+def _pair(identity: str, source: str, record: ImportedRecord, first: str, second: str, label: str) -> Mapping[str, Any]:
+    input_text = record.get("input") if "instruction" in record else None
     question = record["instruction"] if "instruction" in record else record["input"]
     return {
         "pair_id": identity,
         "source": source,
-        "question": f"{question}\n\n{given}" if given else question,
-        "response_A": record[one],
-        "response_B": record[two],
+        "question": f"{question}\n\n{input_text}" if input_text else question,
+        "response_A": record[first],
+        "response_B": record[second],
         "label": label,
     }
 
@@ -136,4 +138,4 @@ def _replies(conversation: list[Mapping[str, str]], turn: int) -> str:
     """The assistant's reply of turn 1, or, of turn 2, everything from its first reply on."""
     if turn == 1:
         return conversation[1]["content"]
-    return "\n\n".join(f"{each['role']}: {each['content']}" for each in conversation[1 : 2 * turn])
+    return "\n\n".join(f"{message['role']}: {message['content']}" for message in conversation[1 : 2 * turn])

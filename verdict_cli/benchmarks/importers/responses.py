@@ -26,10 +26,10 @@ def xstest(path: Path) -> ImportedBenchmark:
     """Of prompts `id, prompt, type, label, focus, note`; `label` is safe or unsafe. Of completions
     `id, type, prompt, completion, final_label`, and GPT-4's raw labels as replies of a unit named `judge`.
     """
-    found = file_columns(path)
-    if {"id", "prompt", "type", "label"} <= found:
+    columns = file_columns(path)
+    if {"id", "prompt", "type", "label"} <= columns:
         return ImportedBenchmark(lambda: (_prompt(record) for record in file_records(path)))
-    if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= found:
+    if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= columns:
         return ImportedBenchmark(
             lambda: ({name: record[name] for name in _COMPLETIONS if name in record} for record in file_records(path)),
             lambda: (
@@ -77,9 +77,9 @@ def halueval(path: Path) -> ImportedBenchmark:
 
     A few of its rows share an ID: the later ones have their index behind it.
     """
-    found = file_columns(path)
-    label = next((name for name in ("hallucination", "hallucination_label") if name in found), None)
-    if label is None or not {"ID", "user_query", "chatgpt_response"} <= found:
+    columns = file_columns(path)
+    label = next((name for name in ("hallucination", "hallucination_label") if name in columns), None)
+    if label is None or not {"ID", "user_query", "chatgpt_response"} <= columns:
         raise not_a_file_of("HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination")
 
     def rows() -> ImportedRows:
@@ -104,10 +104,10 @@ def import_summeval(path: Path) -> ImportedBenchmark:
     Reads summaries with the articles in `documents.jsonl.gz` beside them, and the authors' annotations once their
     script has paired them with the articles (`text`).
     """
-    found = file_columns(path)
-    if {"doc_id", "system", "summary", *_DIMENSIONS} <= found:
+    columns = file_columns(path)
+    if {"doc_id", "system", "summary", *_DIMENSIONS} <= columns:
         return ImportedBenchmark(lambda: _converted(path))
-    if {"id", "model_id", "decoded", "expert_annotations", "text"} <= found:
+    if {"id", "model_id", "decoded", "expert_annotations", "text"} <= columns:
         return ImportedBenchmark(lambda: map(_annotated, file_records(path)))
     raise not_a_file_of(
         "SummEval",
@@ -117,7 +117,7 @@ def import_summeval(path: Path) -> ImportedBenchmark:
 
 
 def _converted(path: Path) -> ImportedRows:
-    documents = next((each for each in path.parent.glob("documents.jsonl*")), None)
+    documents = next((expert for expert in path.parent.glob("documents.jsonl*")), None)
     if documents is None:
         raise DataError(
             Problem("file-not-found", "the articles are missing", "put documents.jsonl.gz beside it", file=str(path))
@@ -140,5 +140,5 @@ def _annotated(record: ImportedRecord) -> Mapping[str, Any]:
         "system": record["model_id"],
         "source": record["text"],
         "summary": record["decoded"],
-        **{name: fmean(each[name] for each in experts) for name in _DIMENSIONS},
+        **{name: fmean(expert[name] for expert in experts) for name in _DIMENSIONS},
     }

@@ -56,9 +56,9 @@ def selected_sets(name: str, recordings: Path) -> list[Case]:
     if not sets or not set(sets) <= set(_available(recordings)):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
-            hint=f"give the folder that has {', '.join(FOLDERS.get(each, each) for each in sets or SETS)}",
+            hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets or SETS)}",
         )
-    cases = [case for each in sets for case in SETS[each](recordings)]
+    cases = [case for set_name in sets for case in SETS[set_name](recordings)]
     found = cases if name == "all" else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
     if not found:
         raise UsageError(
@@ -68,4 +68,4 @@ def selected_sets(name: str, recordings: Path) -> list[Case]:
 
 
 def _available(recordings: Path) -> Sequence[str]:
-    return [each for each in SETS if (recordings / FOLDERS.get(each, each)).is_dir()]
+    return [set_name for set_name in SETS if (recordings / FOLDERS.get(set_name, set_name)).is_dir()]

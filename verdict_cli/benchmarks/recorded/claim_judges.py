@@ -15,12 +15,13 @@ def factcc_cases(data: Path) -> Iterator[Case]:
     """The share of answers that a pattern reads as "no"."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        found = read_jsonl(data / "factcc_explanations" / "explanations.jsonl.gz")
+        records = read_jsonl(data / "factcc_explanations" / "explanations.jsonl.gz")
         rows = [
-            {"place": str(index), "doc_id": row["doc_id"], "summary": row["summary"]} for index, row in enumerate(found)
+            {"place": str(index), "doc_id": row["doc_id"], "summary": row["summary"]}
+            for index, row in enumerate(records)
         ]
         return rows, [
-            {"id": str(index), "unit": "judge", "reply": row["explanation"]} for index, row in enumerate(found)
+            {"id": str(index), "unit": "judge", "reply": row["explanation"]} for index, row in enumerate(records)
         ]
 
     values = (PublishedValue("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)

@@ -32,8 +32,8 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
                 for row in rows
                 if not row["identical_outputs"]
             ]
-            kept = ("index", "switched", "identical_outputs")
-            return [{key: row[key] for key in kept} for row in rows], replies
+            names = ("index", "switched", "identical_outputs")
+            return [{key: row[key] for key in names} for row in rows], replies
 
         yield Case(f"alpacaeval/{model}", "alpacaeval", inputs, _published_values(row))
 
@@ -147,10 +147,10 @@ def _pipeline(evaluator: str, strategy: str) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _outputs(folder: Path, evaluator: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for output in read_jsonl(folder / f"outputs_{evaluator}.jsonl.gz"):
-        found.setdefault((output["subset"], output["strategy"]), []).append(output)
-    return found
+        grouped.setdefault((output["subset"], output["strategy"]), []).append(output)
+    return grouped
 
 
 def _replies(output: dict[str, Any]) -> Iterator[dict[str, Any]]:

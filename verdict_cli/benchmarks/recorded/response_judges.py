@@ -65,7 +65,7 @@ def _model(key: str) -> str:
 
 
 def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
-    places = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
+    metric_of = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
     rates = tuple(
         PublishedValue(f"{what} (share of all)", f"{at}.mean", run["metrics"][key], 6)
         for what, at, key in (
@@ -79,7 +79,7 @@ def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
     return (
         tuple(
             PublishedValue(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
-            for metric, at in places.items()
+            for metric, at in metric_of.items()
         )
         + rates
     )
@@ -87,10 +87,10 @@ def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
 
 @cache
 def _simple(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    grouped: dict[str, list[dict[str, Any]]] = {}
     for row in read_jsonl(folder / f"simple__{TASK}.jsonl.gz"):
-        found.setdefault(row["responder"], []).append(row)
-    return found
+        grouped.setdefault(row["responder"], []).append(row)
+    return grouped
 
 
 def _seat(row: dict[str, Any]) -> int:

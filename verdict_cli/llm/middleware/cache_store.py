@@ -94,16 +94,16 @@ class CacheStore:
         """The reply stored under the key, None if there is none."""
         if key in self._pending:
             try:
-                kept = self._pending[key]
+                pending = self._pending[key]
             except KeyError:  # just written
                 pass
             else:
-                return None if kept is None else kept[1]
+                return None if pending is None else pending[1]
         if self.error:
             return None
         try:
-            found = self._reader.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-            return None if found is None else read_reply(orjson.loads(found[0]))
+            row = self._reader.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+            return None if row is None else read_reply(orjson.loads(row[0]))
         except sqlite3.Error as error:
             self.error = str(error)
         except (ValueError, KeyError, TypeError):  # a damaged entry counts as missing

@@ -168,8 +168,8 @@ def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str =
         return _reply(envelope, request, latency_s, sent)
     except RecursionError:
         error = _broken(request.model.name, "it is nested too deeply")
-    except Retryable as problem:
-        error = problem
+    except Retryable as fault:
+        error = fault
     if isinstance(envelope, dict):
         error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
     raise error from None
@@ -181,8 +181,8 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
     text = _text(message, name)
     try:
         logprobs = read_logprobs(choice.get("logprobs"))
-    except ValueError as problem:
-        raise _broken(name, str(problem)) from None
+    except ValueError as fault:
+        raise _broken(name, str(fault)) from None
     usage, cached = read_usage(envelope.get("usage"))
     reply = Reply(
         text,
@@ -208,8 +208,8 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
         raise _broken(name, "the body is not a JSON object")
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        said = envelope.get("error")
-        raise _broken(name, clean(f"an error in place of choices: {said}") if said else "no choices")
+        server_error = envelope.get("error")
+        raise _broken(name, clean(f"an error in place of choices: {server_error}") if server_error else "no choices")
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
@@ -227,7 +227,7 @@ def _text(message: Mapping[str, Any], name: str) -> str:
     called = [function for function in functions if isinstance(function, dict)]
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
-        return _given(ours)
+        return _arguments_text(ours)
     if isinstance(content, list):
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
@@ -235,15 +235,15 @@ def _text(message: Mapping[str, Any], name: str) -> str:
         raise _broken(name, f"the content is {type(content).__name__}, not text")
     if content and not content.isspace():
         return content
-    return _given(called[0]) if called else content or ""
+    return _arguments_text(called[0]) if called else content or ""
 
 
-def _given(function: Mapping[str, Any]) -> str:
+def _arguments_text(function: Mapping[str, Any]) -> str:
     """A call's arguments as text: some servers send them as an object."""
-    given = function.get("arguments")
-    if isinstance(given, dict):
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
-    return given if isinstance(given, str) else ""
+    arguments_text = function.get("arguments")
+    if isinstance(arguments_text, dict):
+        return json.dumps(arguments_text, ensure_ascii=False, separators=(",", ":"))
+    return arguments_text if isinstance(arguments_text, str) else ""
 
 
 def _accept(reply: Reply, name: str, refusal: Any) -> None:

@@ -84,16 +84,16 @@ class LitellmProvider:
         except TimeoutError:
             message = f"model {model.name}: no reply within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
-        except self._exceptions as problem:
-            raise translate(model.name, problem, self._hidden(model)) from None
+        except self._exceptions as error:
+            raise translate(model.name, error, self._hidden(model)) from None
         latency_s = perf_counter() - start
         try:
             reply = read_envelope(
                 redact(_envelope(response), self._hidden(model)), request, latency_s, parameters(settings)
             )
-        except (ReplyError, Rejected, Retryable) as problem:
-            if problem.reply is not None:
-                problem.reply = self._priced(problem.reply, model, response)
+        except (ReplyError, Rejected, Retryable) as error:
+            if error.reply is not None:
+                error.reply = self._priced(error.reply, model, response)
             raise
         return self._priced(reply, model, response)
 

@@ -45,9 +45,9 @@ def prices_of(name: str) -> Mapping[str, Any] | None:
     """litellm's entry for a model's name, None if it has none. It lists ``openai/NAME`` as ``NAME``."""
     text = _text()
     for key in (name, name.removeprefix("openai/")):
-        found = re.search(re.escape(json.dumps(key)) + r"\s*:\s*(?=\{)", text)
-        if found:
-            entry, _ = json.JSONDecoder().raw_decode(text, found.end())
+        match = re.search(re.escape(json.dumps(key)) + r"\s*:\s*(?=\{)", text)
+        if match:
+            entry, _ = json.JSONDecoder().raw_decode(text, match.end())
             return entry if isinstance(entry, dict) else None
     return None
 
@@ -70,7 +70,7 @@ def _text() -> str:
 def _tariff(name: str) -> tuple[_Rates | None, list[tuple[int, _Rates | None]]]:
     """The rates, and those for prompts above so many tokens, in ascending order; None for unknown rates."""
     prices = prices_of(name) or {}
-    limits = sorted({int(found[1]) for key in prices if (found := _TIER.fullmatch(key))})
+    limits = sorted({int(match[1]) for key in prices if (match := _TIER.fullmatch(key))})
     return _rates(prices), [(1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in limits]
 
 
@@ -99,8 +99,8 @@ def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) ->
 
 def usage_in_text(content: bytes) -> Any:
     """The last usage in a body that is not JSON as a whole. Texts in it cannot imitate the key, as quotes are escaped."""
-    for found in [*_KEY.finditer(content)][: -1 - _MAX_TRIES : -1]:
-        text = content[found.end() : found.end() + _MAX_USAGE].decode(errors="replace")
+    for match in [*_KEY.finditer(content)][: -1 - _MAX_TRIES : -1]:
+        text = content[match.end() : match.end() + _MAX_USAGE].decode(errors="replace")
         try:
             return json.JSONDecoder().raw_decode(text)[0]
         except (ValueError, RecursionError):

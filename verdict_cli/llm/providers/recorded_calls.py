@@ -45,13 +45,13 @@ class RecordedColumns:
         self._path = path
         try:
             with pq.ParquetFile(path) as file:
-                there = [name for name in _NAMES + _OUTCOME + _REST if name in file.schema_arrow.names]
-                missing = [name for name in (*_NAMES, *_OUTCOME) if name not in there]
+                columns = [name for name in _NAMES + _OUTCOME + _REST if name in file.schema_arrow.names]
+                missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
                 if missing:
                     raise self._problem(f"no column {', '.join(map(repr, missing))}")
-                self._batches = list(file.iter_batches(columns=there))
-        except (pa.ArrowException, OSError) as problem:
-            raise self._problem(f"not a readable Parquet file: {problem}") from None
+                self._batches = list(file.iter_batches(columns=columns))
+        except (pa.ArrowException, OSError) as error:
+            raise self._problem(f"not a readable Parquet file: {error}") from None
 
     def _problem(self, message: str) -> DataError:
         return DataError(Problem("recording", message, RECORDING_HINT, file=str(self._path)))
@@ -130,11 +130,11 @@ def _content(path: Path) -> bytes | mmap.mmap:
             file.seek(0)
             try:
                 return gzip.GzipFile(fileobj=file).read()
-            except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise DataError(
                     Problem(
                         "broken-gzip",
-                        f"the compressed recording cannot be decompressed: {problem}",
+                        f"the compressed recording cannot be decompressed: {error}",
                         "the file is cut off or damaged: copy or record it again",
                         file=str(path),
                     )
@@ -145,9 +145,9 @@ def _content(path: Path) -> bytes | mmap.mmap:
 def _parse(text: bytes, path: Path, line: int) -> Any:
     try:
         return loads(text)
-    except ValueError as problem:
+    except ValueError as error:
         hint = "a recording has one JSON object a line"
-        raise DataError(Problem("not-json", f"not JSON: {problem}", hint, file=str(path), line=line)) from None
+        raise DataError(Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class Recording:
                 name = read_key(record)
                 check_reply(record)
                 self._add(name, position)
-            except ValueError as problem:
-                raise DataError(replace(source.where(position), message=str(problem))) from None
+            except ValueError as error:
+                raise DataError(replace(source.where(position), message=str(error))) from None
 
     @classmethod
     def load(cls, path: Path) -> Recording:
@@ -54,8 +54,8 @@ class Recording:
         file = path / CALLS if path.is_dir() else path
         try:
             return cls(RecordedColumns(file) if file.suffix == ".parquet" else RecordedLines(file))
-        except OSError as problem:
-            message = f"the recording cannot be read: {problem.strerror or problem}"
+        except OSError as error:
+            message = f"the recording cannot be read: {error.strerror or error}"
             raise DataError(Problem("recording", message, RECORDING_HINT, file=str(file))) from None
 
     def find(self, request: Request) -> RecordedCall | None:
@@ -65,8 +65,8 @@ class Recording:
             return None
         try:
             return read_recorded(self._source.read(position))
-        except ValueError as problem:
-            raise DataError(replace(self._source.where(position), message=str(problem))) from None
+        except ValueError as error:
+            raise DataError(replace(self._source.where(position), message=str(error))) from None
 
     def attempts(self, request: Request) -> int:
         """How many attempts before this one are recorded for the same call."""
@@ -92,10 +92,10 @@ class Recording:
     def _recorded_name(self, node: str) -> str:
         """The unit's recorded name: `judge` and `judge[0]` are equal, as a pipeline may have one copy or several."""
         if node not in self._aliases:
-            known = self.units()
+            units = self.units()
             bare = node.removesuffix("[0]")
             other = bare if bare != node else f"{node}[0]"
-            self._aliases[node] = other if node not in known and other in known else node
+            self._aliases[node] = other if node not in units and other in units else node
         return self._aliases[node]
 
     def _add(self, name: RecordKey, position: int) -> None:

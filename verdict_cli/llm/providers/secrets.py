@@ -21,15 +21,15 @@ _MIN_LENGTH = 8
 def model_secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables with a key-like name, of the model's own variable and from the keyring, the longest first."""
     own = model.api_key_env
-    found = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
-    return _longest_first({*found, *keyring_keys()})
+    values = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
+    return _longest_first({*values, *keyring_keys()})
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Every value of the environment or the keyring that may be or contain a key, the longest first: for texts that
     nobody checks, such as a traceback."""
-    found = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
-    return _longest_first({*found, *keyring_keys()})
+    values = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
+    return _longest_first({*values, *keyring_keys()})
 
 
 def address_secrets(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def _longest_first(values: set[str]) -> tuple[str, ...]:
 SERVICE = "verdict"
 """The only service whose keyring entries are read, whatever a file names: `keyring set verdict OPENAI_API_KEY`."""
 
-_found: dict[str, str] = {}
+_keyring_keys: dict[str, str] = {}
 
 
 def key_in(variable: str, environ: Mapping[str, str]) -> str:
@@ -97,14 +97,14 @@ def key_in(variable: str, environ: Mapping[str, str]) -> str:
     key = environ.get(variable, "").strip()
     if key or not variable:
         return key
-    if variable not in _found:
-        _found[variable] = _read_keyring(variable)
-    return _found[variable]
+    if variable not in _keyring_keys:
+        _keyring_keys[variable] = _read_keyring(variable)
+    return _keyring_keys[variable]
 
 
 def keyring_keys() -> tuple[str, ...]:
     """The keys read from the keyring so far."""
-    return tuple(key for key in _found.values() if key)
+    return tuple(key for key in _keyring_keys.values() if key)
 
 
 def _read_keyring(variable: str) -> str:

@@ -48,8 +48,8 @@ def find_files(data: str) -> tuple[Path, ...]:
         if path.is_file():
             return (_with_known_ending(path),)
         if glob.has_magic(data):
-            found = sorted(Path(match) for match in glob.glob(data, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-            files = tuple(_with_known_ending(match) for match in found if match.is_file())
+            paths = sorted(Path(match) for match in glob.glob(data, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            files = tuple(_with_known_ending(match) for match in paths if match.is_file())
             if files:
                 return files
     except OSError as error:

@@ -23,15 +23,15 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
     parent, _, last = url.rstrip("/").rpartition("/")
     if glob.has_magic(last):
         folder, pattern = RemoteFolder.at(parent), last
-        found = folder.names()
+        available = folder.names()
     else:
         folder, pattern = RemoteFolder.at(url), "*"
-        found = folder.names()
-        if not found or found == [""]:
+        available = folder.names()
+        if not available or available == [""]:
             folder = RemoteFolder.at(parent)
-            found = folder.names(last)
+            available = folder.names(last)
             pattern = last
-    names = [name for name in found if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
+    names = [name for name in available if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
     if not names:
         endings = f"known endings: {', '.join(ENDINGS)}"
         raise DataError(Problem("file-not-found", "there is no dataset at this URL", endings, url))

@@ -78,15 +78,15 @@ def read_rows_at(
     """Column -> values of the rows at these ascending positions, a batch at a time. Row groups without one are not read."""
     import numpy as np
 
-    wanted = np.asarray(positions, dtype=np.int64)
+    sorted_positions = np.asarray(positions, dtype=np.int64)
     with open_parquet(path) as file:
         schema = file.schema_arrow
         plain = {name: _converter(schema.field(name)) for name in columns}
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows
-            first, last = np.searchsorted(wanted, [start, end])
-            here = wanted[first:last] - start
+            first, last = np.searchsorted(sorted_positions, [start, end])
+            here = sorted_positions[first:last] - start
             start = end
             if not len(here):
                 continue

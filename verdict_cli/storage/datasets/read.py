@@ -61,7 +61,7 @@ def scan(
     """
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
-    for _, source in _each(dataset):
+    for _, source in _records(dataset):
         total += 1
         if isinstance(source, Problem):
             skipped += 1
@@ -86,23 +86,23 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     taken = 0
-    wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for index, (record, source) in enumerate(_each(dataset)):
+    remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
+    for index, (record, source) in enumerate(_records(dataset)):
         if source is None or isinstance(source, Problem):
             continue
-        if wanted is None:
+        if remaining is None:
             yield _row(dataset, index, record, source)
         else:
-            if draw() * left < wanted:
-                wanted -= 1
+            if draw() * left < remaining:
+                remaining -= 1
                 yield _row(dataset, index, record, source)
             left -= 1
         taken += 1
-        if taken == selection.limit or wanted == 0:
+        if taken == selection.limit or remaining == 0:
             return
 
 
-def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
     """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
     needed = frozenset(required_columns(dataset).values())
     for path in dataset.files:

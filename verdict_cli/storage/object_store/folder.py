@@ -152,8 +152,8 @@ class RemoteFolder:
 
     def _create_parent(self, name: str) -> None:
         """Create the object's folder, in stores that have folders."""
-        known = self._files.protocol
-        if _FLAT.isdisjoint((known,) if isinstance(known, str) else known):
+        protocols = self._files.protocol
+        if _FLAT.isdisjoint((protocols,) if isinstance(protocols, str) else protocols):
             self._files.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
 
     @contextmanager

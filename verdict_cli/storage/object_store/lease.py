@@ -80,8 +80,8 @@ class Lease:
                 self._heartbeat()
 
     def _heartbeat(self) -> None:
-        found = self.folder.read(self.name)
-        if _fields(found).get("mark") != self._mark or self.folder.names(LEASE_FOLDER)[-1:] != [self.name]:
+        content = self.folder.read(self.name)
+        if _fields(content).get("mark") != self._mark or self.folder.names(LEASE_FOLDER)[-1:] != [self.name]:
             self._lost = JournalError(
                 f"another run has taken over {self.folder.url}, because this one did not renew its lease for {LAPSE_S:.0f} s",
                 hint="wait until it has ended; it has the calls of this run",
@@ -115,7 +115,7 @@ def _held_error(folder: RemoteFolder, name: str) -> JournalError:
 
 def _fields(content: bytes | None) -> dict[str, Any]:
     try:
-        found = orjson.loads(content or b"{}")
+        content = orjson.loads(content or b"{}")
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
