@@ -10,8 +10,8 @@ from verdict_cli.benchmarks.importers.imported import (
     ImportedRows,
     file_columns,
     file_records,
+    label_meaning,
     not_a_file_of,
-    translate,
 )
 
 _SUPPORTED = {1: "supported", 0: "not supported", "1": "supported", "0": "not supported"}
@@ -39,7 +39,7 @@ def aggrefact(path: Path) -> ImportedBenchmark:
                 "group": str(index),
                 "document": record["doc"],
                 "claim": record["claim"],
-                "label": translate(record["label"], _SUPPORTED, "label", path),
+                "label": label_meaning(record["label"], _SUPPORTED, "label", path),
             }
 
     return ImportedBenchmark(rows)
@@ -65,7 +65,7 @@ def wice(path: Path) -> ImportedBenchmark:
                 "group": claim,
                 "document": record["evidence"],
                 "claim": record["claim"],
-                "label": translate(record["label"], _WHOLE, "label", path),
+                "label": label_meaning(record["label"], _WHOLE, "label", path),
             }
             chunks[claim] += 1
 

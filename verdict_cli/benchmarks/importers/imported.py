@@ -42,7 +42,7 @@ def not_a_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     )
 
 
-def translate(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
+def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
     """The meaning of a label. Raises DataError for an unknown one."""
     try:
         return meanings[value]

@@ -13,8 +13,8 @@ from verdict_cli.benchmarks.importers.imported import (
     ImportedRows,
     file_columns,
     file_records,
+    label_meaning,
     not_a_file_of,
-    translate,
 )
 
 _FIRST_OR_SECOND = {1: "A>B", 2: "B>A", "1": "A>B", "2": "B>A"}
@@ -38,7 +38,7 @@ def llmbar(path: Path) -> ImportedBenchmark:
 
     def rows() -> ImportedRows:
         for index, record in enumerate(file_records(path)):
-            label = translate(record["label"], _FIRST_OR_SECOND, "label", path)
+            label = label_meaning(record["label"], _FIRST_OR_SECOND, "label", path)
             yield _pair(f"{subset}-{record.get('index', index)}", subset, record, "output_1", "output_2", label)
 
     return ImportedBenchmark(rows)
@@ -56,7 +56,8 @@ def pandalm(path: Path) -> ImportedBenchmark:
     def rows() -> ImportedRows:
         for record in file_records(path):
             votes = Counter(
-                translate(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path) for message in (1, 2, 3)
+                label_meaning(record[f"annotator{message}"], _OR_TIE, f"annotator{message}", path)
+                for message in (1, 2, 3)
             )
             label, count = votes.most_common(1)[0]
             source = str(record.get("motivation_app", "pandalm"))
@@ -73,7 +74,7 @@ def alpacaeval(path: Path) -> ImportedBenchmark:
 
     def rows() -> ImportedRows:
         for index, record in enumerate(file_records(path)):
-            label = translate(record["preference"], _OR_TIE, "preference", path)
+            label = label_meaning(record["preference"], _OR_TIE, "preference", path)
             source = str(record.get("dataset", "alpacaeval"))
             yield _pair(f"alpacaeval-{index}", source, record, "output_1", "output_2", label)
 
@@ -115,7 +116,7 @@ def mtbench(path: Path) -> ImportedBenchmark:
                 ),
                 "response_A": _replies(first, turn),
                 "response_B": _replies(record["conversation_b"], turn),
-                "label": translate(record["winner"], winners, "winner", path),
+                "label": label_meaning(record["winner"], winners, "winner", path),
             }
 
     return ImportedBenchmark(rows)

@@ -13,8 +13,8 @@ from verdict_cli.benchmarks.importers.imported import (
     ImportedRows,
     file_columns,
     file_records,
+    label_meaning,
     not_a_file_of,
-    translate,
 )
 from verdict_cli.errors import DataError, Problem
 
@@ -66,7 +66,7 @@ def realmistake(path: Path) -> ImportedBenchmark:
                 "id": str(identity),
                 "input": record["input"],
                 "response": record["llm_response"],
-                "label": translate(record["label"], _ERROR, "label", path),
+                "label": label_meaning(record["label"], _ERROR, "label", path),
             }
 
     return ImportedBenchmark(rows)
@@ -92,7 +92,7 @@ def halueval(path: Path) -> ImportedBenchmark:
                 "id": identity,
                 "input": record["user_query"],
                 "response": record["chatgpt_response"],
-                "label": translate(record[label], _HALLUCINATION, label, path),
+                "label": label_meaning(record[label], _HALLUCINATION, label, path),
             }
 
     return ImportedBenchmark(rows)
