@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -73,16 +73,16 @@ def with_interval(metric: dict[str, Any], digits: int = 3) -> str:
 def positions() -> Iterator[tuple[str, ...]]:
     """One table line per recorded judge and subset."""
     folder = DATA / "llmbar"
-    for run in lines(folder / "published_statistics.jsonl"):
+    for run in read_jsonl(folder / "published_statistics.jsonl"):
         if run["strategy"] != "Vanilla":
             continue
         replies = [
             {"id": one["index"], "unit": "judge", "call": call, "reply": one["stages"][-1][order]["completion"]}
-            for one in lines(folder / f"outputs_{run['evaluator']}.jsonl.gz")
+            for one in read_jsonl(folder / f"outputs_{run['evaluator']}.jsonl.gz")
             if (one["subset"], one["strategy"]) == (run["subset"], "Vanilla")
             for call, order in enumerate(("orig", "swap"))
         ]
-        found = audited(PAIRS, lines(folder / f"dataset_{run['subset']}.jsonl.gz"), replies)["position"]
+        found = audited(PAIRS, read_jsonl(folder / f"dataset_{run['subset']}.jsonl.gz"), replies)["position"]
         published = 100 - float(run["equal"].rpartition("= ")[2].rstrip("%"))
         yield (
             f"{run['evaluator']}, {run['subset']}",
@@ -95,7 +95,7 @@ def positions() -> Iterator[tuple[str, ...]]:
 
 def samples() -> Iterator[tuple[str, ...]]:
     """One table line per judge that was sampled five times."""
-    raw = lines(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
+    raw = read_jsonl(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
     for judge in dict.fromkeys(row["judge"] for row in raw):
         own = [(f"{row['id']}", row["predictions_list"]) for row in raw if row["judge"] == judge]
         replies = [

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 from verdict_cli.stats.metrics import probability
 from verdict_cli.storage.tables.reader import read_table
 from verdict_cli.studies.calibrate.fit_probability import crossed
@@ -53,7 +53,7 @@ def alpacaeval() -> tuple[Table, Table]:
     replies: Table = []
     for path in sorted((DATA / "alpacaeval_logprobs").glob("*.jsonl.gz")):
         model = path.name.removesuffix(".jsonl.gz")
-        for row in lines(path):
+        for row in read_jsonl(path):
             if row["identical_outputs"]:
                 continue
             key = f"{model}-{row['index']}"
@@ -68,7 +68,7 @@ def triviaqa() -> tuple[Table, Table]:
     """Rows with human verdicts, and the judges' replies."""
     rows: Table = []
     replies: Table = []
-    for row in lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz"):
+    for row in read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz"):
         key = f"{row['exam_taker']}-{row['index']}"
         rows.append({"key": key, "human": row["human"]})
         for place, judge in enumerate(JUDGES):
@@ -128,7 +128,7 @@ Verdicts = tuple[Sequence[float], Any, Any]
 
 def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
     """Each recorded jury with its verdicts on each row."""
-    rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+    rows = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     for what, judges in (("eleven judges", JUDGES), ("three small judges", ("Gemma-2B", "Llama-7B", "Mistral-7B"))):
         given = [
             ([row["judges"][name] for name in judges if row["judges"][name] is not None], row["human"], row["index"])
@@ -136,15 +136,15 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
         ]  # fmt: skip
         yield f"TriviaQA, {what}: the answer is right", given
     items: dict[str, Verdicts] = {}
-    for row in lines(DATA / "realmistake" / "simple__answerability_classification.jsonl.gz"):
+    for row in read_jsonl(DATA / "realmistake" / "simple__answerability_classification.jsonl.gz"):
         votes = items.setdefault(row["id"], ([], row["label"] == "error", row["id"]))[0]
         assert isinstance(votes, list)
         votes += [row["prediction"] == "error"] * (row["prediction"] is not None)
     yield "ReaLMistake, twelve judges with four prompts: an error", items.values()
     for judge in ("GPT-4", "ChatGPT", "PaLM2"):
         yield f"LLMBar, {judge}, all prompts, both orders: the first is better", _pairs(judge)
-    games = lines(DATA / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
-    labels = {row["pair_id"]: row["label"] for row in lines(DATA / "judgebench" / "pairs_gpt-4o.jsonl")}
+    games = read_jsonl(DATA / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
+    labels = {row["pair_id"]: row["label"] for row in read_jsonl(DATA / "judgebench" / "pairs_gpt-4o.jsonl")}
     says = {"A>B": 1.0, "B>A": 0.0}
     both = [
         (
@@ -155,7 +155,7 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
         for one in games
     ]
     yield "JudgeBench, o1-mini, both orders: A is better", both
-    talks = lines(DATA / "unieval" / "topical_chat.jsonl.gz")
+    talks = read_jsonl(DATA / "unieval" / "topical_chat.jsonl.gz")
     for name in ("naturalness", "coherence", "groundedness"):
         middle = np.median([row["scores"][name] for row in talks])
         scores = [([row["predict_scores"][name]], row["scores"][name] > middle, row["context"]) for row in talks]
@@ -165,14 +165,14 @@ def voted() -> Iterator[tuple[str, Iterable[Verdicts]]]:
 def _pairs(judge: str) -> Iterator[Verdicts]:
     """The verdicts of one evaluator on each pair, and whether the first output is the better one."""
     said: dict[tuple[str, int], list[float]] = {}
-    for row in lines(DATA / "llmbar" / f"outputs_{judge}.jsonl.gz"):
+    for row in read_jsonl(DATA / "llmbar" / f"outputs_{judge}.jsonl.gz"):
         stage = row["stages"][-1]
         winners = [stage[order]["winner"] for order in ("orig", "swap")]
         said.setdefault((row["subset"], row["index"]), []).extend(
             float(one == "1") for one in winners if one is not None
         )
     for subset in ("Natural", "GPTOut", "Manual"):
-        for row in lines(DATA / "llmbar" / f"dataset_{subset}.jsonl.gz"):
+        for row in read_jsonl(DATA / "llmbar" / f"dataset_{subset}.jsonl.gz"):
             yield said[subset, row["index"]], row["label"] == 1, (subset, row["index"])
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 from verdict_cli.plan.node import Early, Mean, Vote
 from verdict_cli.run.stopping_rule import first_batch, is_decided
 from verdict_cli.storage.tables.reader import read_table
@@ -111,7 +111,7 @@ pipeline:
 
 def triviaqa(order: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows and replies, the judges in this order."""
-    found = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+    found = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     rows = [{"key": f"{row['exam_taker']}-{row['index']}"} for row in found]
     replies = [
         {"id": key["key"], "unit": f"judge[{place}]", "reply": "true" if row["judges"][judge] else "false"}
@@ -124,7 +124,7 @@ def triviaqa(order: tuple[str, ...]) -> tuple[list[dict[str, Any]], list[dict[st
 
 def realmistake() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows and replies of the three judges that were sampled five times; the authors' reading of each sample."""
-    found = lines(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
+    found = read_jsonl(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
     rows = [{"key": f"{row['judge']}-{row['id']}"} for row in found]
     replies = [
         {"id": key["key"], "unit": f"judge[{place}]", "reply": said}

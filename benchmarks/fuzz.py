@@ -43,7 +43,7 @@ from verdict_cli.language.scales.boolean import Boolean
 from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.language.scales.discrete import Discrete
 from verdict_cli.llm.providers.chat_completions import read_body
-from verdict_cli.llm.providers.http_errors import detail_of
+from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.load_plan import load_plan
@@ -66,7 +66,7 @@ JSON = st.recursive(
 
 
 def mutated(seeds: list[bytes], words: list[bytes]) -> st.SearchStrategy[bytes]:
-    """Pieces of the seeds, cut, doubled and mixed with words and noise."""
+    """TextStream of the seeds, cut, doubled and mixed with words and noise."""
 
     @st.composite
     def draw_one(draw: Any) -> bytes:
@@ -178,12 +178,12 @@ def journal(content: bytes) -> None:
 
 
 def replies(content: bytes) -> None:
-    """Bodies of servers, whole and streamed."""
+    """RequestBodies of servers, whole and streamed."""
     for request in (REQUEST, STREAMED):
         for hidden in ((), ("planted-key",)):
             with contextlib.suppress(VerdictError):
                 read_body(content, request, 0.1, "", hidden)
-    detail_of(content, ("planted-key",))
+    error_detail(content, ("planted-key",))
 
 
 def seeds_of_journal() -> list[bytes]:

@@ -17,7 +17,7 @@ from typing import get_args
 
 import numpy as np
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 from verdict_cli.language.evaluations import GoldScope
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.prediction_powered import GoldPairs, corrected
@@ -30,7 +30,7 @@ FIGURES = ("ppi", "rogan_gladen", "labelled")
 
 def judged(judge: str) -> tuple[np.ndarray, np.ndarray]:
     """The judge's verdicts and the human ones, 1 for right."""
-    rows = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+    rows = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     both = [(row["judges"][judge], row["human"]) for row in rows]
     found = np.array([pair for pair in both if None not in pair], dtype=np.float64)
     return found[:, 0], found[:, 1]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from early_stopping import DATA, realmistake
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 
 PIPELINE = """
 verdict: 1
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     from verdict_cli.cli.app import app
 
     rows, replies = realmistake()
-    labels = lines(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
+    labels = read_jsonl(DATA / "realmistake" / "selfcons__answerability_classification.jsonl.gz")
     labelled = [{**row, "label": one["label"]} for row, one in zip(rows, labels, strict=True)]
     (folder / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     for name, content in (("data.jsonl", labelled), ("replay.jsonl", replies)):

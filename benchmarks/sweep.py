@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from verdict_cli.benchmarks.recorded.case import lines
+from verdict_cli.benchmarks.recorded.case import read_jsonl
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -37,7 +37,7 @@ evaluate:
 
 def written(folder: Path) -> None:
     """The pipeline, its dataset and its recording in the folder."""
-    found = lines(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+    found = read_jsonl(DATA / "triviaqa_judges" / "judgements_v1.jsonl.gz")
     judges = list(found[0]["judges"])
     rows, replies = [], []
     for row in found:

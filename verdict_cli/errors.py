@@ -161,12 +161,13 @@ class Refused(ProviderError):
 
 
 class Retryable(ProviderError):
-    """A failure that passes: ``kind`` is ``rate-limit``, ``timeout`` or ``unavailable``.
+    """A temporary failure, which is retried.
 
-    ``retry_after_s`` is the provider's own wish in seconds, None where it sent none.
+    ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none.
     """
 
     kind = "unavailable"
+    kinds = frozenset({"rate-limit", "timeout", "unavailable"})
 
     def __init__(
         self, message: str, *, hint: str = "", kind: str = "", status: int = 0, retry_after_s: float | None = None
@@ -176,12 +177,13 @@ class Retryable(ProviderError):
 
 
 class Rejected(ProviderError):
-    """This request cannot succeed: ``rejected``, ``context-too-long``, ``content-filter``, ``not-recorded``.
+    """This request cannot succeed.
 
-    ``passing``: it may lie in the endpoint, which has not answered yet; a run that goes on asks again.
+    ``passing``: the cause may be the endpoint, which has not answered any request yet; a resumed run retries the call.
     """
 
     kind = "rejected"
+    kinds = frozenset({"rejected", "context-too-long", "content-filter", "not-recorded"})
     passing = False
 
 
@@ -209,12 +211,12 @@ class WorkerError(VerdictError):
 class ReplyError(VerdictError):
     """A reply that cannot be read as what was asked for; never a score.
 
-    ``failure`` is one of ``unreadable``, ``off-scale``, ``cut-off``, ``refused``, ``empty``,
-    ``no-logprobs``, ``invalid`` (a ``validate`` rule is false). ``reply`` is the reply that was paid for, None where
-    only its text was at hand.
+    ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
+    paid for, None where only its text is known.
     """
 
     kind = "unreadable"
+    kinds = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid"})
 
     def __init__(self, message: str, *, hint: str = "", kind: str = "", reply: Any = None) -> None:
         super().__init__(message, hint=hint)
@@ -230,3 +232,20 @@ class RowError(VerdictError):
     def __init__(self, message: str, *, hint: str = "", kind: str = "") -> None:
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
+
+
+def failure_class(failure: str) -> type[Retryable] | type[Rejected] | type[ReplyError] | None:
+    """The class of a failed call's kind (``timeout``, ``cut-off`` …); None for a kind that no class lists."""
+    classes: tuple[type[Retryable] | type[Rejected] | type[ReplyError], ...] = (Retryable, Rejected, ReplyError)
+    return next((kind for kind in classes if failure in kind.kinds), None)
+
+
+def recorded_error(failure: str, message: str, reply: Any = None) -> ProviderError | ReplyError:
+    """The error of a failed call that was recorded. A retryable one has no delay, because nothing will be sent.
+
+    ``reply`` is the reply that was paid for all the same.
+    """
+    kind = failure_class(failure) or Rejected
+    error = Retryable(message, kind=failure, retry_after_s=0) if kind is Retryable else kind(message, kind=failure)
+    error.reply = reply
+    return error

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from verdict_cli.benchmarks import recorded
 from verdict_cli.benchmarks.card import cards
-from verdict_cli.benchmarks.recorded.case import Case, PublishedFigure
+from verdict_cli.benchmarks.recorded.case import Case, PublishedValue
 from verdict_cli.cli.app import app
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
@@ -48,10 +48,10 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     replies = [{"id": str(n), "unit": "judge", "reply": "2" if n == 2 else "1"} for n in range(3)]
     figures = (
-        PublishedFigure("accuracy", "judge.accuracy", 0.6667, 4),
-        PublishedFigure("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
+        PublishedValue("accuracy", "judge.accuracy", 0.6667, 4),
+        PublishedValue("another run", "judge.accuracy", 0.5, 1, "the table is of another run"),
     )
-    more = (PublishedFigure("a wrong one", "judge.accuracy", 0.9, 4),)
+    more = (PublishedValue("a wrong one", "judge.accuracy", 0.9, 4),)
     cases = [
         Case("pandalm/right", "pandalm", lambda: (rows, replies), figures),
         Case("pandalm/wrong", "pandalm", lambda: (rows, replies), more, origin="recomputed"),
@@ -125,7 +125,7 @@ def test_the_page_gives_the_command_of_every_figure(sets: Path) -> None:
         "| pandalm/right | accuracy | 0.6667 | 0.6667 | 0 | `verdict bench pandalm/right --replay RECORDINGS` |" in page
     )
     assert "| pandalm/wrong | a wrong one | 0.6667 | 0.9000 | -0.2333 |" in page
-    assert "computed them: pandalm/wrong." in page and "3 figures" in page
+    assert "computed them: pandalm/wrong." in page and "3 values" in page
 
 
 def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_checksum_is_known_of_every_file_of_which_a_size_is() -> None:
     [
         ("name: mine", "name: yours", "call it yours.card.yaml"),
         ("licence: MIT", "licence: MIT\nconfig: xtest", "did you mean 'xstest'?"),
-        ("licence: MIT", "licence: MIT\nsample: none.jsonl", "there is no file none.jsonl"),
+        ("licence: MIT", "licence: MIT\nsample: none.jsonl", "the sample none.jsonl is not beside the card"),
         ("sha256: unknown", "sha256: 12ab", "sha256"),
         ('url: "https://example.org/a.csv", ', "", "exactly one of `url`, `hub` and `derived`"),
         ("licence:", "license:", "licence"),

@@ -137,7 +137,7 @@ def test_a_renamed_file_is_known_by_its_columns_and_a_foreign_one_is_told(tmp_pa
         "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl of judgebench"
         in verdict("check", "judgebench", path).stdout
     )
-    assert "is no file of xstest: its columns are games, pair_id" in failed("check", "xstest", path)
+    assert "is not a file of xstest: its columns are games, pair_id" in failed("check", "xstest", path)
 
 
 def test_a_sample_is_drawn_with_its_seed_and_keeps_the_order(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_a_fetched_file_is_checked_and_found_by_bench(mine: Card, site: Site, tm
     ("answer", "said"),
     [
         (cut_off(BODY, 5_000), "5,000 of"),
-        (whole(b"<html></html>", Content_Type="text/html"), "answers with a web page"),
-        (whole(BODY.replace(b"unsafe", b"sAfe")), "brought another file than the one that is known"),
+        (whole(b"<html></html>", Content_Type="text/html"), "returns a web page"),
+        (whole(BODY.replace(b"unsafe", b"sAfe")), "is not the expected file"),
         (refused(404), "does not have it"),
     ],
 )
@@ -187,7 +187,7 @@ def test_without_a_known_checksum_the_content_is_held_against_the_card(mine: Car
     for body, said in (
         (BODY[: len(BODY) // 2], "rows: 504"),
         (b"colour\nred\n", "columns: id, prompt, label missing"),
-        (b"\xff\xfe\x00", "is no b.csv"),
+        (b"\xff\xfe\x00", "is not a readable b.csv"),
     ):
         site.answers = [whole(body)]
         assert said in failed("fetch", "mine", "--file", "b.csv", "--out", tmp_path / "out")
@@ -200,7 +200,7 @@ def test_a_checksum_of_ones_own_is_kept_to(mine: Card, site: Site, tmp_path: Pat
     assert verdict("fetch", "mine", "--file", "b.csv", "--sha256", right.upper()).exit_code == 0
     assert right in failed("fetch", "mine", "--file", "b.csv", "--sha256", wrong, "--out", tmp_path / "out")
     assert "the card gives a.csv another SHA-256" in failed("fetch", "mine", "--sha256", wrong)
-    assert "is no SHA-256" in failed("fetch", "mine", "--sha256", "12")
+    assert "is not a SHA-256" in failed("fetch", "mine", "--sha256", "12")
 
 
 def test_what_has_no_address_is_told_with_the_source(mine: Card) -> None:

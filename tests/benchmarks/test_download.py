@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback_site import Site, cut_off, ranged, refused, send, unsaid, whole
+from pyreqwest.http import Url
 
-from verdict_cli.benchmarks.download import ATTEMPTS, DownloadTarget, download
+from verdict_cli.benchmarks.download import ATTEMPTS, DownloadTarget, _redirected, download
 from verdict_cli.errors import FetchError
 
 BODY = b"".join(b"row %d\n" % place for place in range(20_000))
@@ -58,7 +59,7 @@ def test_a_broken_download_goes_on_where_it_broke_off(site: Site, tmp_path: Path
 
 def test_what_has_come_survives_a_command_that_gave_up(site: Site, tmp_path: Path) -> None:
     site.answers = [cut_off(BODY, 50_000, ETag='"1"'), *[refused(503)] * (ATTEMPTS - 1), ranged(BODY)]
-    assert "the same command goes on from the 50,000 bytes" in failure(site, tmp_path)
+    assert "the same command resumes from the 50,000 bytes" in failure(site, tmp_path)
     assert fetch(site, tmp_path).read_bytes() == BODY
     assert site.asked[-1]["range"] == "bytes=50000-"
 
@@ -111,7 +112,7 @@ def test_another_file_is_thrown_away_and_both_checksums_are_told(site: Site, tmp
 
 def test_a_file_that_always_breaks_off_is_never_in_place(site: Site, tmp_path: Path) -> None:
     site.answers = [cut_off(BODY, 10)]
-    assert f"10 of {len(BODY):,} bytes came" in failure(site, tmp_path)
+    assert f"10 of {len(BODY):,} bytes received" in failure(site, tmp_path)
     assert len(site.asked) == ATTEMPTS
 
 
@@ -121,7 +122,8 @@ def test_a_short_file_of_unsaid_length_is_found_out_by_its_size(site: Site, tmp_
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(404, "does not have it"), (403, "refuses it"), (401, "asks for a login"), (410, "no longer")]
+    ("status", "said"),
+    [(404, "does not have it"), (403, "denies access"), (401, "requires a login"), (410, "no longer")],
 )
 def test_what_the_server_will_not_give_is_told_at_once(site: Site, tmp_path: Path, status: int, said: str) -> None:
     site.answers = [refused(status)]
@@ -146,6 +148,33 @@ def test_a_redirect_is_followed(site: Site, tmp_path: Path) -> None:
 def test_a_circle_of_redirects_ends(site: Site, tmp_path: Path) -> None:
     site.answers = [refused(302, Location="/data.txt")]
     assert "redirected in a circle" in failure(site, tmp_path)
+
+
+def test_a_redirect_to_another_origin_does_not_get_the_token(site: Site, tmp_path: Path) -> None:
+    elsewhere = site.url.replace("127.0.0.1", "localhost") + "/elsewhere"
+    site.answers = [refused(302, Location="/moved"), refused(302, Location=elsewhere), whole(BODY)]
+    fetch(site, tmp_path, headers={"Authorization": "Bearer token"})
+    assert [asked.get("authorization") for asked in site.asked] == ["Bearer token", "Bearer token", None]
+
+
+@pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/x", "http://["])
+def test_a_redirect_to_what_is_not_http_is_refused(site: Site, tmp_path: Path, location: str) -> None:
+    site.answers = [refused(302, Location=location)]
+    assert "is redirected to" in failure(site, tmp_path)
+    assert len(site.asked) == 1
+
+
+@pytest.mark.parametrize("location", ["http://host.test/x", "http://other.test/x"])
+def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, location: str) -> None:
+    target = DownloadTarget("https://host.test/x", tmp_path / "x")
+    with pytest.raises(FetchError, match="not encrypted"):
+        _redirected(target, Url(target.url), location)
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/x", "no address", "http://["])
+def test_an_address_that_is_not_http_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(FetchError, match="give an http address"):
+        download(DownloadTarget(address, tmp_path / "x"), pause=Clock())
 
 
 def test_a_web_page_is_not_taken_for_the_file(site: Site, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.benchmarks.card import cards
-from verdict_cli.benchmarks.importers import IMPORTERS, imported
+from verdict_cli.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.errors import DataError, UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import named_config
@@ -90,10 +90,10 @@ def test_every_importer_is_tried() -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path: Path) -> None:
-    place, count, labels = REAL[name]
-    if not (SHARED / place).exists():
+    index, count, labels = REAL[name]
+    if not (SHARED / index).exists():
         pytest.skip("the real files are not there: set VERDICT_SHARED to the folder that has data/")
-    rows = [dict(row) for row in imported(name, SHARED / place).rows()]
+    rows = [dict(row) for row in import_benchmark(name, SHARED / index).rows()]
     assert len(rows) == count
     if labels:
         assert Counter(row["label"] for row in rows) == labels
@@ -108,21 +108,21 @@ def test_the_real_file_becomes_rows_that_its_pipeline_reads(name: str, tmp_path:
 @pytest.mark.parametrize("name", MADE)
 def test_a_row_as_its_authors_write_it_becomes_a_row_of_the_pipeline(name: str, tmp_path: Path) -> None:
     row, expected = MADE[name]
-    (made,) = imported(name, written(tmp_path / "own.jsonl", row)).rows()
+    (made,) = import_benchmark(name, written(tmp_path / "own.jsonl", row)).rows()
     assert {key: made[key] for key in expected} == expected
 
 
 def test_the_second_turn_is_judged_by_the_whole_conversation(tmp_path: Path) -> None:
     row = {**VOTE, "winner": "tie", "turn": 2}
-    (made,) = imported("mtbench", written(tmp_path / "own.jsonl", row)).rows()
+    (made,) = import_benchmark("mtbench", written(tmp_path / "own.jsonl", row)).rows()
     assert made["question"] == "u1\n\nu2"
     assert made["response_A"] == "assistant: a1\n\nuser: u2\n\nassistant: a2"
     assert made["label"] == "tie"
 
 
 def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
-    rows = [{**MADE["rewardbench"][0], "id": place} for place in range(4)]
-    made = list(imported("rewardbench", written(tmp_path / "own.jsonl", *rows)).rows())
+    rows = [{**MADE["rewardbench"][0], "id": index} for index in range(4)]
+    made = list(import_benchmark("rewardbench", written(tmp_path / "own.jsonl", *rows)).rows())
     assert [row["label"] for row in made] == ["A>B", "B>A", "A>B", "B>A"]
     assert all(row["response_A" if row["label"] == "A>B" else "response_B"] == "good" for row in made)
 
@@ -130,7 +130,7 @@ def test_the_chosen_completion_is_not_always_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_a_foreign_file_is_told_with_what_was_expected(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        list(imported(name, written(tmp_path / "own.jsonl", {"colour": "red"})).rows())
+        list(import_benchmark(name, written(tmp_path / "own.jsonl", {"colour": "red"})).rows())
     assert "colour" in str(caught.value)
     assert caught.value.problem.hint
 
@@ -138,14 +138,14 @@ def test_a_foreign_file_is_told_with_what_was_expected(name: str, tmp_path: Path
 def test_a_label_that_means_nothing_is_an_error_and_not_a_class(tmp_path: Path) -> None:
     row = {**MADE["aggrefact"][0], "label": 3}
     with pytest.raises(DataError, match="label is 3"):
-        list(imported("aggrefact", written(tmp_path / "own.jsonl", row)).rows())
+        list(import_benchmark("aggrefact", written(tmp_path / "own.jsonl", row)).rows())
 
 
 def test_a_recorded_judge_gives_its_rows_and_its_replies() -> None:
     if not SHARED.is_dir():
         pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
-    made = imported("llmbar/GPT-4/Natural/Vanilla", SHARED)
+    made = import_benchmark("llmbar/GPT-4/Natural/Vanilla", SHARED)
     assert made.replies is not None
     assert (len(list(made.rows())), len(list(made.replies()))) == (100, 200)
     with pytest.raises(UsageError, match="recorded cases"):
-        imported("llmbar/GPT-4", SHARED)
+        import_benchmark("llmbar/GPT-4", SHARED)

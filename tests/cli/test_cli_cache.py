@@ -98,7 +98,7 @@ def test_a_model_without_log_probabilities_stops_the_run_after_one_paid_call(
         shell.rows(50)
         done = shell("run", "pipeline.yaml", "data.jsonl", "--out", "a", "--quiet")
     assert done.code == 4
-    assert "returned none" in done.err
+    assert "returned no log-probabilities" in done.err
     assert len(paid) == 1
 
 

@@ -170,3 +170,20 @@ def test_every_dependency_has_its_one_version_in_the_constraints() -> None:
     ]
     assert named - set(pinned) == set()
     assert len(pinned) == len(set(pinned))
+
+
+def test_every_dependency_has_bounds_and_a_reason() -> None:
+    import re
+
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "all"}
+    for line in (*project["dependencies"], *(line for lines in extras.values() for line in lines)):
+        operators = {bound.operator for bound in Requirement(line).specifier}
+        assert operators == {">=", "<"} or Requirement(line).name in {"chartkick", "jsonschema-rs"}, line
+    rows = re.findall(r"^\| (.+?) \| ", (ROOT / "docs" / "portability.md").read_text(encoding="utf-8"), re.M)
+    reasons = {name.replace(" -", "opentelemetry-") for row in rows for name in row.split(",")}
+    for lines in (project["dependencies"], *(extras[name] for name in extras if name not in ("dev", "docs"))):
+        for line in lines:
+            assert Requirement(line).name in {name.strip() for name in reasons} | {"chartkick", "jsonschema-rs"}, line

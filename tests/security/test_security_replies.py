@@ -18,10 +18,10 @@ from aiohttp.test_utils import RawTestServer
 from verdict_cli.errors import ProviderError, ReplyError, Retryable
 from verdict_cli.llm.providers import native
 from verdict_cli.llm.providers.chat_completions import read_body
-from verdict_cli.llm.providers.http_errors import detail_of
+from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.native import NativeProvider
-from verdict_cli.llm.providers.usage import read_usage
+from verdict_cli.llm.providers.prices import read_usage
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 
@@ -176,7 +176,7 @@ def test_however_deep_a_body_is_it_is_an_error_of_the_call(around: bytes, depth:
         for hidden in ((), (KEY,)):
             with contextlib.suppress(ProviderError, ReplyError):
                 read_body(around % deep, request, 0.1, "", hidden)
-            detail_of(around % deep, hidden)
+            error_detail(around % deep, hidden)
 
 
 CALLED = {"name": "reply", "arguments": "{}"}
@@ -210,7 +210,7 @@ def grown(run: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_stream_without_end_is_left_at_the_limit(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "LARGEST_BODY", 2**20)
+    monkeypatch.setattr(native, "MAX_BODY", 2**20)
     sent = 0
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -242,7 +242,7 @@ def test_a_stream_that_trickles_ends_with_the_calls_time() -> None:
 def test_a_packed_body_that_unpacks_to_far_more_is_left_at_the_limit(
     coding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "LARGEST_BODY", 2**23)
+    monkeypatch.setattr(native, "MAX_BODY", 2**23)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31 if coding == "gzip" else 15)
     packed = b"".join(packer.compress(b" " * 2**20) for _ in range(400)) + packer.flush()
     found: list[object] = []

@@ -27,8 +27,8 @@ class CardFile(ConfigModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.,=+-]*$")]
     """The file's name on disk; its ending tells the format."""
-    holds: Literal["data", "replies", "figures"] = "data"
-    """What is in it: rows for a judge, recorded replies of judges, or published figures."""
+    holds: Literal["data", "replies", "results"] = "data"
+    """What is in it: rows for a judge, recorded replies of judges, or published results."""
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     """Where its authors publish it."""
     hub: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+(:[\w./-]+)?$")] | None = None
@@ -36,15 +36,15 @@ class CardFile(ConfigModel):
     derived: Text | None = None
     """How a copy that has no address was made from what the authors publish."""
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64}|unknown)$")]
-    """The SHA-256 of its bytes; `unknown` where nobody who has the file has stated it."""
+    """The SHA-256 of its bytes; `unknown` if no one who has the file has stated it."""
     bytes: Count | None = None
-    """Its size; left out where it is not known."""
+    """Its size; omitted if unknown."""
     rows: Count | None = None
-    """How many rows it has; left out where it is not known."""
+    """How many rows it has; omitted if unknown."""
     columns: Seq[Text] = ()
     """The columns that it has at least."""
     labels: dict[str, dict[str, Count]] = Field(default_factory=dict)
-    """Of a column of labels, how often each value stands in it."""
+    """For a column of labels, the count of each value."""
 
 
 class Card(ConfigModel):
@@ -55,7 +55,7 @@ class Card(ConfigModel):
     title: Text
     """Its name as its authors write it."""
     about: Text
-    """What it asks of a judge, in one sentence."""
+    """What it requires of a judge, in one sentence."""
     paper: Text
     """The paper to cite."""
     source: Annotated[str, Field(pattern=r"^https://\S+$")]
@@ -69,12 +69,12 @@ class Card(ConfigModel):
     settings: Seq[Text] = ()
     """Changes to that pipeline, as `--set` takes them."""
     sample: Text | None = None
-    """A small file of `datasets/` with the same columns, made for this project: for trying out, not for figures."""
+    """A small file of `datasets/` with the same columns, made for this project: for trying out, not for results."""
     files: Annotated[Seq[CardFile], Field(min_length=1)]
     """Its files, the one that is judged by default first."""
 
     def file(self, name: str) -> CardFile:
-        """The file of that name. UsageError when the card has none."""
+        """The file of that name. Raises UsageError if the card has none."""
         found = next((file for file in self.files if file.name == name), None)
         if found is None:
             hint = nearest_spelling(name, [file.name for file in self.files])
@@ -84,8 +84,8 @@ class Card(ConfigModel):
 
 @cache
 def cards() -> dict[str, Card]:
-    """Every card by its name. SpecError with every problem of every card."""
-    made: dict[str, Card] = {}
+    """Every card by its name. Raises SpecError with every problem of every card."""
+    loaded: dict[str, Card] = {}
     problems: list[Problem] = []
     for path in sorted(folder("datasets").glob(f"*{ENDING}")):
         try:
@@ -93,14 +93,14 @@ def cards() -> dict[str, Card]:
         except SpecError as error:
             problems += error.problems
         else:
-            made[found.name] = found
+            loaded[found.name] = found
     if problems:
         raise SpecError(problems)
-    return made
+    return loaded
 
 
 def card(name: str) -> Card:
-    """The card of that name. UsageError when there is none."""
+    """The card of that name. Raises UsageError if there is none."""
     found = cards().get(name)
     if found is None:
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, cards()))
@@ -108,35 +108,38 @@ def card(name: str) -> Card:
 
 
 def read_card(path: Path) -> Card:
-    """The card in a file. SpecError with every problem: of its keys, its name, and the files that it names."""
+    """The card in a file. Raises SpecError with every problem: of its keys, its name, and the files that it names."""
     document = read_document(path)
     try:
         found = Card.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(explain_error(error, Card, document)) from None
-    problems = [_problem(document, key, message, hint) for key, message, hint in _wrong(found, path.name, path.parent)]
+    problems = [
+        _positioned_problem(document, key, message, hint)
+        for key, message, hint in _card_problems(found, path.name, path.parent)
+    ]
     if problems:
         raise SpecError(problems)
     return found
 
 
-def _wrong(card: Card, file: str, here: Path) -> list[tuple[str, str, str]]:
-    """(key, what is wrong, the cure) of everything that each key alone cannot tell."""
+def _card_problems(card: Card, filename: str, here: Path) -> list[tuple[str, str, str]]:
+    """(key, what is wrong, the fix) of everything that involves more than one key."""
     found = []
-    if file != f"{card.name}{ENDING}":
-        found.append(("name", f"the file is called {file}", f"call it {card.name}{ENDING}"))
+    if filename != f"{card.name}{ENDING}":
+        found.append(("name", f"the file is called {filename}", f"call it {card.name}{ENDING}"))
     if card.config is not None and card.config not in configs():
         found.append(("config", f"there is no pipeline {card.config!r}", nearest_spelling(card.config, configs())))
     if card.sample is not None and not (here / card.sample).is_file():
-        found.append(("sample", f"there is no file {card.sample} beside the card", "name one of datasets/"))
-    for place, one in enumerate(card.files):
-        if sum(each is not None for each in (one.url, one.hub, one.derived)) != 1:
+        found.append(("sample", f"the sample {card.sample} is not beside the card", "name one of datasets/"))
+    for index, file in enumerate(card.files):
+        if sum(source is not None for source in (file.url, file.hub, file.derived)) != 1:
             message = "a file has exactly one of `url`, `hub` and `derived`"
-            found.append((f"files[{place}]", message, "say where it comes from"))
+            found.append((f"files[{index}]", message, "say where it comes from"))
     return found
 
 
-def _problem(document: Document, key: str, message: str, hint: str) -> Problem:
+def _positioned_problem(document: Document, key: str, message: str, hint: str) -> Problem:
     path: tuple[Any, ...] = ("files", int(key[6:-1])) if key.startswith("files[") else (key,)
     at = document.value_at(path)
     return Problem("bad-card", message, hint, document.file, at.line, at.column, key)

@@ -1,11 +1,12 @@
-"""One file over HTTP: resumed where it broke off, checked, and in place only when it is whole."""
+"""Download one file over HTTP: resumed after interruptions, verified, and in place only when it is complete."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,25 +18,32 @@ from verdict_cli.errors import FetchError, OutputError
 from verdict_cli.llm.backoff import delay_s
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from pyreqwest.http import Url
+    from pyreqwest.response import Response
+
+    from verdict_cli.llm.http_client import HttpClients, ResponseHeaders
 
 Pause = Callable[[float], Awaitable[None]]
 
 ATTEMPTS = 6
-"""How often a file is asked for before its download is given up."""
+"""How many requests may fail before a download is given up."""
 SILENCE_S = 60.0
 """How long a server may send nothing."""
-_CHUNK = 1 << 16
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-_SAYS = {401: "asks for a login", 403: "refuses it", 404: "does not have it", 410: "no longer has it"}
+MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
+_STATUS_TEXTS = {401: "requires a login", 403: "denies access", 404: "does not have it", 410: "no longer has it"}
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadTarget:
-    """A file and what is known of it: None, or an empty `sha256`, for what is not. `limit` is the most bytes to take."""
+    """A file to download and what is known of it: None, or an empty ``sha256``, where unknown.
+
+    ``limit`` is the maximum size in bytes. ``headers`` may hold a token: they are sent to the URL's own origin only.
+    """
 
     url: str
-    target: Path
+    path: Path
     sha256: str = ""
     size: int | None = None
     limit: int = 1 << 30
@@ -43,206 +51,250 @@ class DownloadTarget:
 
     @property
     def part(self) -> Path:
-        """What has come so far. It keeps the file's ending, which tells its format, and no directory shows it as data."""
-        return self.target.with_name(f".part-{self.target.name}")
+        """The bytes received so far. The name keeps the file's ending, which tells its format, and starts with a dot, so
+        that directories are not read with it."""
+        return self.path.with_name(f".part-{self.path.name}")
 
     @property
     def state(self) -> Path:
-        """From where, and of which version, it has come."""
-        return self.target.with_name(f".part-{self.target.name}.json")
+        """The address and version that the bytes in `part` came from."""
+        return self.path.with_name(f".part-{self.path.name}.json")
+
+    def discard(self) -> None:
+        """Remove the received bytes."""
+        self.part.unlink(missing_ok=True)
+        self.state.unlink(missing_ok=True)
 
 
-class _BrokenOff(Exception):
-    """An attempt that failed in a way that passes; `after_s` is what the server asked to wait."""
+class _InterruptedError(Exception):
+    """An attempt that failed and may be retried; ``retry_after_s`` is the server's wish."""
 
-    def __init__(self, reason: str, after_s: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
-        self.after_s = after_s
+        self.retry_after_s = retry_after_s
 
 
 def download(
-    wanted: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = asyncio.sleep
+    target: DownloadTarget, check: Callable[[Path], None] | None = None, *, pause: Pause = asyncio.sleep
 ) -> str:
-    """Fetches the file and returns the SHA-256 of its bytes. `check` may refuse it before it is in its place.
+    """Download the file and return the SHA-256 of its bytes. ``check`` may refuse it before it is moved into place.
 
-    What has come stays beside the target when the download fails, and the next one goes on from there. Raises
-    FetchError for what the server has not, a file that is too large, breaks off again and again or is not the one that
-    is known, and OutputError when the disk refuses.
+    The bytes of a failed download are kept beside the target, and the next one resumes from them. Raises FetchError when
+    the server does not have the file, when it is too large, when the download keeps breaking off or when the file is
+    not the expected one, and OutputError when it cannot be written.
     """
     try:
-        wanted.target.parent.mkdir(parents=True, exist_ok=True)
-        return asyncio.run(_download(wanted, check, pause))
-    except OSError as fault:
+        target.path.parent.mkdir(parents=True, exist_ok=True)
+        return asyncio.run(_download(target, check, pause))
+    except OSError as error:
         raise OutputError(
-            f"{wanted.target} cannot be written: {fault.strerror or fault}",
-            hint="free space, or choose a writable --out",
+            f"{target.path} cannot be written: {error.strerror or error}", hint="free space, or choose a writable --out"
         ) from None
 
 
-async def _download(wanted: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause) -> str:
-    import aiohttp
+async def _download(target: DownloadTarget, check: Callable[[Path], None] | None, pause: Pause) -> str:
+    from verdict_cli.llm.http_client import HttpClients
 
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=SILENCE_S)
-    # The bytes are wanted as they are stored: a range of a compressed transfer is a range of something else.
-    async with aiohttp.ClientSession(
-        timeout=timeout, auto_decompress=False, headers={"Accept-Encoding": "identity"}
-    ) as session:
-        resumed = await _come(session, wanted, pause)
-        digest = _digest(wanted.part)
-        if resumed and wanted.sha256 and digest != wanted.sha256:
-            _forget(wanted)
-            await _come(session, wanted, pause)
-            digest = _digest(wanted.part)
+    # A range of a compressed transfer is not a range of the file, so nothing is decompressed on the way.
+    clients = HttpClients(decode=False)
     try:
-        _known(wanted, digest)
+        resumed = await _complete_part(clients, target, pause)
+        digest = _digest(target.part)
+        if resumed and target.sha256 and digest != target.sha256:
+            target.discard()
+            await _complete_part(clients, target, pause)
+            digest = _digest(target.part)
+    finally:
+        await clients.close()
+    try:
+        _verify(target, digest)
         if check is not None:
-            check(wanted.part)
+            check(target.part)
     except FetchError:
-        _forget(wanted)
+        target.discard()
         raise
-    wanted.part.replace(wanted.target)
-    wanted.state.unlink(missing_ok=True)
+    target.part.replace(target.path)
+    target.state.unlink(missing_ok=True)
     return digest
 
 
-async def _come(session: ClientSession, wanted: DownloadTarget, pause: Pause) -> bool:
-    """Brings the part to its end; whether it holds bytes of several answers."""
-    import aiohttp
+async def _complete_part(clients: HttpClients, target: DownloadTarget, pause: Pause) -> bool:
+    """Download the rest of the part, with retries. Returns whether it holds bytes of several responses."""
+    from pyreqwest.exceptions import PyreqwestError
+
+    from verdict_cli.llm.http_client import root_cause
 
     random, resumed = Random(0), False
     for attempt in range(1, ATTEMPTS + 1):
+        retry_after_s = None
         try:
-            return await _attempt(session, wanted) or resumed
-        except aiohttp.TooManyRedirects:
-            raise FetchError(
-                f"{wanted.url} is redirected in a circle", hint="see whether its page still names this address"
-            ) from None
-        except aiohttp.InvalidURL as fault:
-            raise FetchError(f"{fault} is no address that can be fetched", hint="give an http address") from None
-        except (aiohttp.ClientError, TimeoutError, _BrokenOff) as fault:
-            reason = str(fault) or type(fault).__name__
-            after_s = fault.after_s if isinstance(fault, _BrokenOff) else None
-            resumed = wanted.part.exists()
+            return await _attempt(clients, target) or resumed
+        except _InterruptedError as error:
+            reason, retry_after_s = str(error), error.retry_after_s
+        except TimeoutError:
+            reason = f"the server sent nothing for {SILENCE_S:g} s"
+        except PyreqwestError as error:
+            reason = root_cause(error)
+        resumed = target.part.exists()
         if attempt < ATTEMPTS:
-            await pause(delay_s(attempt, after_s, random))
-    come = wanted.part.stat().st_size if wanted.part.exists() else 0
+            await pause(delay_s(attempt, retry_after_s, random))
+    received = target.part.stat().st_size if target.part.exists() else 0
     raise FetchError(
-        f"{wanted.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
-        hint=f"the same command goes on from the {come:,} bytes that have come" if come else "try again later",
+        f"{target.url} could not be fetched in {ATTEMPTS} attempts: {reason}",
+        hint=f"the same command resumes from the {received:,} bytes received" if received else "try again later",
     )
 
 
-async def _attempt(session: ClientSession, wanted: DownloadTarget) -> bool:
-    """Takes what the part lacks; whether it went on from an earlier answer."""
-    from aiohttp import ClientPayloadError
+async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
+    """Download what the part lacks. Returns whether an earlier response was resumed."""
+    from pyreqwest.exceptions import PyreqwestError
 
-    have, headers = _resumable(wanted)
-    async with session.get(wanted.url, headers={**wanted.headers, **headers}) as answer:
-        if answer.status == 416 and have:
-            if _total(answer) == have:
+    from verdict_cli.llm.http_client import ResponseHeaders
+
+    have, range_headers = _resume_headers(target)
+    async with _open(clients, target, range_headers) as (url, response):
+        headers = ResponseHeaders(response)
+        first_byte, size = _content_range(headers)
+        if response.status == 416 and have:
+            if size == have:
                 return True
-            _forget(wanted)
-            raise _BrokenOff("the server's file is another one than what has come")
-        _refuse(wanted, answer)
-        goes_on = answer.status == 206
-        if goes_on and _start(answer) != have:
-            _forget(wanted)
-            raise _BrokenOff("the server sent another range than was asked for")
-        start = have if goes_on else 0
-        total = _total(answer) if goes_on else answer.content_length
-        _fits(wanted, total)
-        version = {"url": wanted.url, "etag": answer.headers.get("ETag"), "date": answer.headers.get("Last-Modified")}
-        wanted.state.write_bytes(orjson.dumps(version))
-        come = start
-        with wanted.part.open("ab" if goes_on else "wb") as file:
+            target.discard()
+            raise _InterruptedError("the file on the server differs from the bytes received")
+        _check_response(target, url, response.status, headers)
+        resumes = response.status == 206
+        if resumes and first_byte != have:
+            target.discard()
+            raise _InterruptedError("the server sent another range than requested")
+        start = have if resumes else 0
+        length = headers.get("Content-Length") or ""
+        total = size if resumes else int(length) if length.isdigit() else None
+        _check_size(target, total)
+        version = {"url": target.url, "etag": headers.get("ETag"), "date": headers.get("Last-Modified")}
+        target.state.write_bytes(orjson.dumps(version))
+        received = start
+        with target.part.open("ab" if resumes else "wb") as file:
             try:
-                async for chunk in answer.content.iter_chunked(_CHUNK):
-                    come += len(chunk)
-                    _fits(wanted, come)
+                while True:
+                    async with asyncio.timeout(SILENCE_S):
+                        chunk = await response.body_reader.read_chunk()
+                    if chunk is None:
+                        break
+                    received += len(chunk)
+                    _check_size(target, received)
                     file.write(chunk)
-            except ClientPayloadError:
-                raise _BrokenOff(f"{come:,}{f' of {total:,}' if total else ''} bytes came") from None
+            except PyreqwestError:
+                of_total = f" of {total:,}" if total else ""
+                raise _InterruptedError(f"{received:,}{of_total} bytes received") from None
         return start > 0
 
 
-def _resumable(wanted: DownloadTarget) -> tuple[int, dict[str, str]]:
-    """How many bytes have come, and the headers that ask for the rest of the same version; 0 to start anew."""
+@asynccontextmanager
+async def _open(
+    clients: HttpClients, target: DownloadTarget, range_headers: Mapping[str, str]
+) -> AsyncIterator[tuple[Url, Response]]:
+    """The response to the request, after redirects, with the address that it came from."""
+    from pyreqwest.http import Url
+
+    from verdict_cli.llm.http_client import ResponseHeaders
+
     try:
-        have = wanted.part.stat().st_size
-        version = orjson.loads(wanted.state.read_bytes())
+        url = first = Url(target.url)
+    except ValueError as error:
+        raise FetchError(f"{target.url} is not a valid address: {error}", hint="give an http address") from None
+    if url.scheme not in ("http", "https"):
+        raise FetchError(f"{target.url} is not an http address", hint="give an http address")
+    for _ in range(MOST_REDIRECTS + 1):
+        own = target.headers if url.origin_ascii == first.origin_ascii else {}
+        request = clients.get(url).get(url).headers({"Accept-Encoding": "identity", **own, **range_headers})
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(SILENCE_S):
+                response = await stack.enter_async_context(request.streamed_read_buffer_limit(0).build_streamed())
+            location = ResponseHeaders(response).get("Location")
+            if response.status not in _REDIRECTS or location is None:
+                yield url, response
+                return
+        url = _redirected(target, url, location)
+    hint = "check whether the file's page still has this address"
+    raise FetchError(f"{target.url} is redirected in a circle", hint=hint)
+
+
+def _redirected(target: DownloadTarget, url: Url, location: str) -> Url:
+    """The address that a redirect leads to. Raises FetchError for one that may not be followed."""
+    try:
+        following = url.join(location)
+    except ValueError as error:
+        message = f"{target.url} is redirected to an address that is not valid: {error}"
+        raise FetchError(message, hint="it was not fetched") from None
+    if following.scheme != "https" and (following.scheme != "http" or url.scheme == "https"):
+        reason = "not encrypted" if following.scheme == "http" else "not an http address"
+        raise FetchError(f"{target.url} is redirected to {following}, which is {reason}", hint="it was not fetched")
+    return following
+
+
+def _resume_headers(target: DownloadTarget) -> tuple[int, dict[str, str]]:
+    """The number of bytes received, and the headers that request the rest of the same version; 0 to start again."""
+    try:
+        have = target.part.stat().st_size
+        version = orjson.loads(target.state.read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):
         return 0, {}
-    if not have or version.get("url") != wanted.url:
+    if not have or version.get("url") != target.url:
         return 0, {}
     etag = version.get("etag") or ""
-    same = etag if etag and not etag.startswith("W/") else version.get("date")
-    if same is None and not wanted.sha256:
+    validator = etag if etag and not etag.startswith("W/") else version.get("date")
+    if validator is None and not target.sha256:
         return 0, {}
-    return have, {"Range": f"bytes={have}-", **({"If-Range": same} if same else {})}
+    return have, {"Range": f"bytes={have}-", **({"If-Range": validator} if validator else {})}
 
 
-def _refuse(wanted: DownloadTarget, answer: ClientResponse) -> None:
-    """Raises for an answer that is not the file."""
-    if answer.status in _PASSING:
-        asked = answer.headers.get("Retry-After", "")
-        raise _BrokenOff(f"status {answer.status}", float(asked) if asked.isdigit() else None)
-    if answer.status not in (200, 206):
-        says = _SAYS.get(answer.status, f"answers with status {answer.status}")
+def _check_response(target: DownloadTarget, url: Url, status: int, headers: ResponseHeaders) -> None:
+    """Raises for a response that is not the file."""
+    if status in _RETRYABLE:
+        delay = headers.get("Retry-After") or ""
+        raise _InterruptedError(f"status {status}", float(delay) if delay.isdigit() else None)
+    if status not in (200, 206):
+        status_text = _STATUS_TEXTS.get(status, f"responds with status {status}")
         raise FetchError(
-            f"{answer.url}: the server {says} (status {answer.status})",
-            hint="see whether its page still names this address; a copy of yours is read by "
+            f"{url}: the server {status_text} (status {status})",
+            hint="check whether the file's page still has this address; a local copy is read by "
             "`verdict datasets import NAME PATH`",
         )
-    if answer.url.scheme == "http" and wanted.url.startswith("https:"):
+    if (headers.get("Content-Encoding") or "identity") != "identity":
+        raise FetchError(f"{url} sends the file compressed, although it must not", hint="download it by hand")
+    media_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+    if media_type == "text/html" and not target.path.name.endswith((".html", ".htm")):
+        raise FetchError(f"{url} returns a web page, not the file", hint="does the address require a login?")
+
+
+def _content_range(headers: ResponseHeaders) -> tuple[int | None, int | None]:
+    """The first byte of the range that was sent, and the size of the whole file; None where the server does not say."""
+    match = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)$", headers.get("Content-Range") or "")
+    first, size = match.groups() if match else (None, None)
+    return int(first) if first else None, int(size) if size and size != "*" else None
+
+
+def _check_size(target: DownloadTarget, size: int | None) -> None:
+    if size is not None and size > target.limit:
+        target.discard()
         raise FetchError(
-            f"{wanted.url} is redirected to {answer.url}, which is not encrypted", hint="it was not fetched"
-        )
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise FetchError(f"{answer.url} comes compressed although it was asked for as it is", hint="fetch it by hand")
-    if answer.content_type == "text/html" and not wanted.target.name.endswith((".html", ".htm")):
-        raise FetchError(
-            f"{answer.url} answers with a web page, not with the file", hint="does the address ask for a login?"
-        )
-
-
-def _start(answer: ClientResponse) -> int | None:
-    found = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
-
-
-def _total(answer: ClientResponse) -> int | None:
-    found = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
-
-
-def _fits(wanted: DownloadTarget, size: int | None) -> None:
-    if size is not None and size > wanted.limit:
-        _forget(wanted)
-        raise FetchError(
-            f"{wanted.url} has more than the {wanted.limit:,} bytes that may be fetched",
-            hint="give a larger --max-size, in MiB",
+            f"{target.url} is larger than the limit of {target.limit:,} bytes", hint="give a larger --max-size, in MiB"
         )
 
 
-def _known(wanted: DownloadTarget, digest: str) -> None:
-    size = wanted.part.stat().st_size
+def _verify(target: DownloadTarget, digest: str) -> None:
+    size = target.part.stat().st_size
     wrong = []
-    if wanted.size not in (None, size):
-        wrong.append(f"it has {size:,} bytes, not {wanted.size:,}")
-    if wanted.sha256 and digest != wanted.sha256:
-        wrong.append(f"its SHA-256 is {digest}, not {wanted.sha256}")
+    if target.size not in (None, size):
+        wrong.append(f"it has {size:,} bytes, not {target.size:,}")
+    if target.sha256 and digest != target.sha256:
+        wrong.append(f"its SHA-256 is {digest}, not {target.sha256}")
     if wrong:
         raise FetchError(
-            f"{wanted.url} brought another file than the one that is known: {', and '.join(wrong)}",
-            hint="it was changed at its source or on its way, and was thrown away",
+            f"{target.url} is not the expected file: {', and '.join(wrong)}",
+            hint="it was changed at its source or on the way, and was deleted",
         )
 
 
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _forget(wanted: DownloadTarget) -> None:
-    wanted.part.unlink(missing_ok=True)
-    wanted.state.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face hub, as the Parquet files that the hub makes of every one (extra `hf`)."""
+"""Datasets of the Hugging Face hub, as the Parquet files that the hub generates for each (extra `hf`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?::(?P<split>[\w./-]+)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One Parquet file of a split: its address, and the SHA-256 that the hub states, empty where it states none."""
+    """One Parquet file of a split: its address, and the SHA-256 that the hub states, empty if it states none."""
 
     name: str
     url: str
@@ -26,7 +26,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class HubSplit:
-    """A split of a dataset: `folder` is a name for its files on disk; `headers` carry the token, where there is one."""
+    """A split of a dataset: `folder` is a name for its files on disk; `headers` carry the token, if there is one."""
 
     folder: str
     shards: tuple[Shard, ...]
@@ -34,24 +34,26 @@ class HubSplit:
 
 
 def split_of(reference: str) -> HubSplit:
-    """The files of `OWNER/NAME[:SPLIT]`, SPLIT being `split` or `config/split`; it may be left out where there is one.
+    """The files of `OWNER/NAME[:SPLIT]`, where SPLIT is `split` or `config/split`; optional if there is only one.
 
-    `HF_ENDPOINT` names another hub, `HF_TOKEN` a token for gated datasets. UsageError for a name or split that is none,
-    FetchError for what the hub does not give.
+    `HF_ENDPOINT` names another hub, `HF_TOKEN` a token for gated datasets. Raises UsageError for an
+    unknown name or split, FetchError if the hub does not provide the files.
     """
-    found = _NAME.fullmatch(reference)
-    if found is None:
-        raise UsageError(f"{reference!r} is no dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT")
-    repository = f"{found['owner']}/{found['name']}"
+    match = _NAME.fullmatch(reference)
+    if match is None:
+        raise UsageError(
+            f"{reference!r} is not a dataset of the hub", hint="write hf:OWNER/NAME or hf:OWNER/NAME:SPLIT"
+        )
+    repository = f"{match['owner']}/{match['name']}"
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     splits: dict[str, list[Any]] = {}
     for entry in _listed(repository, endpoint):
         path = str(entry.path)
         if path.endswith(".parquet") and path.count("/") == 2:
             splits.setdefault(path.rpartition("/")[0], []).append(entry)
-    chosen = _chosen(repository, found["split"], splits)
+    chosen = _chosen(repository, match["split"], splits)
     shards = []
-    for entry in sorted(splits[chosen], key=lambda each: str(each.path)):
+    for entry in sorted(splits[chosen], key=lambda name: str(name.path)):
         revision = REVISION.replace("/", "%2F")
         url = f"{endpoint}/datasets/{repository}/resolve/{revision}/{entry.path}"
         sha256 = entry.lfs.sha256 if entry.lfs is not None else ""
@@ -60,7 +62,7 @@ def split_of(reference: str) -> HubSplit:
 
 
 def _listed(repository: str, endpoint: str) -> list[Any]:
-    """What the hub lists of the dataset's Parquet files."""
+    """The dataset's Parquet files, as the hub lists them."""
     try:
         from huggingface_hub import HfApi, constants
         from huggingface_hub.errors import (
@@ -73,7 +75,7 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         raise UsageError(
             "datasets of the hub need the package huggingface_hub", hint="in a checkout of verdict: pip install '.[hf]'"
         ) from None
-    constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict tells nobody what it runs on
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # verdict sends no telemetry
     try:
         tree = HfApi(endpoint=endpoint).list_repo_tree(
             repository, recursive=True, revision=REVISION, repo_type="dataset"
@@ -86,19 +88,19 @@ def _listed(repository: str, endpoint: str) -> list[Any]:
         ) from None
     except RevisionNotFoundError:
         raise FetchError(
-            f"the hub has made no Parquet files of {repository}", hint="fetch its own files by their addresses"
+            f"the hub has no Parquet files of {repository}", hint="fetch its own files by their addresses"
         ) from None
     except RepositoryNotFoundError:
         raise FetchError(
             f"there is no dataset {repository} at {endpoint}, or it is private",
             hint="check its name; a private one needs HF_TOKEN",
         ) from None
-    except (HfHubHTTPError, OSError, _transport()) as fault:
-        raise FetchError(f"{endpoint} does not list {repository}: {fault}", hint="try again later") from None
+    except (HfHubHTTPError, OSError, _transport_error()) as error:
+        raise FetchError(f"{endpoint} does not list {repository}: {error}", hint="try again later") from None
 
 
-def _transport() -> type[Exception]:
-    """The error of the client with which huggingface_hub asks."""
+def _transport_error() -> type[Exception]:
+    """The error of huggingface_hub's HTTP client."""
     from httpx import HTTPError
 
     return HTTPError
@@ -111,13 +113,13 @@ def _headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _chosen(repository: str, wanted: str | None, splits: Mapping[str, Any]) -> str:
-    fitting = [each for each in splits if wanted in (None, each, each.rpartition("/")[2])]
+def _chosen(repository: str, split: str | None, splits: Mapping[str, Any]) -> str:
+    fitting = [name for name in splits if split in (None, name, name.rpartition("/")[2])]
     if len(fitting) == 1:
         return fitting[0]
-    known = ", ".join(splits) or "none"
+    names = ", ".join(splits) or "none"
     if not fitting:
-        raise UsageError(f"{repository} has no split {wanted or ''}".rstrip(), hint=f"its splits are {known}")
+        raise UsageError(f"{repository} has no split {split or ''}".rstrip(), hint=f"its splits are {names}")
     raise UsageError(
         f"{repository} has several splits: {', '.join(fitting)}", hint=f"write hf:{repository}:{fitting[0]}"
     )

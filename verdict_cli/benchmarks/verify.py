@@ -1,4 +1,4 @@
-"""A file held against its data card."""
+"""Check a file against its data card."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from verdict_cli.storage.datasets.read import stream_rows
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a card says of a file, and what the file says: `unknown` where the card does not know."""
+    """One property of a file, compared with its card; `unknown`: the card does not state it."""
 
     what: str
     verdict: Literal["same", "differs", "unknown"]
-    said: str
+    detail: str
 
 
-def file_of(card: Card, path: Path) -> CardFile:
-    """The card's file that a path is: by its name, else by its columns. UsageError when it is none."""
+def card_file_of(card: Card, path: Path) -> CardFile:
+    """The card's entry for a path: by its name, else by its columns. Raises UsageError if there is none."""
     named = next((file for file in card.files if file.name == path.name), None)
     if named is not None:
         return named
@@ -33,16 +33,16 @@ def file_of(card: Card, path: Path) -> CardFile:
     fitting = [file for file in card.files if file.columns and set(file.columns) <= found]
     if not fitting:
         raise UsageError(
-            f"{path} is no file of {card.name}: its columns are {', '.join(sorted(found)) or 'missing'}",
+            f"{path} is not a file of {card.name}: its columns are {', '.join(sorted(found)) or 'missing'}",
             hint=f"its files are {', '.join(file.name for file in card.files)}",
         )
     return fitting[0]
 
 
 def findings(file: CardFile, path: Path) -> list[Finding]:
-    """What the file at the path is like. DataError for one that cannot be read."""
+    """The properties of the file, compared with the card. Raises DataError for a file that cannot be read."""
     found = [_checksum(file, path)]
-    if file.holds == "figures":
+    if file.holds == "results":
         return found
     columns, count = set(_first(path)), 0
     counted: dict[str, Counter[str]] = {column: Counter() for column in file.labels}
@@ -68,10 +68,10 @@ def _checksum(file: CardFile, path: Path) -> Finding:
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the benchmark's own file") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="give the benchmark's own file") from None
     if file.sha256 == UNKNOWN:
-        return Finding("SHA-256", "unknown", f"{digest}; the card does not know it")
+        return Finding("SHA-256", "unknown", f"{digest}; the card does not state it")
     if digest == file.sha256:
         return Finding("SHA-256", "same", digest)
     return Finding("SHA-256", "differs", f"{digest}; the card says {file.sha256}")
@@ -91,12 +91,12 @@ def _columns(file: CardFile, found: set[str]) -> Finding:
     return Finding("columns", "same", ", ".join(file.columns))
 
 
-def _number(what: str, said: int | None, found: int) -> Finding:
-    if said is None:
-        return Finding(what, "unknown", f"{found:,}; the card does not know it")
-    if said == found:
+def _number(what: str, stated: int | None, found: int) -> Finding:
+    if stated is None:
+        return Finding(what, "unknown", f"{found:,}; the card does not state it")
+    if stated == found:
         return Finding(what, "same", f"{found:,}")
-    return Finding(what, "differs", f"{found:,}; the card says {said:,}")
+    return Finding(what, "differs", f"{found:,}; the card says {stated:,}")
 
 
 def _counts(labels: Mapping[str, int]) -> str:

@@ -140,10 +140,10 @@ def main() -> None:
         import traceback
         from tempfile import NamedTemporaryFile
 
-        from verdict_cli.llm.providers.secrets import in_the_environment, without
+        from verdict_cli.llm.providers.secrets import environment_secrets, redact_text
 
         with NamedTemporaryFile("w", prefix="verdict-error-", suffix=".log", encoding="utf-8", delete=False) as log:
-            log.write(without(traceback.format_exc(), in_the_environment(os.environ)))
+            log.write(redact_text(traceback.format_exc(), environment_secrets(os.environ)))
         print_error(f"internal error in verdict (please report it)\n    attach the traceback: {log.name}")
         sys.exit(70)
     finally:

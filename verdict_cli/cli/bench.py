@@ -23,7 +23,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.package_files import named_config
 
 if TYPE_CHECKING:
-    from verdict_cli.benchmarks.reproduce import Reproduced
+    from verdict_cli.benchmarks.reproduce import Reproduction
     from verdict_cli.report.report import Report
 
 
@@ -113,8 +113,8 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
         show_report(report, as_json=False)
 
 
-def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduced]:
-    from verdict_cli.benchmarks.reproduce import reproduced
+def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) -> list[Reproduction]:
+    from verdict_cli.benchmarks.reproduce import reproduce
 
     cases = selected_sets(name, recordings)
     results = []
@@ -122,7 +122,7 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
         for index, case in enumerate(cases):
             if not quiet and sys.stderr.isatty():
                 sys.stderr.write(f"\r{index:,} of {len(cases):,} cases\x1b[K")
-            results += reproduced(case, (out or Path(scratch)) / case.name)
+            results += reproduce(case, (out or Path(scratch)) / case.name)
     if not quiet and sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if out is not None and not quiet:
@@ -130,11 +130,11 @@ def _reproduce(name: str, recordings: Path, out: Path | None, *, quiet: bool) ->
     return results
 
 
-def _show_results(results: Sequence[Reproduced], *, markdown: bool, as_json: bool) -> None:
+def _show_results(results: Sequence[Reproduction], *, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.reproductions_page import reproductions_page
+    from verdict_cli.benchmarks.reproduce import reproductions_page
     from verdict_cli.report.formatting import interval
 
     same = sum(result.same and not result.note for result in results)
@@ -149,7 +149,7 @@ def _show_results(results: Sequence[Reproduced], *, markdown: bool, as_json: boo
         table.add_column(header, justify="right" if header in ("ours", "published") else "left", overflow="fold")
     for result in results:
         ends = interval(result.low, result.high)
-        published, ours = result.written(result.given), result.written(result.value)
-        table.add_row(*map(Text, (result.case, result.what, ours, ends, published, result.difference)))
+        published, ours = result.format(result.published), result.format(result.value)
+        table.add_row(*map(Text, (result.case, result.name, ours, ends, published, result.difference)))
     to_terminal(table)
     sys.stdout.write(f"{same:,} of {len(results):,} results equal the published ones in every digit\n")

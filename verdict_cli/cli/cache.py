@@ -11,7 +11,13 @@ from verdict_cli.cli.console import print_error, print_json, print_message, prin
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError
 from verdict_cli.llm.middleware.cache import KEY_PARTS
-from verdict_cli.llm.middleware.cache_store import CACHE_FILE_NAME, CacheStore, Kept, cache_directory, files
+from verdict_cli.llm.middleware.cache_store import (
+    CACHE_FILE_NAME,
+    CacheContents,
+    CacheStore,
+    cache_directory,
+    store_files,
+)
 from verdict_cli.run.preflight import open_cache
 
 if TYPE_CHECKING:
@@ -34,11 +40,11 @@ def cache_info(as_json: AsJson = False) -> None:
     Example: verdict cache info --json
     """
     file = cache_directory() / CACHE_FILE_NAME
-    kept = Kept({}, 0)
+    kept = CacheContents({}, 0)
     if file.exists():
         store = CacheStore.open(file)
         try:
-            kept = store.kept()
+            kept = store.contents()
         finally:
             store.close()
     if as_json:
@@ -56,7 +62,7 @@ def clear() -> None:
     Example: verdict cache clear
     """
     try:
-        for file in files(cache_directory() / CACHE_FILE_NAME):
+        for file in store_files(cache_directory() / CACHE_FILE_NAME):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot delete {error.filename}: {error.strerror}", hint="check its permissions") from None

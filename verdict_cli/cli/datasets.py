@@ -10,9 +10,10 @@ import typer
 
 from verdict_cli.benchmarks.card import Card, CardFile, cards
 from verdict_cli.benchmarks.card import card as card_of
-from verdict_cli.benchmarks.importers import IMPORTERS, imported
+from verdict_cli.benchmarks.data_dir import fetched_file, local_path
+from verdict_cli.benchmarks.importers import IMPORTERS, import_benchmark
 from verdict_cli.benchmarks.recorded import SETS
-from verdict_cli.benchmarks.verify import file_of, findings
+from verdict_cli.benchmarks.verify import card_file_of, findings
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import to_terminal
@@ -46,7 +47,7 @@ def list_(as_json: AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from verdict_cli.benchmarks.data_dir import fetched_splits
+    from verdict_cli.benchmarks.data_dir import fetched_file
 
     if as_json:
         print_json([_as_json(card) for card in cards().values()])
@@ -55,7 +56,7 @@ def list_(as_json: AsJson = False) -> None:
     for header in ("name", "benchmark", "licence", "config", "local data"):
         table.add_column(header, overflow="fold")
     for card in cards().values():
-        local = "fetched" if fetched_splits(card) else "sample" if card.sample else "–"
+        local = "fetched" if fetched_file(card) else "sample" if card.sample else "–"
         config = card.config or ("recorded only" if card.name in SETS else "–")
         table.add_row(*map(Text, (card.name, card.title, card.licence, config, local)))
     to_terminal(table)
@@ -97,7 +98,7 @@ def import_(
         raise UsageError(f"unknown benchmark {name!r}", hint=nearest_spelling(name, {*IMPORTERS, *SETS}))
     if not path.exists():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
-    converted = imported(name, path)
+    converted = import_benchmark(name, path)
     target = out or Path(f"{name.replace('/', '-')}.jsonl")
     print_message(f"{write(target, converted.rows()):,} rows: {target}")
     if converted.replies is not None:
@@ -176,30 +177,29 @@ def check(
     """
     if not path.is_file():
         raise UsageError(f"no such file: {path}", hint="give the path of the benchmark's own file")
-    file = file_of(card_of(name), path)
+    file = card_file_of(card_of(name), path)
     results = findings(file, path)
     if as_json:
         print_json(
             {
                 "file": file.name,
                 "findings": [
-                    {"what": result.what, "verdict": result.verdict, "said": result.said} for result in results
+                    {"what": result.what, "verdict": result.verdict, "detail": result.detail} for result in results
                 ],
             }
         )
     else:
         signs = {"same": "✓", "differs": "✗", "unknown": "?"}
         lines = [f"{path}: {file.name} of {name}"]
-        lines += [f"  {signs[result.verdict]} {result.what}: {result.said}" for result in results]
+        lines += [f"  {signs[result.verdict]} {result.what}: {result.detail}" for result in results]
         print_report("\n".join(lines) + "\n")
     if any(result.verdict == "differs" for result in results):
         raise typer.Exit(FetchError.exit_code)
 
 
 def _as_json(card: Card) -> dict[str, object]:
-    from verdict_cli.benchmarks.data_dir import fetched_splits
 
-    path = fetched_splits(card)
+    path = fetched_file(card)
     return {**card.model_dump(mode="json"), "fetched": None if path is None else str(path)}
 
 
@@ -218,9 +218,8 @@ def _facts(card: Card) -> list[tuple[str, str]]:
 
 
 def _file_facts(card: Card, file: CardFile) -> list[tuple[str, str]]:
-    from verdict_cli.benchmarks.data_dir import place_of
 
-    path = place_of(card, file)
+    path = local_path(card, file)
     facts = [
         ("from", file.url or (f"hf:{file.hub}" if file.hub else f"no address; {file.derived}")),
         ("sha256", file.sha256),

@@ -33,7 +33,7 @@ from verdict_cli.language.scaffold import (
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.run_directory import output_errors
-from verdict_cli.storage.datasets.dataset import Dataset, missing
+from verdict_cli.storage.datasets.dataset import Dataset, missing_column
 from verdict_cli.storage.datasets.files import find_files
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -174,7 +174,7 @@ def _scale(text: str) -> str:
 def _check_columns(names: Sequence[str], samples: dict[str, list[Any]], flag: str, data: str) -> None:
     for name in names:
         if name not in samples:
-            problem = missing(name, samples)
+            problem = missing_column(name, samples)
             whole, dot, inside = name.partition(".")
             hint = problem.hint
             if dot and whole in samples:

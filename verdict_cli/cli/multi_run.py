@@ -92,8 +92,8 @@ def resumable(store: CacheStore | None) -> Iterator[None]:
     finally:
         if store is not None:
             store.close()
-            if store.trouble:
-                print_error(f"warning: replies could not be written to the cache: {store.trouble}")
+            if store.error:
+                print_error(f"warning: replies could not be written to the cache: {store.error}")
 
 
 def resume_hint() -> str:

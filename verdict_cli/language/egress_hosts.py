@@ -1,6 +1,6 @@
 """The hosts that a key, or another value of the environment, may be sent to.
 
-A pipeline file may come from a stranger, who must not be able to have the user's keys sent to a host of theirs.
+A pipeline file may come from a stranger, and must not send the user's keys to a host of theirs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from verdict_cli.language.model_address import Address, AddressError, parse_address
 
 ALLOWED = "VERDICT_ALLOW_HOSTS"
-"""The environment variable that lists further hosts, separated by commas."""
+"""The environment variable that lists allowed hosts, separated by commas."""
 
-_BASES = ("_BASE_URL", "_API_BASE")
-"""How the names of variables end whose value is a server's address. Others do not count: a CI sets some of them to what the
-author of a change wrote, such as a branch's name."""
+_ADDRESS_SUFFIXES = ("_BASE_URL", "_API_BASE")
+"""Endings of the names of variables that hold a server's address. Others do not count, because a CI sets some variables to
+texts of the author of a change, such as a branch's name."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -36,7 +36,7 @@ OWNERS = {
     "TOGETHERAI_API_KEY": "api.together.xyz",
     "XAI_API_KEY": "api.x.ai",
 }
-"""The variables of providers' keys, and the host that each belongs to."""
+"""The variable of each provider's key, and the provider's host."""
 _PROVIDERS = frozenset(OWNERS.values())
 _OTHER_VARIABLES = {
     "fireworks_ai": "FIREWORKS_API_KEY",
@@ -47,52 +47,52 @@ _OTHER_VARIABLES = {
 
 
 def key_variable(provider: str) -> str:
-    """The variable of the key of a provider, by the provider's name in litellm."""
+    """The variable of a provider's key, by the provider's name in litellm."""
     return _OTHER_VARIABLES.get(provider) or f"{provider.upper()}_API_KEY"
 
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
-    """Whether the key in the variable may be sent to the address: to its provider, or to the user's own hosts."""
-    there = _parsed(url)
-    if there is None:
+    """Whether the key in the variable may be sent to the address: of its provider, or of a host of the user's own."""
+    address = _parsed(url)
+    if address is None:
         return False
-    if _is_own(there, environ):
+    if _is_user_address(address, environ):
         return True
-    host = there.host
-    return there.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
+    host = address.host
+    return address.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
 
 
 def is_user_host(url: str, environ: Mapping[str, str]) -> bool:
     """Whether the address's host is this machine, or one that the user listed."""
-    there = _parsed(url)
-    return there is not None and _is_own(there, environ)
+    address = _parsed(url)
+    return address is not None and _is_user_address(address, environ)
 
 
 def allow(hosts: Iterable[str], environ: MutableMapping[str, str]) -> None:
-    """Adds hosts to those that the user listed. ValueError for a text that names no host."""
-    named = [part for text in hosts for part in text.split(",")]
-    for part in named:
+    """Add hosts to those that the user listed. Raises ValueError for a text that is not a host."""
+    names = [part for text in hosts for part in text.split(",")]
+    for part in names:
         if not host_of(part):
             raise ValueError(f"{part!r:.80} is not a host")
-    environ[ALLOWED] = ",".join(filter(None, (environ.get(ALLOWED), *named)))
+    environ[ALLOWED] = ",".join(filter(None, (environ.get(ALLOWED), *names)))
 
 
-def _is_own(there: Address, environ: Mapping[str, str]) -> bool:
-    return there.host in LOOPBACK or there.host in _listed(environ)
+def _is_user_address(address: Address, environ: Mapping[str, str]) -> bool:
+    return address.host in LOOPBACK or address.host in _user_hosts(environ)
 
 
-def _listed(environ: Mapping[str, str]) -> set[str]:
+def _user_hosts(environ: Mapping[str, str]) -> set[str]:
     """The hosts that the user listed, by name or by an address."""
-    named = environ.get(ALLOWED, "").split(",")
-    named += [value for name, value in environ.items() if name.endswith(_BASES)]
-    return {host for one in named if (host := host_of(one))}
+    texts = environ.get(ALLOWED, "").split(",")
+    texts += [value for name, value in environ.items() if name.endswith(_ADDRESS_SUFFIXES)]
+    return {host for text in texts if (host := host_of(text))}
 
 
 def host_of(text: str) -> str:
-    """The host of an address, or of a host with or without a port; "" where the text is neither."""
+    """The host in an address, or in a host with or without a port; "" for any other text."""
     text = text.strip()
-    there = _parsed(text if "://" in text else f"http://{text}")
-    return "" if there is None else there.host
+    address = _parsed(text if "://" in text else f"http://{text}")
+    return "" if address is None else address.host
 
 
 def _parsed(text: str) -> Address | None:

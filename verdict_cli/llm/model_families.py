@@ -1,4 +1,4 @@
-"""Which models speak the OpenAI chat-completions protocol, which are litellm's, and what hosts they are called at."""
+"""Models by name: built-in ones, those that speak the OpenAI chat-completions protocol, and litellm's, with their hosts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.model import Model
 
 OPENAI_HOST = "api.openai.com"
+BASELINE_PREFIX = "baseline/"
+REPLAY_PREFIX = "replay/"
+_LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The names ``PREFIX/NAME``: environment variables for the base URL and the key, and the base URL without either."""
+    """How models named ``PREFIX/NAME`` are reached: the variables of the base URL and the key, and the default base URL."""
 
     base_variables: tuple[str, ...]
     key_variable: str
@@ -34,66 +37,66 @@ _FAMILIES = {
     "ollama_chat": OLLAMA,
 }
 _OPENAI_NAME = re.compile(r"(gpt-|o[134](-|$)|chatgpt-)(?!.*-(codex|deep-research|instruct|pro))")
-"""OpenAI's chat models. litellm serves those that only the completions or the responses protocol has."""
+"""OpenAI's chat models. litellm serves those that need the completions or the responses protocol."""
 _LITELLM_ARGUMENTS = (
     "allowed_openai_params api_version aws_region_name base_url client custom_llm_provider drop_params fallbacks "
     "headers mock_response num_retries organization timeout vertex_location vertex_project"
 )
 _ONLY_LITELLM = frozenset(_LITELLM_ARGUMENTS.split())
 _PROVIDERS = (("anthropic", "claude-"), ("openai", "gpt-|o[134](-|$)|chatgpt-"), ("vertex_ai", "gemini-"))
-"""Whose the best known names without a prefix are, as litellm has it."""
+"""The providers of well-known names without a prefix, by litellm's rules."""
 
 
 def is_local(model_name: str) -> bool:
-    """True for the built-in models and recordings: they are free, and asked again after a crash."""
-    return model_name.startswith(("baseline/", "replay/"))
+    """Whether it is a built-in model or a recording: free, never cached or journalled, and called again on resume."""
+    return model_name.startswith(_LOCAL_PREFIXES)
 
 
 def family(model: Model) -> Family | None:
-    """The model's family, None where another protocol or an argument that only litellm knows is asked for."""
+    """The model's family; None for a model of another protocol, or with an argument that only litellm knows."""
     if not _ONLY_LITELLM.isdisjoint(model.params):
         return None
     prefix, slash, _ = model.name.partition("/")
     if not slash:
         return _OPENAI if model.api_base or _OPENAI_NAME.match(model.name) else None
-    found = _FAMILIES.get(prefix)
-    return found if found is not OLLAMA or model.api_base else None
+    of_prefix = _FAMILIES.get(prefix)
+    return of_prefix if of_prefix is not OLLAMA or model.api_base else None
 
 
-def base_of(model: Model, found: Family, environ: Mapping[str, str]) -> str:
-    """The model's base URL without a slash at its end; "" where none is known."""
-    bases = (model.api_base, *(environ.get(name) for name in found.base_variables), found.default_base)
+def base_url(model: Model, of: Family, environ: Mapping[str, str]) -> str:
+    """The model's base URL without a trailing slash; "" where none is known."""
+    bases = (model.api_base, *(environ.get(name) for name in of.base_variables), of.default_base)
     return next((base for base in bases if base), "").rstrip("/")
 
 
 def host_called(model: Model, environ: Mapping[str, str]) -> str | None:
-    """The host that the model's calls go to, with its port where the address has one; None for a model without an address.
+    """The host that the model's calls go to, with its port if the address has one; None for a model without an address.
 
-    litellm alone knows the hosts of some providers: of these, the provider's name.
+    For a provider whose host only litellm knows, the provider's name.
     """
-    found = family(model)
-    if found is not None:
-        base = base_of(model, found, environ)
+    openai_family = family(model)
+    if openai_family is not None:
+        base = base_url(model, openai_family, environ)
     else:
         provider = provider_of(model.name)
         names = (f"{provider.upper()}_API_BASE", f"{provider.upper()}_BASE_URL")
-        base = address_of(model) or next(filter(None, map(environ.get, names)), "")
+        base = litellm_address(model) or next(filter(None, map(environ.get, names)), "")
         if not base:
             return OWNERS.get(key_variable(provider)) or f"{provider} (litellm's address)"
     try:
-        return parse_address(base).place
+        return parse_address(base).netloc
     except AddressError:
         return None
 
 
 def provider_of(name: str) -> str:
-    """litellm's name of the provider of a model; the model's own where only litellm knows that."""
+    """litellm's name of a model's provider; the model's own name where only litellm knows the provider."""
     prefix, slash, _ = name.partition("/")
     known = (provider for provider, form in _PROVIDERS if re.match(form, name))
     return prefix if slash else next(known, name)
 
 
-def address_of(model: Model) -> str | None:
-    """The address that a pipeline file gives litellm: `api_base`, or a part of the name as some providers have it."""
+def litellm_address(model: Model) -> str | None:
+    """The address that a pipeline file gives to litellm: `api_base`, or part of the name, as some providers have it."""
     found = re.search(r"https?:.*", model.name, re.IGNORECASE | re.DOTALL)
     return model.api_base or (found and found[0])

@@ -1,4 +1,4 @@
-"""What a trace of a run is told, and the trace that is none."""
+"""Tracing hooks for a run. The base class does nothing; `OpenTelemetrySpans` sends spans."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from contextlib import AbstractContextManager, nullcontext
 
 from verdict_cli.messages import Ask, Failure, Output, Row, RunFacts
 
-_UNHEARD: AbstractContextManager[Callable[[object], None]] = nullcontext(lambda _: None)
+_NO_SPAN: AbstractContextManager[Callable[[object], None]] = nullcontext(lambda _: None)
 
 
 class Spans:
-    """Spans run → row → unit → call. These do nothing and cost nothing; `Trace` records them.
+    """Spans of a run, its rows, their units and calls. These do nothing.
 
-    Each but ``calls`` is a context that lasts as long as what it names, and gives a function that is told the outcome.
+    All but ``calls`` are context managers around what they trace, and yield a function that receives the outcome.
     """
 
     def run(self, name: str) -> AbstractContextManager[Callable[[RunFacts], None]]:
         """The whole run."""
-        return _UNHEARD
+        return _NO_SPAN
 
     def row(self, row: Row) -> AbstractContextManager[Callable[[Failure | None], None]]:
         """One row. Units that all rows share belong to the run."""
-        return _UNHEARD
+        return _NO_SPAN
 
     def unit(self, node: str) -> AbstractContextManager[Callable[[Output | None], None]]:
-        """One unit at one row; what it raises is why it failed."""
-        return _UNHEARD
+        """One unit at one row; an exception marks it as failed."""
+        return _NO_SPAN
 
     def calls(self, ask: Ask) -> Ask:
-        """``ask``, each call of which is a span."""
+        """``ask``, with a span for each call."""
         return ask

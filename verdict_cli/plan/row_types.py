@@ -29,7 +29,7 @@ def caster(
     ValueError with the reason for a row that breaks the schema.
     """
 
-    within = PathPolicy() if fence is None else fence.of(folder)
+    within = PathPolicy() if fence is None else fence.for_folder(folder)
 
     def cast(row: Mapping[str, Any]) -> Mapping[str, Any]:
         made = dict(row)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import Rejected, ReplyError, Retryable, RowError, UsageError, VerdictError
+from verdict_cli.errors import RowError, UsageError, VerdictError, failure_class
 from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import Judged, judged_of
@@ -14,10 +14,6 @@ from verdict_cli.python.schema import plain_view
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.preflight import open_recording
-
-_REPLY = ("unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid")
-_PASSING = ("rate-limit", "timeout", "unavailable")
-_REJECTED = ("rejected", "context-too-long", "content-filter", "not-recorded")
 
 
 async def judged_once(plan: Plan, given: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
@@ -50,10 +46,4 @@ def mapping(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def raised(failure: Failure) -> VerdictError:
     """The failure as the error that it was."""
     words = f"{failure.node}: {failure.message}"
-    if failure.kind in _REPLY:
-        return ReplyError(words, kind=failure.kind)
-    if failure.kind in _PASSING:
-        return Retryable(words, kind=failure.kind)
-    if failure.kind in _REJECTED:
-        return Rejected(words, kind=failure.kind)
-    return RowError(words, kind=failure.kind)
+    return (failure_class(failure.kind) or RowError)(words, kind=failure.kind)

@@ -13,7 +13,7 @@ from msgspec import structs
 from verdict_cli.errors import PinnedError
 from verdict_cli.llm.middleware.rate_limit import CHARACTERS_A_TOKEN
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.baseline import lexical
+from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.prices import cost_usd
 from verdict_cli.messages import Reply, Request, Row, Usage
@@ -191,7 +191,7 @@ class _Middle:
     def level(self) -> float:
         return 0.5
 
-    def centre(self, count: int) -> float:
+    def position_on(self, count: int) -> float:
         return (count - 1) / 2
 
     def sentence(self) -> str:
@@ -200,7 +200,7 @@ class _Middle:
 
 def _made_up_reply(request: Request) -> Reply:
     """A reply that every extractor can read."""
-    reply = lexical(request)
+    reply = lexical_reply(request)
     if request.json_schema is not None:
         return structs.replace(reply, text=orjson.dumps(fill(request.json_schema, _Middle())).decode())
     return reply if reply.logprobs else structs.replace(reply, text=f"{_TEXT}\n{reply.text}")

@@ -16,7 +16,7 @@ from verdict_cli.plan.row_types import caster
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.row import run_pinned, run_row
-from verdict_cli.storage.datasets.dataset import renamed
+from verdict_cli.storage.datasets.dataset import rename_columns
 
 
 class RowInputs:
@@ -35,7 +35,7 @@ class RowInputs:
         DataError where a column that a unit uses is missing, `dataset.schema` is broken, or a prompt names a column in
         braces without `source.`. Columns that only metrics and gates use, such as labels, may be missing.
         """
-        source: Mapping[str, Any] = renamed(self._columns, values)
+        source: Mapping[str, Any] = rename_columns(self._columns, values)
         for used in self._plan.columns:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
@@ -75,8 +75,8 @@ class JudgeSession:
         self.pinned: tuple[Call, ...] = ()
         self._spans = spans or Spans()
         self._sources = RowInputs(plan, folder)
-        ask, forget = client.middleware(self._spans)
-        self._context = Context(ask, seed=seed, forget=forget, unit=self._spans.unit)
+        chain = client.chain(self._spans)
+        self._context = Context(chain.ask, seed=seed, forget=chain.forget, unit=self._spans.unit)
         if client.recorded:
             self._context.again = lambda _: True
 

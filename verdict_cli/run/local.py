@@ -8,15 +8,11 @@ from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
 from verdict_cli.errors import VerdictError
-from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
-from verdict_cli.llm.middleware.journal_replay import replay_journal
+from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.budget import count_recalled_cost
 from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
@@ -96,10 +92,6 @@ async def _with_client(
         await client.close()
 
 
-def _with_renamed_units(call: Callable[[Request], T], rename: Callable[[str], str]) -> Callable[[Request], T]:
-    return lambda request: call(replace(request, node=rename(request.node)))
-
-
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop, which is faster; asyncio's own where uvloop does not run (Windows)."""
     try:
@@ -173,18 +165,19 @@ class _LocalRunner:
         return self.stats.done == self.part.count and self.halt.error is None
 
     def _middleware(self) -> Ask:
-        ask, self.forget = self.client.middleware(self.job.spans, self.halt.is_set, self.halt.fail)
-        if self.job.rename_unit is not None:
-            ask = _with_renamed_units(ask, self.job.rename_unit)
-            self.forget = _with_renamed_units(self.forget, self.job.rename_unit)
-        if self.client.recorded:
-            return ask
-        if self.job.retry_failed:
-            self.failed = FailedCalls(self.job.plan, ask, self.journal)
-        resumed = len(self.journal) > 0
-        ask = circuit_breaker(ask, _has_alternative(self.job.plan))
-        ask = replay_journal(ask, self.journal, as_recorded=self.job.retry_failed, appended=self.writer.notify)
-        return count_recalled_cost(ask, self.client.spending) if resumed else ask
+        journal = JournalOptions(
+            self.journal,
+            resumed=len(self.journal) > 0,
+            as_recorded=self.job.retry_failed,
+            is_spared=_has_alternative(self.job.plan),
+            on_append=self.writer.notify,
+        )
+        stop = StopSignal(self.halt.is_set, self.halt.fail)
+        chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
+        self.forget = chain.forget
+        if self.job.retry_failed and not self.client.recorded:
+            self.failed = FailedCalls(self.job.plan, chain.ask_models, self.journal)
+        return chain.ask
 
     async def _work(self, ask: Ask) -> None:
         again = self._again if self.client.recorded or len(self.journal) else None
@@ -212,14 +205,14 @@ class _LocalRunner:
                 with suppress(asyncio.CancelledError):
                     await task
             await self.writer.flush()
-            self.show(self.stats.progress(self.client.gates))
+            self.show(self.stats.progress(self.client.limiters))
 
     async def _preload(self) -> None:
         """Call `preload` when as many calls are in flight as may be, or after about the time that this takes."""
         slots = min(self.job.concurrency, self.job.data.rows)
         for _ in range(1 + round(STARTING_S * slots / BREATH_S)):
             await asyncio.sleep(BREATH_S)
-            if self.client.gates.running >= slots:
+            if self.client.limiters.running >= slots:
                 break
         await asyncio.to_thread(self.job.preload)
 
@@ -279,7 +272,7 @@ class _LocalRunner:
 
     async def _tick(self) -> None:
         while True:
-            self.show(self.stats.progress(self.client.gates))
+            self.show(self.stats.progress(self.client.limiters))
             await asyncio.sleep(TICK_S)
 
 

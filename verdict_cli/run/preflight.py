@@ -10,11 +10,10 @@ from typing import Any
 from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.prices import cost_usd
 from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.providers.replay import PREFIX
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Brace, LLMNode, Node, Plan
@@ -43,9 +42,9 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
 
 def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
     """Refused for a recording outside the pipeline file's folder: later prompts may send its replies to any host."""
-    if model.name.startswith(PREFIX) and model.name not in policy.given:
+    if model.name.startswith(REPLAY_PREFIX) and model.name not in policy.given:
         try:
-            policy.path(Path(), model.name.removeprefix(PREFIX))
+            policy.path(Path(), model.name.removeprefix(REPLAY_PREFIX))
         except OutsideError as error:
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
@@ -181,7 +180,7 @@ def preflight(
     only end in an error or a wrong metric. Memory does not grow with the number of rows.
     """
     checks = _Checks(plan, dataset.id)
-    facts = scan(dataset, limit=limit, sample=sample, seed=seed, watch=checks.add)
+    facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=checks.add)
     errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
         raise SpecError(errors)

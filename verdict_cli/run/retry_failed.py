@@ -7,7 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from verdict_cli.errors import PinnedError
-from verdict_cli.llm.middleware.journal_replay import UnrecordedError, is_recorded, replay_journal
+from verdict_cli.llm.middleware.journal_replay import UnrecordedError, only_journalled, replay_journal
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Request, Row
 from verdict_cli.plan.node import Plan
@@ -25,7 +25,7 @@ class FailedCalls:
 
     def __init__(self, plan: Plan, ask: Ask, journal: Journal) -> None:
         self._plan, self._journal = plan, journal
-        self._ask = is_recorded(replay_journal(ask, journal, as_recorded=True), journal)
+        self._ask = only_journalled(replay_journal(ask, journal, as_recorded=True), journal)
 
     async def context(self, row: Row | None, context: Context) -> Context:
         """The context in which the row is to be run; None for the pinned units."""

@@ -1,4 +1,4 @@
-"""Where the files that a pipeline file or a dataset names may stand."""
+"""Restrict the files that a pipeline file or a dataset may name to a folder."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from pathlib import Path
 
 
 class OutsideError(ValueError):
-    """A path that leaves the folder by `..`, as an absolute path, or by a link, or to a pipe or a device."""
+    """A path that leaves the folder (by `..`, a link or as an absolute path), or is a pipe or a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathPolicy:
-    """Files may stand in ``root`` and below it, links followed; anywhere where it is None.
+    """Files must be in ``root`` or below it, after following links; None: no restriction.
 
-    ``given`` are values that the user wrote himself, on the command line: they may name any file.
+    ``given`` are values that the user wrote on the command line, which may name any file.
     """
 
     root: Path | None = None
     given: frozenset[str] = frozenset()
 
     def path(self, folder: Path, file: str) -> Path:
-        """The path of a file that is named relative to ``folder``. OutsideError where it stands outside."""
+        """The path of a file that is named relative to ``folder``. Raises OutsideError if it is not allowed."""
         path = folder / file
         if self.root is not None and file not in self.given:
             try:
                 inside = path.resolve().is_relative_to(self.root.resolve())
                 special = path.exists() and not (path.is_file() or path.is_dir())
-            except (OSError, RuntimeError, ValueError):  # no path at all: whoever opens it says so
+            except (OSError, RuntimeError, ValueError):  # not a valid path: opening it raises the error
                 return path
             if not inside:
-                raise OutsideError(f"{file!r:.200} stands outside {str(self.root)!r}")
+                raise OutsideError(f"{file!r:.200} is outside {str(self.root)!r}")
             if special:
                 raise OutsideError(f"{file!r:.200} is a pipe or a device, not a file")
         return path
 
-    def of(self, root: Path) -> PathPolicy:
-        """The fence around another folder; where there is none, none."""
+    def for_folder(self, root: Path) -> PathPolicy:
+        """The same policy for another folder."""
         return PathPolicy(None if self.root is None else root, self.given)
 
 

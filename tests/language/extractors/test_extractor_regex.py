@@ -148,6 +148,40 @@ def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "a{1000000000}",
+        "a{ 1000000000 }",
+        f"a{{{'9' * 5000}}}",
+        "(?:a{1000}){1000}",
+        "((a{100}){100}){100}",
+        "(?x)(a{1000}) # ]\n{1000}",
+        "(?:a|b){200000}",
+        "a{1000}{1000}",
+        "a{1000}" * 200,
+    ],
+)
+def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(pattern: str) -> None:
+    response = RecordType({"score": TEXT})
+    path, message, _ = Regex(fields={"score": pattern}).problem(response) or ("", "", "")
+    assert path == "fields.score" and "repetition counts" in message
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\d{4}-\d{2}-\d{2}" * 20,
+        r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        "a{50000}",
+        ".{0,1000000000}",
+        "a{,99999999}",
+    ],
+)
+def test_ordinary_repetitions_are_taken(pattern: str) -> None:
+    assert Regex(fields={"score": pattern}).problem(RecordType({"score": TEXT})) is None
+
+
+@pytest.mark.parametrize(
     ("fields", "response", "key"),
     [
         ({"score": "("}, {"score": LIKERT}, "fields.score"),

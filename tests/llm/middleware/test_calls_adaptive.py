@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import Retryable
-from verdict_cli.llm.middleware.adaptive_concurrency import AdaptiveConcurrency
+from verdict_cli.llm.middleware.concurrency import AdaptiveConcurrency
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.messages import Allowance, Message, Reply, Request, Row
 from verdict_cli.model import Model
@@ -64,7 +64,7 @@ def test_an_endpoint_that_takes_few_calls_at_once_is_found_and_then_rarely_overr
 def test_units_and_models_of_one_endpoint_and_key_share_its_places() -> None:
     gates = RateLimiters(10)
     one, other, elsewhere = (
-        gates.of(model)
+        gates.get(model)
         for model in (
             request().model,
             request(name="openai/n", temperature=1).model,
@@ -78,18 +78,18 @@ def test_units_and_models_of_one_endpoint_and_key_share_its_places() -> None:
 
 def test_a_few_refusals_at_random_do_not_starve_the_run() -> None:
     adaptive = AdaptiveConcurrency(100)
-    adaptive.flying = adaptive.running = 100
+    adaptive.in_flight = adaptive.acquired = 100
     for number in range(2000):
-        adaptive.refused() if number % 30 == 0 else adaptive.answered()
-    assert adaptive.places is None or adaptive.places > 80
+        adaptive.record_rejection() if number % 30 == 0 else adaptive.record_success()
+    assert adaptive.capacity is None or adaptive.capacity > 80
 
 
 def test_it_never_falls_below_one_place() -> None:
     adaptive = AdaptiveConcurrency(100)
-    adaptive.flying = 3
+    adaptive.in_flight = 3
     for _ in range(200):
-        adaptive.refused()
-    assert adaptive.places == 1
+        adaptive.record_rejection()
+    assert adaptive.capacity == 1
 
 
 @settings(deadline=None, max_examples=80)
@@ -99,17 +99,17 @@ def test_cancelled_calls_leave_no_place_taken(doomed: set[int], turns: int, most
         endpoint = Endpoint(99)
         gates = RateLimiters(8)
         ask = rate_limited(endpoint.ask, gates)
-        gate = gates.of(request().model)
+        gate = gates.get(request().model)
         assert gate is not None
-        gate.endpoint.places = float(most)
+        gate.endpoint.capacity = float(most)
         tasks = [asyncio.ensure_future(ask(request(n))) for n in range(30)]
         for _ in range(turns):
             await asyncio.sleep(0)
         for number in doomed:
             tasks[number].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (gate.endpoint.running, gate.endpoint.flying, gates.waiting, gates.running) == (0, 0, 0, 0)
-        assert gate.endpoint.take()
+        assert (gate.endpoint.acquired, gate.endpoint.in_flight, gates.waiting, gates.running) == (0, 0, 0, 0)
+        assert gate.endpoint.try_acquire()
 
     asyncio.run(scene())
 

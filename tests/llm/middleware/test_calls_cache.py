@@ -100,7 +100,7 @@ def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
 )
 def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> None:
     keys = CacheKeys()
-    assert keys.of(other) != keys.of(REQUEST)
+    assert keys.get(other) != keys.get(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
 )
 def test_what_cannot_change_the_reply_does_not_count(same: Request) -> None:
     keys = CacheKeys()
-    assert keys.of(same) == keys.of(REQUEST)
+    assert keys.get(same) == keys.get(REQUEST)
 
 
 def test_the_order_in_which_parameters_are_written_does_not_count() -> None:
     keys = CacheKeys()
     one, other = with_model(params={"a": 1, "b": 2}), with_model(params={"b": 2, "a": 1})
-    assert keys.of(one) == keys.of(other)
+    assert keys.get(one) == keys.get(other)
 
 
 def test_repeated_units_draw_a_sample_each(store: CacheStore) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.middleware.circuit_breaker import MOST_REJECTIONS, circuit_breaker
+from verdict_cli.llm.middleware.circuit_breaker import MAX_REJECTIONS, circuit_breaker
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -40,8 +40,8 @@ def outcomes(*answers: Any, model: str = "m", spared: bool = False) -> list[Any]
 
 
 def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
-    found = outcomes(*[Rejected(NO) for _ in range(MOST_REJECTIONS)])
-    assert [type(each) for each in found] == [Rejected] * (MOST_REJECTIONS - 1) + [Refused]
+    found = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS)])
+    assert [type(each) for each in found] == [Rejected] * (MAX_REJECTIONS - 1) + [Refused]
     assert NO in found[-1].message and "20" in found[-1].message
     assert all(each.passing for each in found[:-1])
 
@@ -51,32 +51,30 @@ def test_the_twentieth_rejection_in_the_same_words_stops_the_run() -> None:
 )
 def test_a_reply_or_other_words_in_between_keep_the_run_going(between: Any) -> None:
     found = outcomes(
-        *[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)],
-        between,
-        *[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)],
+        *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], between, *[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)]
     )
     assert not any(isinstance(each, Refused) for each in found)
 
 
 def test_a_model_that_has_answered_once_is_never_given_up() -> None:
-    found = outcomes("4", *[Rejected(NO) for _ in range(3 * MOST_REJECTIONS)])
+    found = outcomes("4", *[Rejected(NO) for _ in range(3 * MAX_REJECTIONS)])
     assert not any(isinstance(each, Refused) for each in found)
     assert not any(each.passing for each in found[1:])
 
 
 def test_failures_that_pass_stand_for_nothing() -> None:
-    found = outcomes(*[Rejected(NO) for _ in range(MOST_REJECTIONS - 1)], Retryable("gone"), Rejected(NO))
+    found = outcomes(*[Rejected(NO) for _ in range(MAX_REJECTIONS - 1)], Retryable("gone"), Rejected(NO))
     assert [type(each) for each in found[-2:]] == [Retryable, Refused]
 
 
 @pytest.mark.parametrize("kind", ["content-filter", "context-too-long"])
 def test_what_lies_in_a_row_does_not_count(kind: str) -> None:
     assert not any(
-        isinstance(each, Refused) for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MOST_REJECTIONS)])
+        isinstance(each, Refused) for each in outcomes(*[Rejected(NO, kind=kind) for _ in range(2 * MAX_REJECTIONS)])
     )
 
 
 def test_requests_that_lose_no_row_and_built_in_models_do_not_count() -> None:
-    rejections = [Rejected(NO) for _ in range(2 * MOST_REJECTIONS)]
+    rejections = [Rejected(NO) for _ in range(2 * MAX_REJECTIONS)]
     assert not any(isinstance(each, Refused) for each in outcomes(*rejections, spared=True))
     assert not any(isinstance(each, Refused) for each in outcomes(*rejections, model="baseline/lexical"))

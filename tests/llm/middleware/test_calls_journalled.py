@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.middleware.journal_replay import UnrecordedError, is_recorded, replay_journal
+from verdict_cli.llm.middleware.journal_replay import UnrecordedError, only_journalled, replay_journal
 from verdict_cli.messages import Alternative, Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.storage.journal.entry import CallKey, JournalEntry
@@ -151,7 +151,7 @@ def test_as_recorded_a_failure_that_passes_is_raised_again_too() -> None:
 
 def test_a_call_that_is_not_recorded_is_told_and_not_made() -> None:
     memory, model = Memory(), Fake(REPLY, REPLY)
-    ask = is_recorded(replay_journal(model.ask, memory), memory)
+    ask = only_journalled(replay_journal(model.ask, memory), memory)
     with pytest.raises(UnrecordedError, match=r"judge\[1\]"):
         asyncio.run(ask(REQUEST))
     assert model.calls == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from verdict_cli.errors import OutputError
-from verdict_cli.llm.middleware.cache_store import CacheStore, cache_directory, files
+from verdict_cli.llm.middleware.cache_store import CacheStore, cache_directory, store_files
 from verdict_cli.messages import Alternative, Reply, Usage
 
 REPLY = Reply(
@@ -33,7 +33,7 @@ def test_a_reply_comes_back_as_it_was_before_and_after_it_is_on_the_disk(tmp_pat
     store.close()
     store = CacheStore.open(path)
     assert store.get(b"k") == REPLY
-    assert store.kept().models == {"m": 1}
+    assert store.contents().models == {"m": 1}
     store.close()
 
 
@@ -43,7 +43,7 @@ def test_what_is_dropped_is_gone_at_once_and_for_good(tmp_path: Path) -> None:
     store.put(b"k", "m", REPLY)
     store.close()
     store = CacheStore.open(path)
-    store.drop(b"k")
+    store.remove(b"k")
     assert store.get(b"k") is None
     store.close()
     store = CacheStore.open(path)
@@ -59,7 +59,7 @@ def test_two_runs_share_one_store(tmp_path: Path) -> None:
     one.close()
     other.close()
     store = CacheStore.open(path)
-    assert store.kept().replies == 50
+    assert store.contents().replies == 50
     store.close()
 
 
@@ -71,7 +71,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     store.close()
     store = CacheStore.open(path)
     store.get(b"k")
-    for file in files(path):
+    for file in store_files(path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()
@@ -105,7 +105,7 @@ def test_a_disk_that_refuses_later_ends_the_keeping_and_says_why(tmp_path: Path)
     connection.close()
     store.put(b"k", "m", REPLY)
     store.close()
-    assert "replies" in store.trouble
+    assert "replies" in store.error
 
 
 def test_a_reply_that_json_cannot_write_is_left_out(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_reply_that_json_cannot_write_is_left_out(tmp_path: Path) -> None:
     store.put(b"l", "m", REPLY)
     store.close()
     store = CacheStore.open(path)
-    assert store.kept().replies == 1
+    assert store.contents().replies == 1
     store.close()
 
 

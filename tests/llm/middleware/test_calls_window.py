@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.llm.middleware.sliding_window import MINUTE_S, SlidingWindow
+from verdict_cli.llm.middleware.quota import MINUTE_S, SlidingWindow
 
 
 def test_a_call_waits_until_the_oldest_leaves() -> None:
     window = SlidingWindow(2, None)
-    window.enter(1, 0.0)
-    window.enter(1, 10.0)
+    window.add(1, 0.0)
+    window.add(1, 10.0)
     assert window.wait_s(1, 15.0) == 45.0
     assert window.wait_s(1, 60.0) == 0.0
 
@@ -17,7 +17,7 @@ def test_a_call_waits_until_the_oldest_leaves() -> None:
 def test_tokens_wait_for_as_many_calls_as_must_leave() -> None:
     window = SlidingWindow(None, 100)
     for at in (0.0, 1.0, 2.0):
-        window.enter(30, at)
+        window.add(30, at)
     assert window.wait_s(10, 3.0) == 0.0
     assert window.wait_s(40, 3.0) == 57.0
     assert window.wait_s(41, 3.0) == 58.0
@@ -25,18 +25,18 @@ def test_tokens_wait_for_as_many_calls_as_must_leave() -> None:
 
 def test_settled_tokens_replace_the_estimate() -> None:
     window = SlidingWindow(None, 100)
-    sent = window.enter(90, 0.0)
+    sent = window.add(90, 0.0)
     assert window.wait_s(50, 1.0) > 0
-    window.settle(sent, 10)
+    window.correct(sent, 10)
     assert window.wait_s(50, 1.0) == 0.0
 
 
 def test_a_call_settled_after_it_left_changes_nothing() -> None:
     window = SlidingWindow(None, 100)
-    late = window.enter(10, 0.0)
-    window.enter(60, 30.0)
+    late = window.add(10, 0.0)
+    window.add(60, 30.0)
     assert window.wait_s(40, 70.0) == 0.0
-    window.settle(late, 90)
+    window.correct(late, 90)
     assert window.wait_s(40, 70.0) == 0.0
 
 
@@ -57,6 +57,6 @@ def test_no_minute_ever_holds_more_than_the_limits(calls: list[tuple[float, int,
         recent = [(at, amount) for at, amount in sent if at > now - MINUTE_S + 1e-3]
         assert len(recent) < requests
         assert sum(amount for _, amount in recent) + tokens <= 100 + 1e-9
-        entry = window.enter(tokens, now)
-        window.settle(entry, used)
+        entry = window.add(tokens, now)
+        window.correct(entry, used)
         sent.append((now, used))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from verdict_cli.llm.providers.rate_limit_headers import allowance_of, seconds
+from verdict_cli.llm.providers.http_errors import allowance_of, duration_s
 from verdict_cli.messages import Allowance
 
 
@@ -42,4 +42,4 @@ def test_headers_that_say_nothing_are_none() -> None:
     ],
 )
 def test_durations_are_read_or_passed_over(text: str | None, meant: float | None) -> None:
-    assert seconds(text) == (None if meant is None else pytest.approx(meant))
+    assert duration_s(text) == (None if meant is None else pytest.approx(meant))

@@ -29,7 +29,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"name": "x", "api_base": "localhost:8000"}, "not an http address"),
         ({"name": "x", "api_base": "http://h:99999/v1"}, "not an http address"),
         ({"name": "x", "api_base": "http://h/v1", "params": {"api_key": "sk-1"}}, "api_key_env"),
-        ({"name": "anthropic/x", "params": {"stream": True}}, "stream cannot stand in params"),
+        ({"name": "anthropic/x", "params": {"stream": True}}, "stream is not allowed in params"),
         ({"name": "anthropic/x", "params": {"num_retries": 0}}, "set the model's own `retries`"),
     ],
 )

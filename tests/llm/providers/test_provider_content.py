@@ -1,7 +1,7 @@
 """A message's pictures in the chat-completions protocol."""
 
 from verdict_cli.llm.providers.model_checks import sees_images
-from verdict_cli.llm.providers.wire_values import content
+from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message
 from verdict_cli.model import Model
 
@@ -9,11 +9,11 @@ URL = "data:image/png;base64,AA=="
 
 
 def test_a_message_without_pictures_is_its_text() -> None:
-    assert content(Message("user", "Hi")) == "Hi"
+    assert message_content(Message("user", "Hi")) == "Hi"
 
 
 def test_each_picture_stands_at_its_place() -> None:
-    parts = content(Message("user", "Before after", ((7, URL),)))
+    parts = message_content(Message("user", "Before after", ((7, URL),)))
     assert [part["type"] for part in parts] == ["text", "image_url", "text"]
     assert parts[0]["text"] == "Before "
     assert parts[1]["image_url"] == {"url": URL}
@@ -21,7 +21,7 @@ def test_each_picture_stands_at_its_place() -> None:
 
 
 def test_pictures_alone_need_no_text() -> None:
-    parts = content(Message("user", "", ((0, URL), (0, URL))))
+    parts = message_content(Message("user", "", ((0, URL), (0, URL))))
     assert [part["type"] for part in parts] == ["image_url", "image_url"]
 
 

@@ -99,4 +99,4 @@ def test_a_family_without_an_address_is_never_sent_to_openai() -> None:
 def test_messages_show_an_address_without_its_secrets() -> None:
     there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
     assert there is not None
-    assert (there.host, there.shown) == ("host.example", "https://host.example/v1")
+    assert (there.host, there.display) == ("host.example", "https://host.example/v1")

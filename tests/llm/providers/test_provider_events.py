@@ -13,7 +13,7 @@ from verdict_cli.errors import Retryable
 from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.litellm import LitellmProvider
 from verdict_cli.llm.providers.native import NativeProvider
-from verdict_cli.llm.providers.sse import Pieces, assembled
+from verdict_cli.llm.providers.sse import TextStream, assemble
 from verdict_cli.messages import Message, Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -42,7 +42,7 @@ def request(url: str = "http://127.0.0.1/v1", **keys: Any) -> Request:
 @given(st.lists(st.text(), min_size=1, max_size=6))
 def test_the_parts_of_a_text_are_joined_in_order(parts: list[str]) -> None:
     body = events(*(delta(content=part) for part in parts), delta("stop"), "[DONE]")
-    assert assembled(body)["choices"][0]["message"]["content"] == "".join(parts)
+    assert assemble(body)["choices"][0]["message"]["content"] == "".join(parts)
 
 
 def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> None:
@@ -63,7 +63,7 @@ def test_a_tools_arguments_are_joined_and_usage_and_log_probabilities_kept() -> 
             }
         ]
     }
-    whole = assembled(events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
+    whole = assemble(events(first, second, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
     assert whole["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "reply", "arguments": '{"score": 4}'}
     assert whole["choices"][0]["logprobs"] == logprobs
     assert whole["usage"]["completion_tokens"] == 2
@@ -106,6 +106,6 @@ def test_pieces_are_told_however_the_bytes_are_cut(size: int) -> None:
         b'data: {"choices":[{"delta":{"content":"fine \xc3\xa9"}}]}\n\ndata: [DONE]\n'
         b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n'
     )
-    pieces = Pieces()
+    pieces = TextStream()
     said = [pieces.feed(content[at : at + size]) for at in range(0, len(content), size)]
     assert "".join(said) == "A fine é{}"

@@ -11,11 +11,11 @@ import pytest
 
 from verdict_cli.errors import Refused
 from verdict_cli.llm.model_families import family
-from verdict_cli.llm.providers import system_keyring as own
+from verdict_cli.llm.providers import secrets as own
 from verdict_cli.llm.providers.endpoint import endpoint
 from verdict_cli.llm.providers.litellm import _key
 from verdict_cli.llm.providers.model_checks import check_model
-from verdict_cli.llm.providers.secrets import secrets
+from verdict_cli.llm.providers.secrets import model_secrets
 from verdict_cli.model import Model
 
 keyring = pytest.importorskip("keyring", reason="the extra `keyring` is not installed")
@@ -47,7 +47,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[str, str], Any]
 
     before = keyring.get_keyring()
     keyring.set_keyring(Planted())
-    monkeypatch.setattr(own, "_found", {})
+    monkeypatch.setattr(own, "_keyring_keys", {})
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OWN"):
         monkeypatch.delenv(name, raising=False)
     yield entries
@@ -63,7 +63,7 @@ def key_of(model: Model, environ: dict[str, str]) -> str | None:
 def test_the_environment_comes_first_and_then_the_keyring(kept: Any) -> None:
     kept["verdict", "OPENAI_API_KEY"] = f" {KEY}\n"
     assert key_of(Model(name="gpt-4o"), {"OPENAI_API_KEY": "of-the-environment"}) == "of-the-environment"
-    assert not own.find_key()
+    assert not own.keyring_keys()
     assert key_of(Model(name="gpt-4o"), {}) == KEY
     kept.clear()
     assert key_of(Model(name="gpt-4o"), {}) == KEY  # it is asked once
@@ -82,7 +82,7 @@ def test_a_file_names_no_other_entry_and_sends_none_to_its_author(kept: Any) -> 
     kept["github.com", "OWN"] = KEY
     with pytest.raises(Refused, match="is not set"):
         key_of(Model(name="openai/m", api_base="http://127.0.0.1/v1", api_key_env="OWN"), {})
-    own._found.clear()
+    own._keyring_keys.clear()
     kept["verdict", "OWN"] = KEY
     with pytest.raises(Refused, match="is not sent to"):
         key_of(Model(name="openai/m", api_base="https://evil.example/v1", api_key_env="OWN"), {})
@@ -90,7 +90,7 @@ def test_a_file_names_no_other_entry_and_sends_none_to_its_author(kept: Any) -> 
 
 
 def test_a_server_that_needs_no_key_asks_for_none(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "_asked", lambda _: pytest.fail("the keyring was asked"))
+    monkeypatch.setattr(own, "_read_keyring", lambda _: pytest.fail("the keyring was asked"))
     assert key_of(Model(name="openai/m", api_base="http://127.0.0.1/v1"), {}) is None
 
 
@@ -112,14 +112,14 @@ def test_without_the_extra_there_is_no_key(kept: Any, monkeypatch: pytest.Monkey
 
 def test_what_the_keyring_gave_is_a_secret(kept: Any) -> None:
     kept["verdict", "OPENAI_API_KEY"] = KEY
-    assert secrets(Model(name="gpt-4o"), {}) == ()
+    assert model_secrets(Model(name="gpt-4o"), {}) == ()
     key_of(Model(name="gpt-4o"), {})
-    assert secrets(Model(name="gpt-4o"), {}) == (KEY,)
+    assert model_secrets(Model(name="gpt-4o"), {}) == (KEY,)
 
 
 def test_it_is_not_imported_where_the_environment_has_the_key() -> None:
     code = (
-        "import sys\nfrom verdict_cli.llm.providers.system_keyring import key_in\n"
+        "import sys\nfrom verdict_cli.llm.providers.secrets import key_in\n"
         "assert key_in('A', {'A': 'x'}) == 'x' and not key_in('', {})\nassert 'keyring' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -165,11 +165,11 @@ def test_a_second_run_in_the_same_process_is_given_open_clients(loopback: Any, r
 
 
 def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
-    from verdict_cli.llm.providers.litellm import _best
+    from verdict_cli.llm.providers.litellm import _best_json_mode
 
-    assert _best("gpt-4o-mini") == "schema"
-    assert _best("gpt-4") == "tool"
-    assert _best("nobody/knows-this") == "words"
+    assert _best_json_mode("gpt-4o-mini") == "schema"
+    assert _best_json_mode("gpt-4") == "tool"
+    assert _best_json_mode("nobody/knows-this") == "prompt"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         body = await request.json()
-        ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "words")
+        ways.append("schema" if "response_format" in body else "tool" if "tools" in body else "prompt")
         if ways[-1] == "schema":
             return web.json_response({"error": {"message": says}}, status=status)
         call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": '{"score": 4}'}}

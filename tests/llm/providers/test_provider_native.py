@@ -226,7 +226,7 @@ def test_a_broken_envelope_is_asked_again_and_says_what_is_wrong(request_for: Ma
 
 
 def test_a_body_over_the_limit_is_not_read(request_for: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "LARGEST_BODY", 2**20)
+    monkeypatch.setattr(native, "MAX_BODY", 2**20)
     with pytest.raises(Retryable, match="larger than 1 MiB"):
         answered(request_for, b" " * (2**20 + 1))
 

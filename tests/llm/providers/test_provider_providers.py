@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import DataError, Rejected
+from verdict_cli.llm import providers
 from verdict_cli.llm.providers import Providers
+from verdict_cli.llm.providers.model_checks import check_model
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -85,3 +87,26 @@ def test_a_recording_named_as_a_model_is_loaded_once(
 def test_a_recording_that_is_not_there_is_a_data_error(tmp_path: Path, request_for: Make) -> None:
     with pytest.raises(DataError, match=r"none\.jsonl"):
         ask(request_for(f"replay/{tmp_path / 'none.jsonl'}"))
+
+
+def test_a_provider_is_one_file_and_one_line(
+    tmp_path: Path, request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shouting_provider.py").write_text(
+        "from verdict_cli.messages import Reply\n"
+        "class ShoutingProvider:\n"
+        "    def __init__(self, on_token=None): pass\n"
+        "    @staticmethod\n"
+        "    def serves(model): return model.name.startswith('shout/')\n"
+        "    @staticmethod\n"
+        "    def check(model): return None if model.temperature is None else 'it is always hot'\n"
+        "    async def ask(self, request): return Reply(request.messages[-1].content.upper())\n"
+        "    async def close(self): pass\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(providers, "PROVIDERS", ["shouting_provider:ShoutingProvider", *providers.PROVIDERS])
+    assert ask(request_for("shout/x")).text == request_for("x").messages[-1].content.upper()
+    assert check_model(Model(name="shout/x")) is None
+    assert check_model(Model(name="shout/x", temperature=1.0)) == "it is always hot"
+    assert ask(request_for("baseline/echo")).text.startswith("Question:")

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.providers.replay import ReplayProvider
+from verdict_cli.llm.providers.recording import Recording, ReplayProvider
 from verdict_cli.messages import Alternative, Reply, Request, Row, Usage
 
 Make = Callable[..., Request]
@@ -30,7 +29,7 @@ def ask(path: Path, *requests: Request) -> Reply:
     """The reply to the last of the requests."""
 
     async def run() -> Reply:
-        provider = ReplayProvider(Recording.load(path))
+        provider = ReplayProvider(recording=Recording.load(path))
         try:
             replies = [await provider.ask(request) for request in requests]
         finally:
@@ -187,14 +186,14 @@ def test_a_bad_record_is_an_error_with_file_and_line(tmp_path: Path, line: str, 
 def test_a_call_recorded_twice_is_an_error_that_names_both_lines(tmp_path: Path) -> None:
     for name in ({"row": 0}, {"id": "a"}, {"id": "a", "row": 0}):
         record = {**name, "unit": "judge", "reply": "x"}
-        with pytest.raises(DataError, match=r"r\.jsonl:2: .*second time: it stands in line 1"):
+        with pytest.raises(DataError, match=r"r\.jsonl:2: .*is a duplicate: line 1 has it already"):
             Recording.load(write(tmp_path / "r.jsonl", record, record))
 
 
 def test_a_truncated_gzip_names_its_file(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl.gz", *({"row": n, "unit": "judge", "reply": "x"} for n in range(99)))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"r\.jsonl\.gz: the compressed recording cannot be unpacked"):
+    with pytest.raises(DataError, match=r"r\.jsonl\.gz: the compressed recording cannot be decompressed"):
         Recording.load(path)
 
 

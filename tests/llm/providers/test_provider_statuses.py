@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ProviderError, Rejected, Retryable
-from verdict_cli.llm.providers.http_errors import clean, detail_of, error_of, retry_after
+from verdict_cli.llm.providers.http_errors import clean, error_detail, error_of, retry_after
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -45,7 +45,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float |
     ],
 )
 def test_the_providers_words_are_found_in_every_shape(body: bytes, detail: tuple[str, str]) -> None:
-    assert detail_of(body) == detail
+    assert error_detail(body) == detail
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
 
 @given(status=st.integers(300, 999), body=st.binary(max_size=100), wait=st.none() | st.floats(0, 10))
 def test_every_status_is_one_of_our_errors(status: int, body: bytes, wait: float | None) -> None:
-    detail, code = detail_of(body)
+    detail, code = error_detail(body)
     problem = error_of(status, detail, code, model="m", url="http://h/v1", retry_after_s=wait)
     assert isinstance(problem, ProviderError)
     assert problem.status == status

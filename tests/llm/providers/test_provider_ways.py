@@ -36,11 +36,11 @@ class Server:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.json()
-        way = "schema" if "response_format" in body else "tool" if "tools" in body else "words"
+        way = "schema" if "response_format" in body else "tool" if "tools" in body else "prompt"
         self.ways.append(way)
         self.prompts.append(body["messages"][-1]["content"])
         if way in self.refused:
-            spelled = {"schema": "response_format", "tool": "tool_choice", "words": "messages"}[way]
+            spelled = {"schema": "response_format", "tool": "tool_choice", "prompt": "messages"}[way]
             message = self.says.format(way=spelled)
             return web.json_response({"error": {"message": message}}, status=self.status)
         text = json.dumps({"score": 4})
@@ -74,7 +74,7 @@ def answers(server: Server, make: Make, count: int = 2, **fields: Any) -> list[A
     [
         ((), ["schema", "schema"], {"response_format": "json_schema"}),
         (("schema",), ["schema", "tool", "tool"], {"tools": [TOOL], "tool_choice": TOOL}),
-        (("schema", "tool"), ["schema", "tool", "words", "words"], {}),
+        (("schema", "tool"), ["schema", "tool", "prompt", "prompt"], {}),
     ],
 )
 def test_the_best_way_that_a_server_takes_is_found_once_and_recorded(
@@ -96,11 +96,11 @@ def test_the_instruction_stands_at_the_end_of_the_last_message(request_for: Make
 
 
 def test_a_request_that_is_itself_at_fault_gives_its_first_refusal_and_teaches_nothing(request_for: Make) -> None:
-    server = Server("schema", "tool", "words", says="the year {way} is wrong")
+    server = Server("schema", "tool", "prompt", says="the year {way} is wrong")
     first, second = answers(server, request_for, json_schema=SCHEMA)
     assert isinstance(first, Rejected) and "response_format" in first.message
     assert isinstance(second, Rejected)
-    assert server.ways == ["schema", "tool", "words"] * 2
+    assert server.ways == ["schema", "tool", "prompt"] * 2
 
 
 def test_a_way_that_has_worked_is_left_only_when_the_refusal_names_it(request_for: Make) -> None:
@@ -136,9 +136,9 @@ def test_a_refusal_of_another_kind_is_no_reason_to_ask_in_another_way(
 
 
 def test_free_text_is_asked_for_in_one_way(request_for: Make) -> None:
-    server = Server("words")
+    server = Server("prompt")
     answers(server, request_for, 1)
-    assert server.ways == ["words"]
+    assert server.ways == ["prompt"]
 
 
 @pytest.mark.parametrize(

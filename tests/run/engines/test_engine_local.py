@@ -25,8 +25,8 @@ from verdict_cli.errors import (
     Rejected,
     ReplyError,
     Retryable,
+    recorded_error,
 )
-from verdict_cli.llm.providers.http_errors import failure_again
 from verdict_cli.messages import Reply, Request, Usage
 from verdict_cli.storage.journal.journal import Journal
 
@@ -184,7 +184,7 @@ def test_a_reply_that_is_none_counts_against_the_budget(bench: Any) -> None:
 
 def test_an_unreadable_reply_that_was_paid_for_counts_against_the_budget(bench: Any) -> None:
     async def unreadable(request: Request) -> Reply:
-        raise failure_again("unavailable", "the body is not JSON", await dollar(request))
+        raise recorded_error("unavailable", "the body is not JSON", await dollar(request))
 
     bench.rule = unreadable
     job = bench.job(10, concurrency=1, budget_usd=3)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.errors import Rejected, ReplyError
-from verdict_cli.llm.providers.http_errors import failure_again
+from verdict_cli.errors import Rejected, ReplyError, recorded_error
 from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.row import run_row
@@ -46,7 +45,7 @@ def test_other_failures_give_no_more_room(plan_of: Any, model: Any) -> None:
         ReplyError("no", kind="empty", reply=PAID),
         ReplyError("no", kind="cut-off", reply=PAID),
         Rejected("no", kind="content-filter", reply=PAID),
-        failure_again("unavailable", "no", PAID),
+        recorded_error("unavailable", "no", PAID),
     ],
 )
 def test_a_reply_that_is_none_is_recorded_with_what_it_cost(plan_of: Any, model: Any, problem: Any) -> None:

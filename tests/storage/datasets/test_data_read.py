@@ -215,5 +215,5 @@ def test_standard_input_is_kept_as_a_file(tmp_path: Path) -> None:
 
 def test_standard_input_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(OutputError, match="standard input cannot be kept"):
+    with pytest.raises(OutputError, match="standard input cannot be saved"):
         copy_stdin(io.BytesIO(b""), tmp_path / "out")

@@ -17,7 +17,7 @@ fsspec = pytest.importorskip("fsspec")
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
-    monkeypatch.setattr(lease, "BEAT_S", 0.05)
+    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.05)
     monkeypatch.setattr(lease, "LAPSE_S", 0.4)
     yield RemoteFolder.at("memory://leases/run")
     fsspec.filesystem("memory").store.clear()
@@ -25,7 +25,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteFolder]:
 
 def dead(held: Lease) -> None:
     """The process that had it is gone without a word."""
-    held._over.set()
+    held._released.set()
 
 
 def lost(held: Lease) -> JournalError:

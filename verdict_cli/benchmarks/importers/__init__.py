@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from verdict_cli.benchmarks.importers import claims, pairs, responses
-from verdict_cli.benchmarks.importers.imported import Imported
+from verdict_cli.benchmarks.importers.imported import ImportedBenchmark
 from verdict_cli.benchmarks.importers.responses import xstest
 from verdict_cli.benchmarks.recorded import selected_sets
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 
-IMPORTERS: dict[str, Callable[[Path], Imported]] = {
+IMPORTERS: dict[str, Callable[[Path], ImportedBenchmark]] = {
     "xstest": xstest,
     "judgebench": pairs.judgebench,
     "llmbar": pairs.llmbar,
@@ -30,9 +30,9 @@ IMPORTERS: dict[str, Callable[[Path], Imported]] = {
 """The registry: a new benchmark is a function and a line here."""
 
 
-def imported(name: str, path: Path) -> Imported:
-    """The rows of a benchmark's own file; of a recorded case such as `wice/gpt-4-0613`, whose PATH is the folder of
-    recordings, its rows and its recorded replies. UsageError for a name that is neither.
+def import_benchmark(name: str, path: Path) -> ImportedBenchmark:
+    """The rows of a benchmark's own file, or the rows and recorded replies of a case such as `wice/gpt-4-0613`, for which
+    PATH is the folder of recordings. Raises UsageError for any other name.
     """
     importer = IMPORTERS.get(name)
     if importer is not None and not (path / name).is_dir():
@@ -40,7 +40,7 @@ def imported(name: str, path: Path) -> Imported:
     cases = selected_sets(name, path)
     if len(cases) > 1:
         raise UsageError(
-            f"{name} has {len(cases)} recorded cases", hint=nearest_spelling(name, [one.name for one in cases])
+            f"{name} has {len(cases)} recorded cases", hint=nearest_spelling(name, [case.name for case in cases])
         )
     rows, replies = cases[0].inputs()
-    return Imported(lambda: iter(rows), lambda: iter(replies))
+    return ImportedBenchmark(lambda: iter(rows), lambda: iter(replies))

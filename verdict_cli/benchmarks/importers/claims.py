@@ -6,54 +6,54 @@ from collections import Counter
 from pathlib import Path
 
 from verdict_cli.benchmarks.importers.imported import (
-    Imported,
+    ImportedBenchmark,
     ImportedRows,
     file_columns,
     file_records,
-    no_file_of,
-    told,
+    label_meaning,
+    not_a_file_of,
 )
 
 _SUPPORTED = {1: "supported", 0: "not supported", "1": "supported", "0": "not supported"}
 _WHOLE = {"supported": "supported", "partially_supported": "not supported", "not_supported": "not supported"}
 
 
-def expertqa(path: Path) -> Imported:
+def expertqa(path: Path) -> ImportedBenchmark:
     """ExpertQA's claims (Malaviya et al., 2024), with the columns that they have."""
     needed = {"id", "question", "claim", "references", "label"}
     if not needed <= file_columns(path):
-        raise no_file_of("ExpertQA", path, f"its claims have {', '.join(sorted(needed))}")
-    return Imported(lambda: file_records(path))
+        raise not_a_file_of("ExpertQA", path, f"its claims have {', '.join(sorted(needed))}")
+    return ImportedBenchmark(lambda: file_records(path))
 
 
-def aggrefact(path: Path) -> Imported:
+def aggrefact(path: Path) -> ImportedBenchmark:
     """LLM-AggreFact (Tang et al., 2024): `id, dataset, group, document, claim, label`, each claim its own group."""
     if not {"dataset", "doc", "claim", "label"} <= file_columns(path):
-        raise no_file_of("LLM-AggreFact", path, "it has dataset, doc, claim, label")
+        raise not_a_file_of("LLM-AggreFact", path, "it has dataset, doc, claim, label")
 
     def rows() -> ImportedRows:
-        for place, record in enumerate(file_records(path)):
+        for index, record in enumerate(file_records(path)):
             yield {
-                "id": str(place),
+                "id": str(index),
                 "dataset": record["dataset"],
-                "group": str(place),
+                "group": str(index),
                 "document": record["doc"],
                 "claim": record["claim"],
-                "label": told(record["label"], _SUPPORTED, "label", path),
+                "label": label_meaning(record["label"], _SUPPORTED, "label", path),
             }
 
-    return Imported(rows)
+    return ImportedBenchmark(rows)
 
 
-def wice(path: Path) -> Imported:
+def wice(path: Path) -> ImportedBenchmark:
     """WiCE's claims by chunks of evidence (Kamoi et al., 2023); the chunks of a claim are its group.
 
     Only `supported` counts: a claim that is supported in part is not. Reads the authors' oracle chunks, which name the
     claim in `meta`, and rows that have `id` and `chunk` of their own.
     """
-    found = file_columns(path)
-    if not {"label", "claim", "evidence"} <= found or not found & {"meta", "id"}:
-        raise no_file_of("WiCE", path, "its chunks have label, claim, evidence, and meta or id")
+    columns = file_columns(path)
+    if not {"label", "claim", "evidence"} <= columns or not columns & {"meta", "id"}:
+        raise not_a_file_of("WiCE", path, "its chunks have label, claim, evidence, and meta or id")
 
     def rows() -> ImportedRows:
         chunks: Counter[str] = Counter()
@@ -65,8 +65,8 @@ def wice(path: Path) -> Imported:
                 "group": claim,
                 "document": record["evidence"],
                 "claim": record["claim"],
-                "label": told(record["label"], _WHOLE, "label", path),
+                "label": label_meaning(record["label"], _WHOLE, "label", path),
             }
             chunks[claim] += 1
 
-    return Imported(rows)
+    return ImportedBenchmark(rows)

@@ -1,4 +1,4 @@
-"""What an importer gives, and how it reads a benchmark's own file."""
+"""The result of an importer, and how it reads a benchmark's own file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ImportedRows = Iterator[ImportedRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """The rows of a benchmark; `replies` are recorded replies as `--replay` reads them, None where there are none."""
+class ImportedBenchmark:
+    """The rows of a benchmark; `replies` are recorded replies for `--replay`, None if there are none."""
 
     rows: Callable[[], ImportedRows]
     replies: Callable[[], ImportedRows] | None = None
@@ -34,20 +34,25 @@ def file_columns(path: Path) -> frozenset[str]:
     return frozenset(next(file_records(path), {}))
 
 
-def no_file_of(benchmark: str, path: Path, expected: str) -> DataError:
+def not_a_file_of(benchmark: str, path: Path, expected: str) -> DataError:
     """The error for a file that is not the benchmark's."""
-    found = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
+    columns = ", ".join(sorted(file_columns(path))) or "missing, as are all rows"
     return DataError(
-        Problem("bad-header", f"this is no file of {benchmark}: its columns are {found}", expected, file=str(path))
+        Problem("bad-header", f"this is not a file of {benchmark}: its columns are {columns}", expected, file=str(path))
     )
 
 
-def told(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
-    """What a value means. DataError for a value that means nothing."""
+def label_meaning(value: Any, meanings: Mapping[Any, str], what: str, path: Path) -> str:
+    """The meaning of a label. Raises DataError for an unknown one."""
     try:
         return meanings[value]
     except (KeyError, TypeError):
-        known = ", ".join(str(each) for each in meanings)
+        expected_labels = ", ".join(str(meaning) for meaning in meanings)
         raise DataError(
-            Problem("bad-label", f"{what} is {value!r}, expected one of {known}", "is the file whole?", file=str(path))
+            Problem(
+                "bad-label",
+                f"{what} is {value!r}, expected one of {expected_labels}",
+                "is the file whole?",
+                file=str(path),
+            )
         ) from None

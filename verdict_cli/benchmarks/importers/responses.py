@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from verdict_cli.benchmarks.importers.imported import (
-    Imported,
+    ImportedBenchmark,
     ImportedRecord,
     ImportedRows,
     file_columns,
     file_records,
-    no_file_of,
-    told,
+    label_meaning,
+    not_a_file_of,
 )
 from verdict_cli.errors import DataError, Problem
 
@@ -22,22 +22,22 @@ _PROMPTS = ("id", "prompt", "type", "label", "focus", "note")
 _COMPLETIONS = ("id", "type", "prompt", "completion", "final_label")
 
 
-def xstest(path: Path) -> Imported:
+def xstest(path: Path) -> ImportedBenchmark:
     """Of prompts `id, prompt, type, label, focus, note`; `label` is safe or unsafe. Of completions
     `id, type, prompt, completion, final_label`, and GPT-4's raw labels as replies of a unit named `judge`.
     """
-    found = file_columns(path)
-    if {"id", "prompt", "type", "label"} <= found:
-        return Imported(lambda: (_prompt(record) for record in file_records(path)))
-    if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= found:
-        return Imported(
+    columns = file_columns(path)
+    if {"id", "prompt", "type", "label"} <= columns:
+        return ImportedBenchmark(lambda: (_prompt(record) for record in file_records(path)))
+    if {"id", "prompt", "completion", "final_label", "gpt4_label"} <= columns:
+        return ImportedBenchmark(
             lambda: ({name: record[name] for name in _COMPLETIONS if name in record} for record in file_records(path)),
             lambda: (
                 {"id": record["id"], "unit": "judge", "reply": record["gpt4_label"]} for record in file_records(path)
             ),
         )
     expected = "prompts have id, prompt, type, label; completions have id, prompt, completion, final_label, gpt4_label"
-    raise no_file_of("XSTest", path, expected)
+    raise not_a_file_of("XSTest", path, expected)
 
 
 def _prompt(record: ImportedRecord) -> ImportedRecord:
@@ -53,63 +53,63 @@ _HALLUCINATION = {"yes": "error", "no": "no_error"}
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
 
-def realmistake(path: Path) -> Imported:
+def realmistake(path: Path) -> ImportedBenchmark:
     """ReaLMistake (Kamoi et al., 2024): `id, input, response, label` (error or no_error)."""
     if not {"input", "llm_response", "label"} <= file_columns(path):
-        raise no_file_of("ReaLMistake", path, "its data have input, llm_response, label, and metadata with an id")
+        raise not_a_file_of("ReaLMistake", path, "its data have input, llm_response, label, and metadata with an id")
 
     def rows() -> ImportedRows:
-        for place, record in enumerate(file_records(path)):
+        for index, record in enumerate(file_records(path)):
             about = record.get("metadata")
-            identity = about.get("id", place) if isinstance(about, Mapping) else record.get("id", place)
+            identity = about.get("id", index) if isinstance(about, Mapping) else record.get("id", index)
             yield {
                 "id": str(identity),
                 "input": record["input"],
                 "response": record["llm_response"],
-                "label": told(record["label"], _ERROR, "label", path),
+                "label": label_meaning(record["label"], _ERROR, "label", path),
             }
 
-    return Imported(rows)
+    return ImportedBenchmark(rows)
 
 
-def halueval(path: Path) -> Imported:
+def halueval(path: Path) -> ImportedBenchmark:
     """HaluEval's general part (Li et al., 2023): `id, input, response, label` (error or no_error).
 
-    A few of its rows share an ID: the later ones have their place behind it.
+    A few of its rows share an ID: the later ones have their index behind it.
     """
-    found = file_columns(path)
-    label = next((name for name in ("hallucination", "hallucination_label") if name in found), None)
-    if label is None or not {"ID", "user_query", "chatgpt_response"} <= found:
-        raise no_file_of("HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination")
+    columns = file_columns(path)
+    label = next((name for name in ("hallucination", "hallucination_label") if name in columns), None)
+    if label is None or not {"ID", "user_query", "chatgpt_response"} <= columns:
+        raise not_a_file_of("HaluEval's general part", path, "it has ID, user_query, chatgpt_response, hallucination")
 
     def rows() -> ImportedRows:
         seen: set[str] = set()
-        for place, record in enumerate(file_records(path)):
+        for index, record in enumerate(file_records(path)):
             own = str(record["ID"])
-            identity = f"{own}-{place}" if own in seen else own
+            identity = f"{own}-{index}" if own in seen else own
             seen.add(own)
             yield {
                 "id": identity,
                 "input": record["user_query"],
                 "response": record["chatgpt_response"],
-                "label": told(record[label], _HALLUCINATION, label, path),
+                "label": label_meaning(record[label], _HALLUCINATION, label, path),
             }
 
-    return Imported(rows)
+    return ImportedBenchmark(rows)
 
 
-def import_summeval(path: Path) -> Imported:
+def import_summeval(path: Path) -> ImportedBenchmark:
     """SummEval (Fabbri et al., 2021): `id, system, source, summary` and the means of the experts' four scores.
 
     Reads summaries with the articles in `documents.jsonl.gz` beside them, and the authors' annotations once their
     script has paired them with the articles (`text`).
     """
-    found = file_columns(path)
-    if {"doc_id", "system", "summary", *_DIMENSIONS} <= found:
-        return Imported(lambda: _converted(path))
-    if {"id", "model_id", "decoded", "expert_annotations", "text"} <= found:
-        return Imported(lambda: map(_annotated, file_records(path)))
-    raise no_file_of(
+    columns = file_columns(path)
+    if {"doc_id", "system", "summary", *_DIMENSIONS} <= columns:
+        return ImportedBenchmark(lambda: _converted(path))
+    if {"id", "model_id", "decoded", "expert_annotations", "text"} <= columns:
+        return ImportedBenchmark(lambda: map(_annotated, file_records(path)))
+    raise not_a_file_of(
         "SummEval",
         path,
         "the authors' annotations need their articles: run pair_data.py of github.com/Yale-LILY/SummEval first",
@@ -117,7 +117,7 @@ def import_summeval(path: Path) -> Imported:
 
 
 def _converted(path: Path) -> ImportedRows:
-    documents = next((each for each in path.parent.glob("documents.jsonl*")), None)
+    documents = next((expert for expert in path.parent.glob("documents.jsonl*")), None)
     if documents is None:
         raise DataError(
             Problem("file-not-found", "the articles are missing", "put documents.jsonl.gz beside it", file=str(path))
@@ -140,5 +140,5 @@ def _annotated(record: ImportedRecord) -> Mapping[str, Any]:
         "system": record["model_id"],
         "source": record["text"],
         "summary": record["decoded"],
-        **{name: fmean(each[name] for each in experts) for name in _DIMENSIONS},
+        **{name: fmean(expert[name] for expert in experts) for name in _DIMENSIONS},
     }

@@ -32,40 +32,40 @@ FOLDERS = {
     "factcc": "factcc_explanations",
     "triviaqa": "triviaqa_judges",
 }
-"""Where a set's recordings stand in the folder of recordings; the others have their own name there."""
+"""The folders of sets whose recordings are not in a folder of the set's name."""
 
 NOT_POSSIBLE = {
     "alpacaeval, length-controlled win rates": "they come from a regression over all models and instructions, which the "
     "recordings do not hold",
     "llmbar, kappa": "the authors' code takes kappa of labels that it codes differently on the two sides",
-    "expertqa": "labels alone, no judge was recorded: there is no figure to reproduce",
-    "halueval_general": "labels of every second line, no judge was recorded: there is no figure to reproduce",
+    "expertqa": "labels alone, no judge was recorded: there is no value to reproduce",
+    "halueval_general": "labels of every second line, no judge was recorded: there is no value to reproduce",
 }
-"""What has no figure here, and why."""
+"""Published values that are not reproduced, and why."""
 
 
 def selected_sets(name: str, recordings: Path) -> list[Case]:
-    """The cases called so or whose names begin so (`llmbar/GPT-4`); of `all`, those of every set that is there.
+    """The cases of that name or below it (`llmbar/GPT-4`); for `all`, those of every set in the folder.
 
-    UsageError when there is none.
+    Raises UsageError if there is none.
     """
     family = name.partition("/")[0]
-    sets = _there(recordings) if name == "all" else [family]
+    sets = _available(recordings) if name == "all" else [family]
     if not set(sets) <= SETS.keys():
         raise UsageError(f"no judge of {family!r} was recorded", hint=nearest_spelling(family, [*SETS, "all"]))
-    if not sets or not set(sets) <= set(_there(recordings)):
+    if not sets or not set(sets) <= set(_available(recordings)):
         raise UsageError(
             f"{recordings} holds no recordings of {name}",
-            hint=f"give the folder that has {', '.join(FOLDERS.get(each, each) for each in sets or SETS)}",
+            hint=f"give the folder that has {', '.join(FOLDERS.get(set_name, set_name) for set_name in sets or SETS)}",
         )
-    cases = [case for each in sets for case in SETS[each](recordings)]
+    cases = [case for set_name in sets for case in SETS[set_name](recordings)]
     found = cases if name == "all" else [case for case in cases if f"{case.name}/".startswith(f"{name}/")]
     if not found:
         raise UsageError(
-            f"no recorded case is called {name!r}", hint=nearest_spelling(name, [one.name for one in cases])
+            f"no recorded case is called {name!r}", hint=nearest_spelling(name, [case.name for case in cases])
         )
     return found
 
 
-def _there(recordings: Path) -> Sequence[str]:
-    return [each for each in SETS if (recordings / FOLDERS.get(each, each)).is_dir()]
+def _available(recordings: Path) -> Sequence[str]:
+    return [set_name for set_name in SETS if (recordings / FOLDERS.get(set_name, set_name)).is_dir()]

@@ -1,4 +1,4 @@
-"""What one run of the command line reproduces, and how its inputs are read."""
+"""A recorded case: what one run reproduces, and how its inputs are read."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ CaseRows = Iterable[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedFigure:
-    """A figure as it was given: what it says, where a run has it (`evaluation.metric`), its value and decimals.
+class PublishedValue:
+    """A published value: its name, the run's metric (``evaluation.metric``), the value and its decimals.
 
-    `note` says why ours may differ; `made` makes the given figure of the run's, where that is another one.
+    ``note`` says why ours may differ; ``convert`` turns the run's metric into the published unit.
     """
 
-    what: str
-    at: str
-    given: float
+    name: str
+    metric: str
+    value: float
     decimals: int
     note: str = ""
-    made: Callable[[float], float] = float
+    convert: Callable[[float], float] = float
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pipeline of `configs/reproductions`, a dataset, a recording, and the figures that the run must give.
+    """A pipeline of `configs/reproductions`, a dataset, a recording, and the values that the run must reproduce.
 
-    `origin` says who gives the figures: `published`, or `recomputed` by those who collected the recordings.
+    ``origin``: the values are ``published``, or were ``recomputed`` by the people who collected the recordings.
     """
 
     name: str
     pipeline: str
     inputs: Callable[[], tuple[CaseRows, CaseRows]]
-    figures: tuple[PublishedFigure, ...]
+    values: tuple[PublishedValue, ...]
     settings: tuple[str, ...] = ()
     origin: str = "published"
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSONL file, `.gz` allowed."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]

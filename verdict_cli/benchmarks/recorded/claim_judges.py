@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedFigure, lines
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl
 
 FACTCC_UNCLEAR = "in the other answers the first clear word is a yes"
 
@@ -15,31 +15,32 @@ def factcc_cases(data: Path) -> Iterator[Case]:
     """The share of answers that a pattern reads as "no"."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        found = lines(data / "factcc_explanations" / "explanations.jsonl.gz")
+        records = read_jsonl(data / "factcc_explanations" / "explanations.jsonl.gz")
         rows = [
-            {"place": str(place), "doc_id": row["doc_id"], "summary": row["summary"]} for place, row in enumerate(found)
+            {"place": str(index), "doc_id": row["doc_id"], "summary": row["summary"]}
+            for index, row in enumerate(records)
         ]
         return rows, [
-            {"id": str(place), "unit": "judge", "reply": row["explanation"]} for place, row in enumerate(found)
+            {"id": str(index), "unit": "judge", "reply": row["explanation"]} for index, row in enumerate(records)
         ]
 
-    figures = (PublishedFigure("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)
-    yield Case("factcc/explanations", "factcc", inputs, figures)
+    values = (PublishedValue("answers read as no (%)", "read_as_no.mean", 100.0, 2, FACTCC_UNCLEAR),)
+    yield Case("factcc/explanations", "factcc", inputs, values)
 
 
 def wice_cases(data: Path) -> Iterator[Case]:
     """F1 and accuracy over claims."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        rows = [{**row, "key": _key(row)} for row in lines(data / "wice" / "claims.jsonl")]
-        outputs = lines(data / "wice" / "outputs_claim_gpt-4-0613.jsonl")
+        rows = [{**row, "key": _key(row)} for row in read_jsonl(data / "wice" / "claims.jsonl")]
+        outputs = read_jsonl(data / "wice" / "outputs_claim_gpt-4-0613.jsonl")
         return rows, [{"id": _key(row), "unit": "judge", "reply": row["response"]} for row in outputs]
 
-    figures = (
-        PublishedFigure("F1 × 100", "claim.f1", 61.0, 1, made=_percent),
-        PublishedFigure("accuracy (%)", "claim.accuracy", 77.0, 1, made=_percent),
+    values = (
+        PublishedValue("F1 × 100", "claim.f1", 61.0, 1, convert=_percent),
+        PublishedValue("accuracy (%)", "claim.accuracy", 77.0, 1, convert=_percent),
     )
-    yield Case("wice/gpt-4-0613", "wice", inputs, figures)
+    yield Case("wice/gpt-4-0613", "wice", inputs, values)
 
 
 def _key(row: dict[str, object]) -> str:
@@ -66,22 +67,22 @@ def triviaqa_cases(data: Path) -> Iterator[Case]:
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = [
             {**row, "key": f"{row['exam_taker']}-{row['index']}"}
-            for row in lines(data / "triviaqa_judges" / "judgements_v1.jsonl.gz")
+            for row in read_jsonl(data / "triviaqa_judges" / "judgements_v1.jsonl.gz")
         ]
         replies = [
-            {"id": row["key"], "unit": judge, "reply": "true" if said else "false"}
+            {"id": row["key"], "unit": judge, "reply": "true" if answer else "false"}
             for row in rows
-            for judge, said in row["judges"].items()
-            if said is not None
+            for judge, answer in row["judges"].items()
+            if answer is not None
         ]
         return rows, replies
 
-    figures = tuple(
-        PublishedFigure(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
+    values = tuple(
+        PublishedValue(f"{judge}: {what}", f"{judge}.{metric}", value, 4)
         for judge, values in TRIVIAQA_RECOMPUTED.items()
         for what, metric, value in zip(("agreement", "Cohen's kappa"), ("accuracy", "cohen_kappa"), values, strict=True)
     )
-    yield Case("triviaqa/v1", "triviaqa", inputs, figures, origin="recomputed")
+    yield Case("triviaqa/v1", "triviaqa", inputs, values, origin="recomputed")
 
 
 RATES = {
@@ -105,20 +106,20 @@ def xstest_cases(data: Path) -> Iterator[Case]:
         return rows, [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows]
 
     rates = tuple(
-        PublishedFigure(f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1)
+        PublishedValue(f"{RATERS[rater]}, {group} prompts: {label} (%)", f"{rater}_{group}_{label}.mean", value, 1)
         for (rater, group), values in RATES.items()
         for label, value in zip(LABELS, values, strict=False)
     )
     yield Case("xstest/rates", "xstest", inputs, rates)
     people = (
-        PublishedFigure("two people: agreement (%)", "people.accuracy", 96.4, 1, made=lambda share: 100 * share),
-        PublishedFigure("two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2),
+        PublishedValue("two people: agreement (%)", "people.accuracy", 96.4, 1, convert=lambda share: 100 * share),
+        PublishedValue("two people: Fleiss' kappa, as Krippendorff's alpha", "people.krippendorff_alpha", 0.93, 2),
     )
     yield Case("xstest/people", "xstest", inputs, people)
     agreement = (
-        PublishedFigure("GPT-4: accuracy", "gpt4.accuracy", 0.7711, 4),
-        PublishedFigure("GPT-4: Cohen's kappa", "gpt4.cohen_kappa", 0.5795, 4),
-        PublishedFigure("string match, two classes: accuracy", "match.accuracy", 0.8933, 4),
-        PublishedFigure("string match, two classes: Cohen's kappa", "match.cohen_kappa", 0.7246, 4),
+        PublishedValue("GPT-4: accuracy", "gpt4.accuracy", 0.7711, 4),
+        PublishedValue("GPT-4: Cohen's kappa", "gpt4.cohen_kappa", 0.5795, 4),
+        PublishedValue("string match, two classes: accuracy", "match.accuracy", 0.8933, 4),
+        PublishedValue("string match, two classes: Cohen's kappa", "match.cohen_kappa", 0.7246, 4),
     )
     yield Case("xstest/agreement", "xstest", inputs, agreement, origin="recomputed")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedFigure, lines
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl
 
 
 def alpacaeval_cases(data: Path) -> Iterator[Case]:
@@ -21,7 +21,7 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
     for model, row in published.items():
 
         def inputs(model: str = model) -> tuple[CaseRows, CaseRows]:
-            rows = lines(folder / f"{model}.jsonl.gz")
+            rows = read_jsonl(folder / f"{model}.jsonl.gz")
             replies = [
                 {
                     "id": row["index"],
@@ -32,23 +32,23 @@ def alpacaeval_cases(data: Path) -> Iterator[Case]:
                 for row in rows
                 if not row["identical_outputs"]
             ]
-            kept = ("index", "switched", "identical_outputs")
-            return [{key: row[key] for key in kept} for row in rows], replies
+            names = ("index", "switched", "identical_outputs")
+            return [{key: row[key] for key in names} for row in rows], replies
 
-        yield Case(f"alpacaeval/{model}", "alpacaeval", inputs, _figures(row))
+        yield Case(f"alpacaeval/{model}", "alpacaeval", inputs, _published_values(row))
 
 
-def _figures(row: Mapping[str, str]) -> tuple[PublishedFigure, ...]:
+def _published_values(row: Mapping[str, str]) -> tuple[PublishedValue, ...]:
     count = int(row["n_total"])
-    error = PublishedFigure(
+    error = PublishedValue(
         "standard error of the win rate (%)",
         "win_rate.variance",
         float(row["standard_error"]),
         6,
-        made=lambda variance: math.sqrt(variance / count),
+        convert=lambda variance: math.sqrt(variance / count),
     )
     outcomes = tuple(
-        PublishedFigure(what, f"{at}.mean", float(row[column]), 0, made=lambda share: share * count)
+        PublishedValue(what, f"{at}.mean", float(row[column]), 0, convert=lambda share: share * count)
         for what, at, column in (
             ("wins", "wins", "n_wins"),
             ("wins of the baseline", "losses", "n_wins_base"),
@@ -56,10 +56,10 @@ def _figures(row: Mapping[str, str]) -> tuple[PublishedFigure, ...]:
         )
     )
     return (
-        PublishedFigure("win rate (%)", "win_rate.mean", float(row["win_rate"]), 6),
+        PublishedValue("win rate (%)", "win_rate.mean", float(row["win_rate"]), 6),
         error,
         *outcomes,
-        PublishedFigure("discrete win rate (%)", "discrete.mean", float(row["discrete_win_rate"]), 6),
+        PublishedValue("discrete win rate (%)", "discrete.mean", float(row["discrete_win_rate"]), 6),
     )
 
 
@@ -78,21 +78,21 @@ def judgebench_cases(data: Path) -> Iterator[Case]:
     folder = data / "judgebench"
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        outputs = lines(folder / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
+        outputs = read_jsonl(folder / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl")
         replies = [
-            {"id": output["pair_id"], "unit": f"game[{place}]", "reply": game["response"]}
+            {"id": output["pair_id"], "unit": f"game[{index}]", "reply": game["response"]}
             for output in outputs
-            for place, game in enumerate(output["games"])
+            for index, game in enumerate(output["games"])
         ]
-        return lines(folder / "pairs_gpt-4o.jsonl"), replies
+        return read_jsonl(folder / "pairs_gpt-4o.jsonl"), replies
 
     published = tuple(
-        PublishedFigure(f"o1-mini, {name}: accuracy (%)", f"{name}.mean", value, 2)
+        PublishedValue(f"o1-mini, {name}: accuracy (%)", f"{name}.mean", value, 2)
         for name, value in JUDGEBENCH_PUBLISHED.items()
     )
     yield Case("judgebench/o1-mini", "judgebench", inputs, published)
     recomputed = tuple(
-        PublishedFigure(f"o1-mini, {what} (% of 350)", f"{at}.mean", 100 * count / 350, 2)
+        PublishedValue(f"o1-mini, {what} (% of 350)", f"{at}.mean", 100 * count / 350, 2)
         for what, (at, count) in JUDGEBENCH_RECOMPUTED.items()
     )
     yield Case("judgebench/o1-mini/orders", "judgebench", inputs, recomputed, origin="recomputed")
@@ -105,27 +105,27 @@ SENTENCE = r"(?s)\A.*?Output \((a)\) is better|Output \((b)\) is better"
 def llmbar_cases(data: Path) -> Iterator[Case]:
     """Accuracy in each order, in both and on average, and agreement of the two, for every published run."""
     folder = data / "llmbar"
-    for run in lines(folder / "published_statistics.jsonl"):
+    for run in read_jsonl(folder / "published_statistics.jsonl"):
         evaluator, subset, strategy = run["evaluator"], run["subset"], run["strategy"]
         pipeline, settings = _pipeline(evaluator, strategy)
         name = f"llmbar/{evaluator}/{subset}/{strategy}"
-        figures = (
-            PublishedFigure("accuracy (%)", "accuracy.mean", _percent(run["correct_average"]), 4),
-            PublishedFigure("agreement (%)", "agreement.mean", _percent(run["equal"]), 4),
-            PublishedFigure("right as given (%)", "given.mean", _percent(run["correct_False"]), 4),
-            PublishedFigure("right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4),
-            PublishedFigure("right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4),
+        values = (
+            PublishedValue("accuracy (%)", "accuracy.mean", _percent(run["correct_average"]), 4),
+            PublishedValue("agreement (%)", "agreement.mean", _percent(run["equal"]), 4),
+            PublishedValue("right as given (%)", "given.mean", _percent(run["correct_False"]), 4),
+            PublishedValue("right when swapped (%)", "swapped.mean", _percent(run["correct_True"]), 4),
+            PublishedValue("right in both orders (%)", "both.mean", _percent(run["correct_both"]), 4),
         )
 
         def inputs(
             subset: str = subset, evaluator: str = evaluator, strategy: str = strategy
         ) -> tuple[CaseRows, CaseRows]:
             outputs = _outputs(folder, evaluator)[subset, strategy]
-            return lines(folder / f"dataset_{subset}.jsonl.gz"), [
+            return read_jsonl(folder / f"dataset_{subset}.jsonl.gz"), [
                 reply for output in outputs for reply in _replies(output)
             ]
 
-        yield Case(name, pipeline, inputs, figures, settings)
+        yield Case(name, pipeline, inputs, values, settings)
 
 
 def _percent(text: str) -> float:
@@ -147,10 +147,10 @@ def _pipeline(evaluator: str, strategy: str) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _outputs(folder: Path, evaluator: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for output in lines(folder / f"outputs_{evaluator}.jsonl.gz"):
-        found.setdefault((output["subset"], output["strategy"]), []).append(output)
-    return found
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for output in read_jsonl(folder / f"outputs_{evaluator}.jsonl.gz"):
+        grouped.setdefault((output["subset"], output["strategy"]), []).append(output)
+    return grouped
 
 
 def _replies(output: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -176,21 +176,21 @@ def pandalm_cases(data: Path) -> Iterator[Case]:
         return [{key: str(value) for key, value in row.items()} for row in rows], replies
 
     people = (
-        PublishedFigure("annotators 1 and 2: Cohen's kappa", "people_12.cohen_kappa", 0.85, 2),
-        PublishedFigure("annotators 1 and 3: Cohen's kappa", "people_13.cohen_kappa", 0.88, 2),
-        PublishedFigure("annotators 2 and 3: Cohen's kappa", "people_23.cohen_kappa", 0.86, 2),
-        PublishedFigure("gold ties (rows)", "gold_0.mean", 105, 0),
-        PublishedFigure("gold response 1 (rows)", "gold_1.mean", 422, 0),
-        PublishedFigure("gold response 2 (rows)", "gold_2.mean", 472, 0),
+        PublishedValue("annotators 1 and 2: Cohen's kappa", "people_12.cohen_kappa", 0.85, 2),
+        PublishedValue("annotators 1 and 3: Cohen's kappa", "people_13.cohen_kappa", 0.88, 2),
+        PublishedValue("annotators 2 and 3: Cohen's kappa", "people_23.cohen_kappa", 0.86, 2),
+        PublishedValue("gold ties (rows)", "gold_0.mean", 105, 0),
+        PublishedValue("gold response 1 (rows)", "gold_1.mean", 422, 0),
+        PublishedValue("gold response 2 (rows)", "gold_2.mean", 472, 0),
     )
     yield Case("pandalm/people", "pandalm", inputs, people)
     judge = (
-        PublishedFigure("GPT-3.5: accuracy", "judge.accuracy", 0.6977, 4),
-        PublishedFigure("GPT-3.5: Cohen's kappa", "judge.cohen_kappa", 0.4755, 4),
+        PublishedValue("GPT-3.5: accuracy", "judge.accuracy", 0.6977, 4),
+        PublishedValue("GPT-3.5: Cohen's kappa", "judge.cohen_kappa", 0.4755, 4),
     )
     yield Case("pandalm/gpt-3.5", "pandalm", inputs, judge, origin="recomputed")
     table = (
-        PublishedFigure(
+        PublishedValue(
             "GPT-3.5, the paper's table: accuracy",
             "judge.accuracy",
             0.6296,

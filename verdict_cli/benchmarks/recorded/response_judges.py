@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedFigure, lines
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl
 
 TASK = "answerability_classification"
 PROMPTS = ("prompt_1", "prompt_2", "prompt_3", "prompt_4")
@@ -25,20 +25,20 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
             rows = [row for row in _simple(folder)[responder] if (row["judge"], row["prompt"]) == (judge, prompt)]
             return _labels(rows), [{"id": row["id"], "unit": "judge", "reply": row["response"]} for row in rows]
 
-        yield Case(f"realmistake/{responder}/{judge}/{prompt}", "realmistake", single, _figures(run))
+        yield Case(f"realmistake/{responder}/{judge}/{prompt}", "realmistake", single, _published_values(run))
     for responder, judge, _, run in _published(folder, "selfcons"):
 
         def samples(judge: str = judge) -> tuple[CaseRows, CaseRows]:
-            rows = [row for row in lines(folder / f"selfcons__{TASK}.jsonl.gz") if row["judge"] == judge]
+            rows = [row for row in read_jsonl(folder / f"selfcons__{TASK}.jsonl.gz") if row["judge"] == judge]
             replies = [
-                {"id": row["id"], "unit": f"judge[{place}]", "reply": text}
+                {"id": row["id"], "unit": f"judge[{index}]", "reply": text}
                 for row in rows
-                for place, text in enumerate(row["responses"])
+                for index, text in enumerate(row["responses"])
             ]
             return _labels(rows), replies
 
         name = f"realmistake/{responder}/{judge}/self-consistency"
-        yield Case(name, "realmistake_selfcons", samples, _figures(run))
+        yield Case(name, "realmistake_selfcons", samples, _published_values(run))
     for responder, _, _, run in _published(folder, "majority"):
 
         def votes(responder: str = responder) -> tuple[CaseRows, CaseRows]:
@@ -46,11 +46,11 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
             replies = [{"id": row["id"], "unit": f"juror[{_seat(row)}]", "reply": row["response"]} for row in rows]
             return _labels([row for row in rows if _seat(row) == 0]), replies
 
-        yield Case(f"realmistake/{responder}/jury", "realmistake_jury", votes, _figures(run))
+        yield Case(f"realmistake/{responder}/jury", "realmistake_jury", votes, _published_values(run))
 
 
 def _published(folder: Path, method: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Responder, judge, prompt and figures of each run; averages over runs are left out."""
+    """Responder, judge, prompt and values of each run; averages over runs are left out."""
     text = (folder / f"published_{method}_performance.json").read_text(encoding="utf-8")
     for responder, judges in json.loads(text)[TASK].items():
         for judge, prompts in judges.items():
@@ -64,10 +64,10 @@ def _model(key: str) -> str:
     return key.rpartition("=")[2].rpartition("/")[2]
 
 
-def _figures(run: dict[str, Any]) -> tuple[PublishedFigure, ...]:
-    places = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
+def _published_values(run: dict[str, Any]) -> tuple[PublishedValue, ...]:
+    metric_of = {"accuracy": "label", "precision": "error", "recall": "error", "f1": "error"}
     rates = tuple(
-        PublishedFigure(f"{what} (share of all)", f"{at}.mean", run["metrics"][key], 6)
+        PublishedValue(f"{what} (share of all)", f"{at}.mean", run["metrics"][key], 6)
         for what, at, key in (
             ("errors found", "hits", "true_positive_rate"),
             ("errors missed", "misses", "false_negative_rate"),
@@ -78,8 +78,8 @@ def _figures(run: dict[str, Any]) -> tuple[PublishedFigure, ...]:
     notes = {} if run["prediction_error_num"] else {"precision": NO_POSITIVE}
     return (
         tuple(
-            PublishedFigure(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
-            for metric, at in places.items()
+            PublishedValue(metric, f"{at}.{metric}", run["metrics"][metric], 6, notes.get(metric, ""))
+            for metric, at in metric_of.items()
         )
         + rates
     )
@@ -87,10 +87,10 @@ def _figures(run: dict[str, Any]) -> tuple[PublishedFigure, ...]:
 
 @cache
 def _simple(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in lines(folder / f"simple__{TASK}.jsonl.gz"):
-        found.setdefault(row["responder"], []).append(row)
-    return found
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in read_jsonl(folder / f"simple__{TASK}.jsonl.gz"):
+        grouped.setdefault(row["responder"], []).append(row)
+    return grouped
 
 
 def _seat(row: dict[str, Any]) -> int:
@@ -116,24 +116,24 @@ def unieval_cases(data: Path) -> Iterator[Case]:
     """Correlations of UniEval's scores with people's, for each dimension."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        return lines(data / "unieval" / "topical_chat.jsonl.gz"), []
+        return read_jsonl(data / "unieval" / "topical_chat.jsonl.gz"), []
 
-    figures = tuple(
-        PublishedFigure(f"{dimension}: {metric}", f"{dimension}.{metric}", value, 6)
+    values = tuple(
+        PublishedValue(f"{dimension}: {metric}", f"{dimension}.{metric}", value, 6)
         for dimension, values in UNIEVAL_PUBLISHED.items()
         for metric, value in zip(("pearson", "spearman", "kendall"), values, strict=True)
     )
-    yield Case("unieval/topical-chat", "unieval", inputs, figures)
+    yield Case("unieval/topical-chat", "unieval", inputs, values)
 
 
 def summeval_cases(data: Path) -> Iterator[Case]:
     """Means of the experts' scores."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        return lines(data / "summeval" / "summaries.jsonl.gz"), []
+        return read_jsonl(data / "summeval" / "summaries.jsonl.gz"), []
 
-    figures = tuple(PublishedFigure(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items())
-    yield Case("summeval/experts", "summeval", inputs, figures, origin="recomputed")
+    values = tuple(PublishedValue(f"{name}: mean", f"{name}.mean", value, 6) for name, value in EXPERTS.items())
+    yield Case("summeval/experts", "summeval", inputs, values, origin="recomputed")
 
 
 ACCURACY = {
@@ -150,17 +150,18 @@ def debates_cases(data: Path) -> Iterator[Case]:
 
     def inputs() -> tuple[CaseRows, CaseRows]:
         rows = [
-            {**row, "key": str(place)} for place, row in enumerate(lines(data / "debates_quality" / "debates.jsonl.gz"))
+            {**row, "key": str(index)}
+            for index, row in enumerate(read_jsonl(data / "debates_quality" / "debates.jsonl.gz"))
         ]
         return rows, [{"id": row["key"], "unit": "judge", "reply": repr(_last(row))} for row in rows]
 
     here = tuple(
-        PublishedFigure(f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", 100 * right / count, 4)
+        PublishedValue(f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", 100 * right / count, 4)
         for name, (right, count, _) in ACCURACY.items()
     )
     yield Case("debates/here", "debates", inputs, here, origin="recomputed")
     paper = tuple(
-        PublishedFigure(f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", value, 0, THIRD)
+        PublishedValue(f"{name.replace('_', ' ')}: accuracy (%)", f"{name}.mean", value, 0, THIRD)
         for name, (_, _, value) in ACCURACY.items()
     )
     yield Case("debates/paper", "debates", inputs, paper)

@@ -23,7 +23,7 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
-from verdict_cli.storage.datasets.dataset import renamed
+from verdict_cli.storage.datasets.dataset import rename_columns
 
 Policy = Literal["closed", "open"]
 PlanLoader = Callable[[], Plan]
@@ -76,7 +76,9 @@ class ActivePipeline:
     def row(self, values: Mapping[str, Any], index: int = 0) -> Row:
         """Check the values and return the row. DataError if it does not fit the pipeline, or if an image is a local file."""
         types = self.plan.row_types
-        column = None if types is None else _local_image_column(types, {**values, **renamed(self.columns, values)})
+        column = (
+            None if types is None else _local_image_column(types, {**values, **rename_columns(self.columns, values)})
+        )
         if column is not None:
             raise DataError(
                 Problem(

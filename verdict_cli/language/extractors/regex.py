@@ -22,6 +22,10 @@ CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "
 TIMEOUT_S = 1.0
 """The longest that one pattern may search one reply."""
 
+MAX_EXPANDED_SIZE = 100_000
+"""The largest pattern after its repetitions are written out, which is how `regex` compiles them: `a{100000}` takes 30 MB
+and 30 ms, `a{1000000000}` all memory there is."""
+
 
 class Regex(BaseExtractor):
     """One pattern a field; a capture group wins over the whole match."""
@@ -43,6 +47,12 @@ class Regex(BaseExtractor):
                     f"its fields are {', '.join(response.fields)}",
                 )
             if pattern not in CONSTANTS:
+                if _expanded_size(pattern) > MAX_EXPANDED_SIZE:
+                    return (
+                        f"fields.{name}",
+                        f"the repetition counts of {pattern[:80]!r} are too large",
+                        f"they may expand the pattern to {MAX_EXPANDED_SIZE:,} characters; use smaller counts, or + or *",
+                    )
                 import regex
 
                 try:
@@ -81,6 +91,22 @@ class Regex(BaseExtractor):
 
         late = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in self.fields.values())
         return BoundExtractor(response, read, whole=late)
+
+
+def _expanded_size(pattern: str) -> int:
+    """An upper bound of the pattern's size with its repetitions written out, found without parsing it.
+
+    Only the least count of a repetition is written out. One after a character or a set repeats that alone; any other one
+    may repeat everything.
+    """
+    factor, size = 1, len(pattern)
+    for repeated, digits in re.findall(r"(^|.)\{\s*(\d+)", pattern, re.DOTALL):
+        count = max(1, int(digits[:12]))  # so many digits are too large by themselves
+        if repeated.isalnum() or repeated in ("]", "."):
+            size += count
+        else:
+            factor *= count
+    return factor * size
 
 
 @dataclass(frozen=True, slots=True)

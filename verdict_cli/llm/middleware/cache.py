@@ -1,4 +1,4 @@
-"""Share replies to equal requests: within a run, between runs, and between calls in flight."""
+"""Cache: share replies to equal requests, within a run, between runs, and between calls in flight."""
 
 from __future__ import annotations
 
@@ -12,54 +12,53 @@ from msgspec.structs import replace
 
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.provider import endpoint_address
+from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import Model
 
 
 def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]:
-    """``ask`` with the store before it, and a function that takes a reply out again that could not be read.
+    """``ask`` behind the cache, and a function that removes the reply to a request, for replies that cannot be read.
 
-    A reply from the store, or shared by a call in flight, is marked ``cached`` and costs nothing. Failures are never
-    kept, nor replies that were cut off or lack the log-probabilities that were asked for. When a call in flight
-    fails or is cancelled, one of those that waited for it makes the call itself. Models with ``cache: false``,
-    built-in ones and recordings are let through.
+    A reply from the store, or shared by a call in flight, is marked ``cached`` and costs nothing. Failures are not stored,
+    nor replies that were cut off or lack the requested log-probabilities. If a call in flight fails or is cancelled, one of
+    the calls that waited for it is made. Models with ``cache: false``, built-in ones and recordings are not cached.
     """
     keys = CacheKeys()
-    flying: dict[bytes, asyncio.Future[Reply | None]] = {}
+    in_flight: dict[bytes, asyncio.Future[Reply | None]] = {}
 
     async def ask_cached(request: Request) -> Reply:
         if not request.model.cache or is_local(request.model.name):
             return await ask(request)
-        key = keys.of(request)
+        key = keys.get(request)
         if key is None:
             return await ask(request)
-        while (ahead := flying.get(key)) is not None:
-            shared = await asyncio.shield(ahead)
+        while (pending := in_flight.get(key)) is not None:
+            shared = await asyncio.shield(pending)
             if shared is not None:
                 return _free(shared)
-        found = store.get(key)
-        if found is not None:
-            return _free(found)
-        return await _asked(request, key)
+        stored = store.get(key)
+        if stored is not None:
+            return _free(stored)
+        return await ask_and_store(request, key)
 
-    async def _asked(request: Request, key: bytes) -> Reply:
-        flight = flying[key] = asyncio.get_running_loop().create_future()
+    async def ask_and_store(request: Request, key: bytes) -> Reply:
+        future = in_flight[key] = asyncio.get_running_loop().create_future()
         reply: Reply | None = None
         try:
             reply = await ask(request)
         finally:
-            del flying[key]
-            flight.set_result(reply)
-        if _worth_keeping(reply, request):
+            del in_flight[key]
+            future.set_result(reply)
+        if _is_storable(reply, request):
             store.put(key, request.model.name, reply)
         return reply
 
     def forget(request: Request) -> None:
         if request.model.cache and not is_local(request.model.name):
-            key = keys.of(request)
+            key = keys.get(request)
             if key is not None:
-                store.drop(key)
+                store.remove(key)
 
     return ask_cached, forget
 
@@ -68,39 +67,39 @@ def _free(reply: Reply) -> Reply:
     return replace(reply, cached=True, recalled=False, cost_usd=0.0, latency_s=0.0, allowance=None)
 
 
-def _worth_keeping(reply: Reply, request: Request) -> bool:
+def _is_storable(reply: Reply, request: Request) -> bool:
     return reply.finish_reason != "length" and (not request.top_logprobs or bool(reply.logprobs))
 
 
 VERSION = 1
-"""Rises when equal requests no longer bring equal replies from this program."""
+"""Increased when a change to this program changes the replies to equal requests."""
 
 KEY_PARTS = (
-    ("endpoint", "the URL that is asked, or the provider that litellm asks; never the key"),
+    ("endpoint", "the URL that is called, or the provider that litellm calls; never the key"),
     ("model", "the model's name"),
     ("messages", "every role and text, byte for byte"),
     ("parameters", "temperature, top_p, max_tokens, seed, stop, reasoning_effort, and everything in `params`"),
     ("schema", "the JSON schema of the response"),
-    ("logprobs", "how many alternatives are wanted at each position"),
-    ("seed", "the run's --seed: another seed draws anew"),
-    ("unit", "the unit's name, its place among the units of that name, and the number of the call"),
+    ("logprobs", "how many alternatives are requested at each position"),
+    ("seed", "the run's --seed: another seed samples again"),
+    ("unit", "the unit's name, its index among the units of that name, and the number of the call"),
 )
-"""The parts of a key, and what each holds."""
+"""The parts of a key, with what each contains."""
 
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _FIRST = re.compile(r"\[0\]$")
 
 
 class CacheKeys:
-    """The keys of requests. Each model's address is looked up once."""
+    """Computes the keys of requests. Each model's address is looked up once."""
 
     def __init__(self) -> None:
         self._urls: dict[tuple[str, str | None, str | None], str] = {}
 
-    def of(self, request: Request) -> bytes | None:
+    def get(self, request: Request) -> bytes | None:
         """32 bytes that equal requests share; None for a request that cannot be written as JSON.
 
-        The unit's place keeps repeated units apart, which want a sample each; `judge` and `judge[0]` are the same.
+        The unit's index separates repeated units, each of which needs its own sample; `judge` equals `judge[0]`.
         """
         model = request.model
         try:

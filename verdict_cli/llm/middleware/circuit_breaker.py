@@ -1,4 +1,4 @@
-"""A model that rejects every request in the same words is given up, before the rest of the rows is tried."""
+"""Circuit breaker: stop the run when a model rejects every request with the same message."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from verdict_cli.errors import Refused, Rejected, ReplyError
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
 
-MOST_REJECTIONS = 20
-"""Rejections of one model in the same words, without a reply of it before or between them, that stop a run."""
+MAX_REJECTIONS = 20
+"""Consecutive rejections with the same message, from a model that has never replied, that stop a run."""
 
 
 @dataclass(slots=True)
-class _Run:
-    """Rejections one after the other in the same words."""
+class _Rejections:
+    """Consecutive rejections with the same message."""
 
-    words: str = ""
+    message: str = ""
     count: int = 0
     answered: bool = False
 
 
-def circuit_breaker(ask: Ask, spares: Callable[[Request], bool], most: int = MOST_REJECTIONS) -> Ask:
-    """``ask``, which raises Refused in the place of a model's `most`-th rejection in a row with the same words.
+def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], limit: int = MAX_REJECTIONS) -> Ask:
+    """``ask``, which raises Refused instead of a model's ``limit``-th consecutive rejection with the same message.
 
-    A model that has answered once is never given up. Until then its rejections are `passing`: a run that goes on asks
-    again. Rejections of a row's own content (a filter, a prompt that is too long) do not count, nor those of built-in
-    models and recordings, nor requests that ``spares`` names: those that no row is lost by.
+    A model that has replied once is never given up. Until then its rejections are ``passing``: a resumed run retries them.
+    Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor those of built-in models
+    and recordings, nor those of requests that ``is_spared`` selects, whose rejection costs no row.
     """
-    runs: dict[tuple[str, str | None, str | None], _Run] = {}
+    runs: dict[tuple[str, str | None, str | None], _Rejections] = {}
 
-    def ask_capped(request: Request) -> Awaitable[Reply]:
+    def ask_guarded(request: Request) -> Awaitable[Reply]:
         model = request.model
         if is_local(model.name):
             return ask(request)
-        where = (model.name, model.api_base, model.api_key_env)
-        run = runs.get(where)
+        key = (model.name, model.api_base, model.api_key_env)
+        run = runs.get(key)
         if run is None:
-            run = runs[where] = _Run()
+            run = runs[key] = _Rejections()
         return ask(request) if run.answered else ask_counted(request, run)
 
-    async def ask_counted(request: Request, run: _Run) -> Reply:
+    async def ask_counted(request: Request, run: _Rejections) -> Reply:
         try:
             reply = await ask(request)
         except Rejected as error:
-            if error.failure == "rejected" and not run.answered and not spares(request):
+            if error.failure == "rejected" and not run.answered and not is_spared(request):
                 error.passing = True
-                _count(run, error, most, request.model.name)
+                _count(run, error, limit, request.model.name)
             raise
         except ReplyError:
             run.answered = True
@@ -55,16 +55,16 @@ def circuit_breaker(ask: Ask, spares: Callable[[Request], bool], most: int = MOS
         run.answered = True
         return reply
 
-    return ask_capped
+    return ask_guarded
 
 
-def _count(run: _Run, error: Rejected, most: int, name: str) -> None:
-    same = run.words == error.message
-    run.words, run.count = error.message, run.count + 1 if same else 1
-    if run.count >= most:
+def _count(run: _Rejections, error: Rejected, limit: int, name: str) -> None:
+    run.count = run.count + 1 if run.message == error.message else 1
+    run.message = error.message
+    if run.count >= limit:
         raise Refused(
-            f"model {name} rejected {most} requests in a row in the same words, and answered none: {error.message}",
-            hint=error.hint or "mend what it says; the rows are asked again when the run goes on",
+            f"model {name} rejected {limit} consecutive requests with the same message and answered none: {error.message}",
+            hint=error.hint or "fix the cause; the resumed run retries these rows",
             kind="rejected",
             status=error.status,
         ) from None

@@ -1,4 +1,4 @@
-"""Calls of an earlier, interrupted run are answered from its journal; new ones are kept there."""
+"""Journal: answer the calls of an interrupted run from its journal, and append new ones to it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, VerdictError, recorded_error
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.http_errors import failure_again
 from verdict_cli.messages import Ask, Call, Reply, Request
 from verdict_cli.storage.journal.entry import JournalEntry
 
 
-class Keeper(Protocol):
-    """The part of a journal that calls need: finding an entry, and keeping one."""
+class CallJournal(Protocol):
+    """The part of a journal that calls need."""
 
     def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None: ...
 
@@ -30,55 +29,55 @@ class UnrecordedError(VerdictError):
 
 
 def replay_journal(
-    ask: Ask, journal: Keeper, *, as_recorded: bool = False, appended: Callable[[], None] = lambda: None
+    ask: Ask, journal: CallJournal, *, as_recorded: bool = False, on_append: Callable[[], None] = lambda: None
 ) -> Ask:
-    """``ask``, with each outcome appended before it is returned or raised (the journal's ``settle`` writes it out).
+    """``ask``, with each outcome appended to the journal before it is returned or raised.
 
-    A call that the journal has is not made again: its reply comes back as ``recalled``, its failure is raised anew.
-    Three kinds are made again: calls of built-in models and recordings, which cost nothing; failures that pass and cost
-    nothing, so that a resumed run does not meet yesterday's outage; and refusals (kept nowhere), whose cause is mended before a
-    run is resumed. ``as_recorded``: a failure that passes is raised anew like any other. ``appended`` is called after each append.
+    A call in the journal is not made again: its reply is returned as ``recalled``, its failure is raised. Three kinds of
+    calls are made again: those of built-in models and recordings, which are free; temporary failures that cost nothing, so
+    that a resumed run does not fail with yesterday's outage; and refusals, which are not recorded, because the user fixes
+    their cause before resuming. ``as_recorded``: temporary failures are raised like any other. ``on_append`` is called after
+    each append.
     """
 
-    def _is_last(request: Request) -> bool:
-        """Whether no later attempt at this call was kept: a failure that a later attempt mended is past."""
+    def is_last_attempt(request: Request) -> bool:
         return journal.recall(request.row.key, request.node, request.call, request.attempt + 1) is None
 
-    async def ask_once(request: Request) -> Reply:
+    async def ask_unless_journalled(request: Request) -> Reply:
         if is_local(request.model.name):
             return await ask(request)
         entry = journal.recall(request.row.key, request.node, request.call, request.attempt)
-        kept = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
+        recalled = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
         if (
             entry is not None
             and entry.failure
-            and not (entry.retryable and kept is None and not as_recorded and _is_last(request))
+            and not (entry.retryable and recalled is None and not as_recorded and is_last_attempt(request))
         ):
-            raise failure_again(entry.failure, entry.error, kept)
-        if kept is not None:
-            return kept
+            raise recorded_error(entry.failure, entry.error, recalled)
+        if recalled is not None:
+            return recalled
         start = perf_counter()
         try:
             reply = await ask(request)
         except Refused:
             raise
-        except (ProviderError, ReplyError) as problem:
-            failed = Call(request, problem.reply, problem.failure, problem.message, perf_counter() - start)
-            passing = isinstance(problem, Retryable) or (isinstance(problem, Rejected) and problem.passing)
-            journal.append(JournalEntry.of(failed, retryable=passing))
-            appended()
+        except (ProviderError, ReplyError) as error:
+            failed = Call(request, error.reply, error.failure, error.message, perf_counter() - start)
+            retryable = isinstance(error, Retryable) or (isinstance(error, Rejected) and error.passing)
+            journal.append(JournalEntry.of(failed, retryable=retryable))
+            on_append()
             raise
         journal.append(
             JournalEntry(request.row.key, request.node, request.call, request.attempt, reply, latency_s=reply.latency_s)
         )
-        appended()
+        on_append()
         return reply
 
-    return ask_once
+    return ask_unless_journalled
 
 
-def is_recorded(ask: Ask, journal: Keeper) -> Ask:
-    """``ask`` (`journalled`) for calls that the journal has, or that cost nothing; UnrecordedError for any other."""
+def only_journalled(ask: Ask, journal: CallJournal) -> Ask:
+    """``ask`` for calls that are in the journal or free; raises UnrecordedError for any other."""
 
     async def ask_if_recorded(request: Request) -> Reply:
         if not is_local(request.model.name):

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans by the GenAI semantic conventions. Imported only where a run is traced."""
+"""OpenTelemetry spans by the GenAI semantic conventions. Imported only when a run is traced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.model_address import AddressError, parse_address
-from verdict_cli.llm.providers.provider import endpoint_address
+from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row, RunFacts
 from verdict_cli.model import Model
@@ -37,11 +37,11 @@ class OpenTelemetrySpans(Spans):
     def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
         self._tracer = tracer
         self._content = content
-        self._fixed = cache(_fixed)
+        self._model_attributes = cache(_model_attributes)
 
     @contextmanager
     def run(self, name: str) -> Iterator[Callable[[RunFacts], None]]:
-        """Span `verdict run NAME`, told the facts at its end."""
+        """Span `verdict run NAME`, with the facts at its end."""
         with self._span(f"verdict run {name}", {"verdict.run.name": name}) as span:
 
             def ended(facts: RunFacts) -> None:
@@ -61,7 +61,7 @@ class OpenTelemetrySpans(Spans):
 
     @contextmanager
     def row(self, row: Row) -> Iterator[Callable[[Failure | None], None]]:
-        """Span `row`, told why the row failed; the attributes name it."""
+        """Span `row`, with the row's failure at its end."""
         with self._span("row", {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}) as span:
 
             def ended(failure: Failure | None) -> None:
@@ -78,28 +78,30 @@ class OpenTelemetrySpans(Spans):
             yield lambda _: None
 
     def calls(self, ask: Ask) -> Ask:
-        """A client's span `chat MODEL` for each call that is really made."""
+        """Client span `chat MODEL` for each call that is made, not for recalled or cached ones."""
 
         async def ask_traced(request: Request) -> Reply:
             model = request.model
-            asked = self._fixed(model.name, model.api_base, model.api_key_env) | _asked(request)
+            attributes = self._model_attributes(model.name, model.api_base, model.api_key_env) | _request_attributes(
+                request
+            )
             if self._content:
-                asked["gen_ai.input.messages"] = _json([_message(one) for one in request.messages])
-            with self._span(f"chat {asked['gen_ai.request.model']}", asked, SpanKind.CLIENT) as span:
+                attributes["gen_ai.input.messages"] = _json([_message(message) for message in request.messages])
+            with self._span(f"chat {attributes['gen_ai.request.model']}", attributes, SpanKind.CLIENT) as span:
                 try:
                     reply = await ask(request)
                 except (ProviderError, ReplyError) as error:
                     if error.reply is not None:
-                        self._said(span, error.reply)
+                        self._set_reply(span, error.reply)
                     raise
-                self._said(span, reply)
+                self._set_reply(span, reply)
                 return reply
 
         return ask_traced
 
     @contextmanager
     def _span(self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
-        """A span that is the current one while it lasts; what is raised ends it as failed."""
+        """A span that is current while it lasts; an exception marks it as failed."""
         with self._tracer.start_as_current_span(
             name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:
@@ -113,8 +115,8 @@ class OpenTelemetrySpans(Spans):
         span.set_attribute("error.type", kind)
         span.set_status(StatusCode.ERROR, message if self._content else kind)
 
-    def _said(self, span: Span, reply: Reply) -> None:
-        """What is known once there is a reply, readable or not."""
+    def _set_reply(self, span: Span, reply: Reply) -> None:
+        """Attributes of a reply, readable or not."""
         span.set_attributes(
             {
                 "gen_ai.response.model": reply.model,
@@ -126,32 +128,32 @@ class OpenTelemetrySpans(Spans):
         if reply.cost_usd is not None:
             span.set_attribute("verdict.cost_usd", reply.cost_usd)
         if self._content:
-            said = _message(Message("assistant", reply.text)) | {"finish_reason": reply.finish_reason}
-            span.set_attribute("gen_ai.output.messages", _json([said]))
+            message = _message(Message("assistant", reply.text)) | {"finish_reason": reply.finish_reason}
+            span.set_attribute("gen_ai.output.messages", _json([message]))
 
 
-def _fixed(name: str, api_base: str | None, api_key_env: str | None) -> dict[str, Any]:
-    """What is the same for all calls of a model."""
+def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) -> dict[str, Any]:
+    """The attributes that all calls of a model share."""
     prefix, slash, short = name.partition("/")
-    fixed: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": _PROVIDERS.get(prefix, prefix) if slash else "openai",
         "gen_ai.request.model": short or name,
     }
-    with suppress(AddressError):  # a provider's name, whose address litellm knows
-        there = parse_address(endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
-        fixed["server.address"] = there.host.strip("[]")
-        fixed["server.port"] = there.port or (80 if there.scheme == "http" else 443)
-    return fixed
+    with suppress(AddressError):  # not an address but the name of a provider of litellm
+        address = parse_address(endpoint_address(Model(name=name, api_base=api_base, api_key_env=api_key_env))[0])
+        attributes["server.address"] = address.host.strip("[]")
+        attributes["server.port"] = address.port or (80 if address.scheme == "http" else 443)
+    return attributes
 
 
-def _asked(request: Request) -> dict[str, Any]:
-    """What a request asks for, and which call of the run it is."""
-    given = request.model.sampling()
-    asked = {f"gen_ai.request.{name}": given[name] for name in _SAMPLING if name in given}
-    if stop := given.get("stop"):
-        asked["gen_ai.request.stop_sequences"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    return asked | {
+def _request_attributes(request: Request) -> dict[str, Any]:
+    """The request's parameters, and which call of the run it is."""
+    sampling = request.model.sampling()
+    attributes = {f"gen_ai.request.{name}": sampling[name] for name in _SAMPLING if name in sampling}
+    if stop := sampling.get("stop"):
+        attributes["gen_ai.request.stop_sequences"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    return attributes | {
         "gen_ai.output.type": "text" if request.json_schema is None else "json",
         "verdict.row.index": request.row.index,
         "verdict.unit": request.node,
@@ -161,12 +163,12 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """A message in the conventions' shape, its pictures left out."""
+    """A message in the conventions' shape, without its images."""
     return {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
 
 
 def _json(value: Any) -> str:
-    """As JSON; half a surrogate pair, which no exporter takes, as its escape."""
+    """JSON in ASCII, because no exporter takes half a surrogate pair."""
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -1,19 +1,79 @@
-"""What is left of a provider's own window, as its rate-limit headers say."""
+"""Quotas per minute: the pipeline's own as a sliding window, and the provider's as its rate-limit headers state it."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from msgspec import Struct
 
 from verdict_cli.messages import Allowance
 
-LONGEST_RESET_S = 120.0
-"""A window that is full again only later, such as a day's quota, is not waited for: the provider's refusal says more."""
+MINUTE_S = 60.0
+_SAME_INSTANT_S = 1e-6
+"""Clock readings closer than this count as equal, so that a rounding error does not end a wait too early."""
+
+
+@dataclass(slots=True)
+class SentCall:
+    """A call in the window: when it was sent, and its tokens, estimated until the reply states them."""
+
+    at: float
+    tokens: int
+
+
+class SlidingWindow:
+    """At most so many requests and tokens in any sixty seconds; None: no limit."""
+
+    def __init__(self, requests: int | None, tokens: int | None) -> None:
+        self.requests = requests
+        self.tokens = tokens
+        self._sent: deque[SentCall] = deque()
+        self._total = 0
+
+    def wait_s(self, tokens: int, now: float) -> float:
+        """Seconds until a call of so many tokens fits; 0 if it fits now."""
+        while self._sent and self._expires(self._sent[0]) - now <= _SAME_INSTANT_S:
+            self._total -= self._sent.popleft().tokens
+        until = now
+        if self.requests is not None and len(self._sent) >= self.requests:
+            until = self._expires(self._sent[len(self._sent) - self.requests])
+        if self.tokens is not None and self._total + tokens > self.tokens:
+            until = max(until, self._expiry_of(self._total + tokens - self.tokens))
+        return until - now
+
+    def add(self, tokens: int, now: float) -> SentCall:
+        """Count a call that is sent now."""
+        sent = SentCall(now, tokens)
+        self._sent.append(sent)
+        self._total += tokens
+        return sent
+
+    def correct(self, sent: SentCall, tokens: int) -> None:
+        """Replace a call's estimate by the tokens that it used."""
+        if self._sent and self._sent[0].at <= sent.at:
+            self._total += tokens - sent.tokens
+        sent.tokens = tokens
+
+    def _expiry_of(self, tokens: int) -> float:
+        """When so many tokens will have left the window."""
+        for sent in self._sent:
+            tokens -= sent.tokens
+            if tokens <= 0:
+                return self._expires(sent)
+        return self._expires(self._sent[-1])
+
+    @staticmethod
+    def _expires(sent: SentCall) -> float:
+        return sent.at + MINUTE_S
+
+
+MAX_RESET_S = 120.0
+"""A quota that is full again only later, such as a day's, is not waited for: the provider's 429 says more."""
 
 
 class SentCounters(Struct, frozen=True):
-    """How many calls and tokens had been sent when a call was, it included."""
+    """How many calls and tokens had been sent when a call was sent, that call included."""
 
     calls: int
     tokens: int
@@ -21,35 +81,35 @@ class SentCounters(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _RemainingQuota:
-    """One counted thing: what may still be sent before ``full_at``, when ``most`` may be sent again."""
+    """What may still be sent before ``full_at``, when ``limit`` may be sent again; None: unknown."""
 
     left: float | None = None
-    most: float | None = None
+    limit: float | None = None
     full_at: float = 0.0
     period_s: float = 0.0
 
     def wait_s(self, amount: int, now: float) -> float:
-        """Seconds until so much may be sent. A window is never waited for longer than it takes to be full."""
+        """Seconds until the amount may be sent. Never longer than the quota takes to be full."""
         if self.left is None or self.left >= amount:
             return 0.0
         if now < self.full_at:
             return self.full_at - now
-        self.left, self.full_at = self.most, now + self.period_s
+        self.left, self.full_at = self.limit, now + self.period_s
         return 0.0
 
-    def enter(self, amount: int) -> None:
+    def spend(self, amount: int) -> None:
         if self.left is not None:
             self.left -= amount
 
-    def learn(self, left: int | None, most: int | None, reset_s: float | None, since: int, now: float) -> None:
-        if left is None or reset_s is None or reset_s > LONGEST_RESET_S:
+    def update(self, left: int | None, limit: int | None, reset_s: float | None, since: int, now: float) -> None:
+        if left is None or reset_s is None or reset_s > MAX_RESET_S:
             self.left = None
             return
-        self.left, self.most, self.full_at, self.period_s = left - since, most, now + reset_s, reset_s
+        self.left, self.limit, self.full_at, self.period_s = left - since, limit, now + reset_s, reset_s
 
 
-class Allowed:
-    """A model's window at its provider. Without headers it lets everything through."""
+class ProviderQuota:
+    """A model's remaining quota at its provider. Without headers there is no limit."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -59,31 +119,31 @@ class Allowed:
         self._latest = 0
 
     @property
-    def known(self) -> bool:
-        """Whether the provider has said anything."""
+    def is_known(self) -> bool:
+        """Whether the provider has stated its limits."""
         return self._latest > 0
 
     def wait_s(self, tokens: int, now: float) -> float:
-        """Seconds until a call of so many tokens may be sent; 0 where it may now."""
+        """Seconds until a call of so many tokens may be sent; 0 if it may be sent now."""
         return max(self._requests_left.wait_s(1, now), self._tokens_left.wait_s(tokens, now))
 
-    def enter(self, tokens: int) -> SentCounters:
-        """Counts a call that is sent now."""
+    def spend(self, tokens: int) -> SentCounters:
+        """Count a call that is sent now."""
         self._calls += 1
         self._tokens += tokens
-        if self.known:
-            self._requests_left.enter(1)
-            self._tokens_left.enter(tokens)
+        if self.is_known:
+            self._requests_left.spend(1)
+            self._tokens_left.spend(tokens)
         return SentCounters(self._calls, self._tokens)
 
-    def learn(self, said: Allowance, passed: SentCounters, now: float) -> None:
-        """Takes over what the headers of a call's reply say; calls sent after it are not counted in them yet.
+    def update(self, allowance: Allowance, counters: SentCounters, now: float) -> None:
+        """Take over the headers of a call's reply. They do not count the calls that were sent after it.
 
-        Of replies that come back in another order than their calls went, the latest call's counts.
+        If replies arrive in another order than their calls were sent, the latest call's headers win.
         """
-        if passed.calls < self._latest:
+        if counters.calls < self._latest:
             return
-        self._latest = passed.calls
-        since = self._calls - passed.calls, self._tokens - passed.tokens
-        self._requests_left.learn(said.requests_left, said.requests, said.requests_reset_s, since[0], now)
-        self._tokens_left.learn(said.tokens_left, said.tokens, said.tokens_reset_s, since[1], now)
+        self._latest = counters.calls
+        calls, tokens = self._calls - counters.calls, self._tokens - counters.tokens
+        self._requests_left.update(allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, now)
+        self._tokens_left.update(allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, now)

@@ -1,4 +1,4 @@
-"""No more calls at once, and no more a minute, than the run and each model allow."""
+"""Rate limiting: caps concurrency, and requests and tokens per minute, per run and per model."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from time import monotonic
 from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
-from verdict_cli.llm.middleware.adaptive_concurrency import AdaptiveConcurrency
-from verdict_cli.llm.middleware.quota import Allowed, SentCounters
-from verdict_cli.llm.middleware.semaphore import FifoSemaphore
-from verdict_cli.llm.middleware.sliding_window import Sent, SlidingWindow
+from verdict_cli.llm.middleware.concurrency import AdaptiveConcurrency, FifoSemaphore
+from verdict_cli.llm.middleware.quota import ProviderQuota, SentCall, SentCounters, SlidingWindow
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.provider import endpoint_address
+from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import Model, RateLimit
 
 REPLY_TOKENS = 256
-"""What a reply is taken to need where ``max_tokens`` is not set."""
+"""The estimate of a reply's tokens where ``max_tokens`` is not set."""
 CHARACTERS_A_TOKEN = 4
-LOOK_AGAIN_S = 1.0
-UNBOUND = 4096
-"""Calls at once that an endpoint is given at most where the run sets no limit, once it has refused some."""
+RECHECK_S = 1.0
+MAX_CONCURRENCY = 4096
+"""The largest concurrency of an endpoint that has rejected calls, where the run sets no limit."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Flow:
-    """The calls of one unit that reached the limits: those that wait, that are with the model, and that came back."""
+    """Counts of one unit's calls at the limits: waiting, in flight, answered and failed."""
 
     waiting: int = 0
     running: int = 0
@@ -41,10 +39,11 @@ class Flow:
 
 
 class RateLimiters:
-    """The limits of one run: ``concurrent`` calls in flight (None: any number), each model's ``rate_limit``, what its
-    provider's headers say, and how many calls at once an endpoint has shown to take.
+    """The limits of one run: ``concurrent`` calls in flight (None: no limit), each model's ``rate_limit``, the quota in its
+    provider's headers, and the concurrency that an endpoint has been seen to accept.
 
-    ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model pass in the order in which they came.
+    ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model are sent in the
+    order in which they arrive here.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class RateLimiters:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.flows: defaultdict[str, Flow] = defaultdict(Flow)
-        self.most = concurrent or UNBOUND
-        self.places = None if concurrent is None else FifoSemaphore(concurrent)
+        self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
         self.clock = clock
         self.sleep = sleep
-        self._models: dict[tuple[str, str | None, str | None, RateLimit | None], ModelLimiter | None] = {}
+        self._max_concurrency = concurrent or MAX_CONCURRENCY
+        self._by_model: dict[tuple[str, str | None, str | None, RateLimit | None], ModelLimiter | None] = {}
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelLimiter] = {}
         self._endpoints: dict[tuple[str, str], AdaptiveConcurrency] = {}
 
@@ -70,211 +69,209 @@ class RateLimiters:
 
     @property
     def running(self) -> int:
-        """Calls that are with a model."""
+        """Calls in flight."""
         return sum(flow.running for flow in self.flows.values())
 
-    def of(self, model: Model) -> ModelLimiter | None:
-        """The model's gate, None for a built-in model or a recording. Presets of one model and limit share a gate,
-        models of one endpoint and key the endpoint's places."""
+    def get(self, model: Model) -> ModelLimiter | None:
+        """The model's limiter, None for a built-in model or a recording. Presets of one model and limit share a limiter,
+        models of one endpoint and key its concurrency."""
         key = (model.name, model.api_base, model.api_key_env, model.rate_limit)
-        if key not in self._models:
-            self._models[key] = self._gate(model)
-        return self._models[key]
+        if key not in self._by_model:
+            self._by_model[key] = self._create(model)
+        return self._by_model[key]
 
-    def _gate(self, model: Model) -> ModelLimiter | None:
+    def _create(self, model: Model) -> ModelLimiter | None:
         if is_local(model.name) and model.rate_limit is None:
             return None
-        where = endpoint_address(model)
-        key = (*where, model.name, model.rate_limit)
-        gate = self._shared.get(key)
-        if gate is None:
-            endpoint = self._endpoints.setdefault(where, AdaptiveConcurrency(self.most))
-            gate = self._shared[key] = ModelLimiter(model.rate_limit, endpoint)
-        return gate
+        address = endpoint_address(model)
+        key = (*address, model.name, model.rate_limit)
+        limiter = self._shared.get(key)
+        if limiter is None:
+            endpoint = self._endpoints.setdefault(address, AdaptiveConcurrency(self._max_concurrency))
+            limiter = self._shared[key] = ModelLimiter(model.rate_limit, endpoint)
+        return limiter
 
 
 class ModelLimiter:
-    """One model's limits, the line of calls before them, and its endpoint's places."""
+    """One model's limits: its own concurrency, its quotas, and its endpoint's concurrency."""
 
     def __init__(self, limit: RateLimit | None, endpoint: AdaptiveConcurrency) -> None:
         limit = limit or RateLimit()
-        self.places = None if limit.concurrent is None else FifoSemaphore(limit.concurrent)
+        self.semaphore = None if limit.concurrent is None else FifoSemaphore(limit.concurrent)
         self.window = SlidingWindow(limit.requests_per_minute, limit.tokens_per_minute)
-        self.allowed = Allowed()
+        self.quota = ProviderQuota()
         self.endpoint = endpoint
         self.turn = asyncio.Lock()
 
     @property
-    def open(self) -> bool:
-        """Whether nothing is known that a call would have to wait for."""
-        return self.window.requests is None and self.window.tokens is None and not self.allowed.known
+    def has_quota(self) -> bool:
+        """Whether a call may have to wait for a quota per minute."""
+        return self.window.requests is not None or self.window.tokens is not None or self.quota.is_known
 
     def wait_s(self, tokens: int, now: float) -> float:
-        """Seconds until a call of so many tokens should be looked at again; 0 where it may be sent now.
+        """Seconds until a call of so many tokens should check again; 0 if it may be sent now.
 
-        What the headers say is looked at again every second: a later reply may say better.
+        The provider's quota is checked again every second, because a later reply may raise it.
         """
-        return max(self.window.wait_s(tokens, now), min(LOOK_AGAIN_S, self.allowed.wait_s(tokens, now)))
+        return max(self.window.wait_s(tokens, now), min(RECHECK_S, self.quota.wait_s(tokens, now)))
 
 
 def estimate_tokens(request: Request) -> int:
-    """The tokens that a call is taken to need, prompt and reply together, before it is made."""
+    """The tokens that a call is expected to use, prompt and reply together."""
     characters = 0
     for message in request.messages:
         characters += len(message.content)
     return characters // CHARACTERS_A_TOKEN + (request.model.max_tokens or REPLY_TOKENS)
 
 
-def rate_limited(ask: Ask, gates: RateLimiters, needs: Callable[[Request], int] = estimate_tokens) -> Ask:
-    """``ask``, waiting until the limits allow the call, which ``needs`` about so many tokens.
+def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> Ask:
+    """``ask``, waiting until the limits allow the call, whose tokens ``estimate`` predicts.
 
-    Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait for ever.
+    Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait forever.
     """
 
-    def ask_within(request: Request) -> Awaitable[Reply]:
-        gate = gates.of(request.model)
-        flow = gates.flows[request.node]
-        if gate is None:
-            places = gates.places
-            if places is None:
-                return _counted(ask, request, flow)
-            return _in_place(places, flow, partial(_counted, ask, request, flow))
-        tokens = needs(request)
-        if gate.window.tokens is not None and tokens > gate.window.tokens:
-            return _too_large(request.model.name, tokens, gate.window.tokens)
-        if gate.places is None:
-            return _in_turn(ask, request, gates, gate, flow, tokens)
-        return _in_place(gate.places, flow, partial(_in_turn, ask, request, gates, gate, flow, tokens))
+    def ask_limited(request: Request) -> Awaitable[Reply]:
+        limiter = limiters.get(request.model)
+        flow = limiters.flows[request.node]
+        if limiter is None:
+            if limiters.semaphore is None:
+                return _send_counted(ask, request, flow)
+            return _send_holding(limiters.semaphore, flow, partial(_send_counted, ask, request, flow))
+        tokens = estimate(request)
+        if limiter.window.tokens is not None and tokens > limiter.window.tokens:
+            return _reject_too_large(request.model.name, tokens, limiter.window.tokens)
+        if limiter.semaphore is None:
+            return _send_limited(ask, request, limiters, limiter, flow, tokens)
+        send = partial(_send_limited, ask, request, limiters, limiter, flow, tokens)
+        return _send_holding(limiter.semaphore, flow, send)
 
-    return ask_within
+    return ask_limited
 
 
-async def _too_large(name: str, tokens: int, most: int) -> Reply:
+async def _reject_too_large(name: str, tokens: int, limit: int) -> Reply:
     raise Rejected(
-        f"model {name}: the call needs about {tokens} tokens, more than tokens_per_minute ({most}) allows",
+        f"model {name}: the call needs about {tokens} tokens, more than tokens_per_minute ({limit}) allows",
         hint="shorten the prompt or the row, lower max_tokens, or raise tokens_per_minute",
     )
 
 
-async def _in_place(places: FifoSemaphore, flow: Flow, asking: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Asks with one of the places."""
-    await _waited(places.enter(), flow)
+async def _send_holding(semaphore: FifoSemaphore, flow: Flow, send: Callable[[], Awaitable[Reply]]) -> Reply:
+    await _count_waiting(semaphore.acquire(), flow)
     try:
-        return await asking()
+        return await send()
     finally:
-        places.leave()
+        semaphore.release()
 
 
-async def _in_turn(
-    ask: Ask, request: Request, gates: RateLimiters, gate: ModelLimiter, flow: Flow, tokens: int
+async def _send_limited(
+    ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int
 ) -> Reply:
-    """Asks when the model's window has room. Who waits for room keeps his turn, but none of the run's places."""
+    """Send the call when the model's quotas have room. A call that waits for them keeps its turn, but holds no slot of
+    the run."""
     sent = None
-    if not gate.open:
-        sent = await _waited(_entered(gates, gate, tokens), flow)
-    elif not _taken(gates, gate):
-        await _waited(_placed(gates, gate), flow)
-    passed = gate.allowed.enter(tokens)
-    gate.endpoint.flying += 1
+    if limiter.has_quota:
+        sent = await _count_waiting(_acquire_with_quota(limiters, limiter, tokens), flow)
+    elif not _try_acquire(limiters, limiter):
+        await _count_waiting(_acquire(limiters, limiter), flow)
+    counters = limiter.quota.spend(tokens)
+    limiter.endpoint.in_flight += 1
     flow.running += 1
     try:
         reply = await ask(request)
-    except VerdictError as problem:
+    except VerdictError as error:
         flow.failed += 1
-        _refused(gates, gate, sent, passed, problem)
+        _learn_from_error(limiters, limiter, sent, counters, error)
         raise
     finally:
         flow.running -= 1
-        gate.endpoint.flying -= 1
-        _given_back(gates, gate)
+        limiter.endpoint.in_flight -= 1
+        _release(limiters, limiter)
     flow.answered += 1
-    gate.endpoint.answered()
-    _learn(gates, gate, sent, passed, reply)
+    limiter.endpoint.record_success()
+    _learn(limiters, limiter, sent, counters, reply)
     return reply
 
 
-def _refused(
-    gates: RateLimiters, gate: ModelLimiter, sent: Sent | None, passed: SentCounters, problem: VerdictError
+def _learn_from_error(
+    limiters: RateLimiters, limiter: ModelLimiter, sent: SentCall | None, counters: SentCounters, error: VerdictError
 ) -> None:
-    """Settles what a call that failed used, and learns from what it says about limits."""
-    if isinstance(problem, ProviderError | ReplyError):
-        _learn(gates, gate, sent, passed, problem.reply)
-    if isinstance(problem, ProviderError) and problem.allowance is not None:
-        gate.allowed.learn(problem.allowance, passed, gates.clock())
-    if isinstance(problem, Retryable) and problem.failure == "rate-limit":
-        gate.endpoint.refused()
+    if isinstance(error, ProviderError | ReplyError):
+        _learn(limiters, limiter, sent, counters, error.reply)
+    if isinstance(error, ProviderError) and error.allowance is not None:
+        limiter.quota.update(error.allowance, counters, limiters.clock())
+    if isinstance(error, Retryable) and error.failure == "rate-limit":
+        limiter.endpoint.record_rejection()
 
 
 def _learn(
-    gates: RateLimiters, gate: ModelLimiter, sent: Sent | None, passed: SentCounters, reply: Reply | None
+    limiters: RateLimiters, limiter: ModelLimiter, sent: SentCall | None, counters: SentCounters, reply: Reply | None
 ) -> None:
-    """Settles what a reply used, and takes over what its headers say."""
+    """Correct the estimate by the reply's usage, and take over its rate-limit headers."""
     if reply is None:
         return
     used = reply.usage.prompt_tokens + reply.usage.completion_tokens
     if used and sent is not None:
-        gate.window.settle(sent, used)
+        limiter.window.correct(sent, used)
     if reply.allowance is not None:
-        gate.allowed.learn(reply.allowance, passed, gates.clock())
+        limiter.quota.update(reply.allowance, counters, limiters.clock())
 
 
-async def _entered(gates: RateLimiters, gate: ModelLimiter, tokens: int) -> Sent:
-    """Returns with one of the run's places and one of the endpoint's taken."""
-    async with gate.turn:
+async def _acquire_with_quota(limiters: RateLimiters, limiter: ModelLimiter, tokens: int) -> SentCall:
+    async with limiter.turn:
         while True:
-            if not _taken(gates, gate):
-                await _placed(gates, gate)
-            now = gates.clock()
-            wait_s = gate.wait_s(tokens, now)
+            if not _try_acquire(limiters, limiter):
+                await _acquire(limiters, limiter)
+            now = limiters.clock()
+            wait_s = limiter.wait_s(tokens, now)
             if wait_s <= 0:
-                return gate.window.enter(tokens, now)
-            _given_back(gates, gate)
-            await gates.sleep(wait_s)
+                return limiter.window.add(tokens, now)
+            _release(limiters, limiter)
+            await limiters.sleep(wait_s)
 
 
-def _taken(gates: RateLimiters, gate: ModelLimiter) -> bool:
-    """Whether one of the run's places and one of the endpoint's were free; then they are taken."""
-    if not gate.endpoint.take():
+def _try_acquire(limiters: RateLimiters, limiter: ModelLimiter) -> bool:
+    """Acquire a slot of the run and one of the endpoint, both or neither."""
+    if not limiter.endpoint.try_acquire():
         return False
-    if gates.places is None or gates.places.take():
+    if limiters.semaphore is None or limiters.semaphore.try_acquire():
         return True
-    gate.endpoint.leave()
+    limiter.endpoint.release()
     return False
 
 
-async def _placed(gates: RateLimiters, gate: ModelLimiter) -> None:
-    """Waits for one of the run's places and one of the endpoint's. Who waits for the endpoint holds none of the run's."""
-    endpoint = gate.endpoint
-    if gates.places is None:
-        await endpoint.enter()
+async def _acquire(limiters: RateLimiters, limiter: ModelLimiter) -> None:
+    """Wait for a slot of the run and one of the endpoint. A call that waits for the endpoint holds no slot of the run."""
+    endpoint = limiter.endpoint
+    if limiters.semaphore is None:
+        await endpoint.acquire()
         return
-    await gates.places.enter()
-    if endpoint.take():
+    await limiters.semaphore.acquire()
+    if endpoint.try_acquire():
         return
-    gates.places.leave()
-    await endpoint.enter()
+    limiters.semaphore.release()
+    await endpoint.acquire()
     try:
-        await gates.places.enter()
+        await limiters.semaphore.acquire()
     except asyncio.CancelledError:
-        endpoint.leave()
+        endpoint.release()
         raise
 
 
-def _given_back(gates: RateLimiters, gate: ModelLimiter) -> None:
-    gate.endpoint.leave()
-    if gates.places is not None:
-        gates.places.leave()
+def _release(limiters: RateLimiters, limiter: ModelLimiter) -> None:
+    limiter.endpoint.release()
+    if limiters.semaphore is not None:
+        limiters.semaphore.release()
 
 
-async def _waited(entering: Awaitable[T], flow: Flow) -> T:
+async def _count_waiting(acquiring: Awaitable[T], flow: Flow) -> T:
     flow.waiting += 1
     try:
-        return await entering
+        return await acquiring
     finally:
         flow.waiting -= 1
 
 
-async def _counted(ask: Ask, request: Request, flow: Flow) -> Reply:
+async def _send_counted(ask: Ask, request: Request, flow: Flow) -> Reply:
     flow.running += 1
     try:
         reply = await ask(request)

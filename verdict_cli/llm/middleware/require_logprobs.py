@@ -1,4 +1,4 @@
-"""A model that returns no log-probabilities is found out by one call, before a second one is paid for."""
+"""Log-probability check: one call finds a model that returns none, before a second one is paid for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from verdict_cli.messages import Ask, Reply, Request
 
 
 def require_logprobs(ask: Ask) -> Ask:
-    """``ask``, where the first calls of a model that want log-probabilities go one by one until a reply has some.
+    """``ask``, key a model's calls for log-probabilities are made one at a time until a reply has some.
 
-    Raises Refused, with the reply that was paid for, when a reply has none. Built-in models and recordings are let
-    through: what they lack is that row's failure.
+    Raises Refused, with the reply that was paid for, if a reply has none. Built-in models and recordings are not checked:
+    missing log-probabilities are a failure of that row.
     """
-    known: set[tuple[str, str | None, str | None]] = set()
-    without: set[tuple[str, str | None, str | None]] = set()
+    proven: set[tuple[str, str | None, str | None]] = set()
+    failed: set[tuple[str, str | None, str | None]] = set()
     turns: dict[tuple[str, str | None, str | None], asyncio.Lock] = {}
 
     def ask_checked(request: Request) -> Awaitable[Reply]:
@@ -26,28 +26,28 @@ def require_logprobs(ask: Ask) -> Ask:
         return ask_in_turn(request)
 
     async def ask_in_turn(request: Request) -> Reply:
-        where = (request.model.name, request.model.api_base, request.model.api_key_env)
-        if where in known:
+        key = (request.model.name, request.model.api_base, request.model.api_key_env)
+        if key in proven:
             return await ask(request)
-        async with turns.setdefault(where, asyncio.Lock()):
-            if where in without:
-                raise _none(request, None)
-            if where not in known:
+        async with turns.setdefault(key, asyncio.Lock()):
+            if key in failed:
+                raise _missing_logprobs(request, None)
+            if key not in proven:
                 reply = await ask(request)
                 if not reply.logprobs:
-                    without.add(where)
-                    raise _none(request, reply)
-                known.add(where)
+                    failed.add(key)
+                    raise _missing_logprobs(request, reply)
+                proven.add(key)
                 return reply
         return await ask(request)
 
     return ask_checked
 
 
-def _none(request: Request, reply: Reply | None) -> Refused:
+def _missing_logprobs(request: Request, reply: Reply | None) -> Refused:
     name = request.model.name
     return Refused(
-        f"model {name} was asked for log-probabilities and returned none",
+        f"model {name} returned no log-probabilities, although they were requested",
         hint=f"unit {request.node} needs a model that returns them, or an extractor such as structured or regex",
         kind="no-logprobs",
         reply=reply,

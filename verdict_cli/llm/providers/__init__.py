@@ -1,89 +1,98 @@
-"""Where replies come from: the built-in floors, recordings, OpenAI-compatible servers, and litellm for the rest."""
+"""Providers answer model calls: built-in baselines, recordings, OpenAI-compatible servers, and litellm for the rest.
+
+A new provider is a module with a class that has the methods of `Provider`, and its line in `PROVIDERS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from verdict_cli.llm.model_families import family, is_local
-from verdict_cli.llm.providers.baseline import BaselineProvider
-from verdict_cli.llm.providers.http_errors import failure_again
-from verdict_cli.llm.providers.model_checks import check_model, sees_images
-from verdict_cli.llm.providers.provider import Provider, TokenCallback, endpoint_address
-from verdict_cli.llm.providers.recording import Recording
-from verdict_cli.llm.providers.replay import PREFIX, ReplayProvider
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
-__all__ = [
-    "Provider",
-    "Providers",
-    "Recording",
-    "TokenCallback",
-    "check_model",
-    "endpoint_address",
-    "failure_again",
-    "is_local",
-    "sees_images",
+if TYPE_CHECKING:
+    from verdict_cli.llm.providers.recording import Recording
+
+PROVIDERS = [
+    "verdict_cli.llm.providers.baseline:BaselineProvider",
+    "verdict_cli.llm.providers.recording:ReplayProvider",
+    "verdict_cli.llm.providers.native:NativeProvider",
+    "verdict_cli.llm.providers.litellm:LitellmProvider",
 ]
+"""The classes, imported when they are first needed. The first one that serves a model answers it."""
+
+TokenCallback = Callable[[Request, str], None]
+"""Receives the text of a streamed reply piece by piece."""
+
+
+class Provider(Protocol):
+    """Answers model calls. ``on_token`` receives the text of streamed replies."""
+
+    def __init__(self, on_token: TokenCallback | None = None) -> None: ...
+
+    @staticmethod
+    def serves(model: Model) -> bool:
+        """Whether the model is one of this provider's."""
+        ...
+
+    @staticmethod
+    def check(model: Model) -> str | None:
+        """What would keep the model from answering, such as a missing key; None if nothing is known. Sends nothing."""
+        ...
+
+    async def ask(self, request: Request) -> Reply:
+        """The model's reply. Raises ProviderError, or ReplyError for a reply that is unusable by its own account."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def provider_class(model: Model) -> type[Provider]:
+    """The class of the provider that answers a model."""
+    return next(kind for kind in map(_load, PROVIDERS) if kind.serves(model))
+
+
+def _load(path: str) -> type[Provider]:
+    module, _, name = path.partition(":")
+    return cast("type[Provider]", getattr(import_module(module), name))
 
 
 class Providers:
-    """Every provider of one run, opened on first use and closed together.
+    """The providers of one run, created on first use and closed together.
 
-    With a recording, all calls are answered from it and nothing is sent to any model. ``heard`` is told each piece of
-    a reply that is streamed.
+    With a recording, all calls are answered from it and nothing is sent to any model.
     """
 
-    def __init__(self, recording: Recording | None = None, heard: TokenCallback | None = None) -> None:
-        self._heard = heard
-        self._all = None if recording is None else ReplayProvider(recording)
-        self._open: dict[str, Provider] = {}
-        self._named: dict[tuple[str | None, ...], Provider] = {}
+    def __init__(self, recording: Recording | None = None, on_token: TokenCallback | None = None) -> None:
+        self._on_token = on_token
+        self._replay: Provider | None = None
+        if recording is not None:
+            from verdict_cli.llm.providers.recording import ReplayProvider
+
+            self._replay = ReplayProvider(recording=recording)
+        self._open: dict[type[Provider], Provider] = {}
+        self._by_model: dict[tuple[str | None, ...], Provider] = {}
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
-        return (self._all or self._provider(request.model)).ask(request)
+        return (self._replay or self._provider(request.model)).ask(request)
 
     async def close(self) -> None:
-        providers = [*self._open.values(), *([self._all] if self._all else [])]
+        providers = [*self._open.values(), *([self._replay] if self._replay else [])]
         self._open.clear()
-        self._named.clear()
+        self._by_model.clear()
         for provider in providers:
             await provider.close()
 
     def _provider(self, model: Model) -> Provider:
-        named = (model.name, model.api_base, *model.params)
-        provider = self._named.get(named)
+        key = (model.name, model.api_base, *model.params)
+        provider = self._by_model.get(key)
         if provider is None:
-            kind = _kind(model)
+            kind = provider_class(model)
             provider = self._open.get(kind)
             if provider is None:
-                provider = self._open[kind] = _make(kind, self._heard)
-            self._named[named] = provider
+                provider = self._open[kind] = kind(self._on_token)
+            self._by_model[key] = provider
         return provider
-
-
-def _kind(model: Model) -> str:
-    if model.name.startswith("baseline/"):
-        return "baseline"
-    if model.name.startswith(PREFIX):
-        return model.name
-    return "litellm" if family(model) is None else "native"
-
-
-def _make(kind: str, heard: TokenCallback | None) -> Provider:
-    match kind:
-        case "baseline":
-            return BaselineProvider()
-        case "native":
-            from verdict_cli.llm.providers.native import NativeProvider
-
-            return NativeProvider(heard)
-        case "litellm":
-            from verdict_cli.llm.providers.litellm import LitellmProvider
-
-            return LitellmProvider(heard)
-        case _:
-            return ReplayProvider(Recording.load(Path(kind.removeprefix(PREFIX))))

@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from hashlib import blake2b
 from random import Random
 
 from verdict_cli.errors import Refused
+from verdict_cli.llm.model_families import BASELINE_PREFIX
+from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.baseline_answers import fill, nearest_value, token, token_values
 from verdict_cli.messages import Alternative, Reply, Request, Usage
+from verdict_cli.model import Model
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _STOP_WORDS = (
@@ -36,7 +40,7 @@ class Overlap:
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The distinct words of the text, case-folded, in order, without stop words (with them where nothing else is left)."""
+    """The distinct words of the text, case-folded, in order, without stop words unless it has only those."""
     words = tuple(dict.fromkeys(word.casefold() for word in _WORD.findall(text)))
     return tuple(word for word in words if word not in _STOP) or words
 
@@ -53,17 +57,17 @@ def _text_and_rest(request: Request) -> tuple[str, str]:
     if request.inserted:
         prompt = "\n".join(message.content for message in request.messages)
         text = request.inserted[-1]
-        at = _place_of_last(prompt, request.inserted)
+        at = _start_of_last(prompt, request.inserted)
         return text, prompt if at < 0 else f"{prompt[:at]} {prompt[at + len(text) :]}"
-    users = [place for place, message in enumerate(request.messages) if message.role == "user"]
+    users = [position for position, message in enumerate(request.messages) if message.role == "user"]
     last = users[-1] if users else len(request.messages) - 1
-    others = (message.content for place, message in enumerate(request.messages) if place != last)
+    others = (message.content for position, message in enumerate(request.messages) if position != last)
     return request.messages[last].content, "\n".join(others)
 
 
-def _place_of_last(prompt: str, inserted: tuple[str, ...]) -> int:
-    """Where the last inserted value starts, -1 if nowhere. The values stand in order, so a word that also
-    occurs in an earlier value is not taken for the later one."""
+def _start_of_last(prompt: str, inserted: tuple[str, ...]) -> int:
+    """Where the last inserted value starts, -1 if it does not occur. The values are in order, so the search for each starts
+    after the one before: a word that also occurs in an earlier value is not mistaken for the last one."""
     at = end = 0
     for value in inserted:
         at = prompt.find(value, end)
@@ -77,15 +81,15 @@ _SHOWN_WORDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Lexical:
-    """A standing that is the share of an answer's content words found around it."""
+class LexicalAnswer:
+    """The share of a text's content words that occur around it."""
 
     found: Overlap
 
     def level(self) -> float:
         return self.found.share
 
-    def centre(self, count: int) -> float:
+    def position_on(self, count: int) -> float:
         return self.found.share * (count - 1)
 
     def sentence(self) -> str:
@@ -96,21 +100,21 @@ class Lexical:
         )
 
     def remark(self) -> str:
-        """The standing in words without any number, so that the first and the last number of a text are its score."""
+        """The level in words without a number, so that the first and the last number of a text are its score."""
         among = ", ".join([word for word in self.found.shared if word.isalpha()][:_SHOWN_WORDS])
         return f"Words shared with the rest of the prompt: {among or 'none'}."
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A standing drawn anew for every field, each value of a scale as likely as the others."""
+class RandomAnswer:
+    """A level sampled for every field, with equal probability for each value of a scale."""
 
     random: Random
 
     def level(self) -> float:
         return self.random.random()
 
-    def centre(self, count: int) -> float:
+    def position_on(self, count: int) -> float:
         return float(self.random.randrange(count))
 
     def sentence(self) -> str:
@@ -120,24 +124,24 @@ class Drawn:
         return "Drawn at random."
 
 
-def lexical(request: Request) -> Reply:
+def lexical_reply(request: Request) -> Reply:
     """The reply of the word-overlap judge."""
-    found = Lexical(overlap(request))
-    return _stand(request, lambda: found)
+    found = LexicalAnswer(overlap(request))
+    return _answer(request, lambda: found)
 
 
-def drawn(request: Request) -> Reply:
+def random_reply(request: Request) -> Reply:
     """The reply of the random judge, decided by the seed and the call's name alone."""
     parts = (request.seed, request.row.lot, request.node, request.call, request.attempt)
     name = "\x1f".join(str(part) for part in parts).encode("utf-8", "surrogatepass")
     seed = int.from_bytes(blake2b(name, digest_size=16).digest())
-    return _stand(request, lambda: Drawn(Random(seed)))
+    return _answer(request, lambda: RandomAnswer(Random(seed)))
 
 
-def echo(request: Request) -> Reply:
+def echo_reply(request: Request) -> Reply:
     """The last user message's content.
 
-    Where a JSON object of strings is asked for and the content is none, the content stands in each of its fields.
+    If a JSON object of strings is requested and the content is not one, each field gets the content.
     """
     users = [message.content for message in request.messages if message.role == "user"]
     text = users[-1] if users else ""
@@ -155,50 +159,64 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def _stand(request: Request, standing: Callable[[], Lexical | Drawn]) -> Reply:
-    """JSON where a schema is given, one token where only log-probabilities are wanted, else a text."""
+def _answer(request: Request, answer: Callable[[], LexicalAnswer | RandomAnswer]) -> Reply:
+    """JSON if there is a schema, one token if only log-probabilities are requested, else a text."""
     support = request.support or (token_values(request.json_schema) if request.top_logprobs else ())
     logprobs = None
     text = ""
     if request.top_logprobs and support:
-        place = standing().centre(len(support))
-        text, alternatives = token(support, place, request.top_logprobs)
+        position = answer().position_on(len(support))
+        text, alternatives = token(support, position, request.top_logprobs)
         logprobs = (alternatives,)
     if request.json_schema is not None:
-        text = json.dumps(fill(request.json_schema, standing()), ensure_ascii=False)
+        text = json.dumps(fill(request.json_schema, answer()), ensure_ascii=False)
     elif logprobs is None:
-        text = _text(standing(), support)
+        text = _text(answer(), support)
     return _reply(request, text, logprobs)
 
 
-def _text(standing: Lexical | Drawn, support: tuple[str, ...]) -> str:
-    """Words, then a verdict and a score: the scale's own value where the scale is known, else a number from 0 to 1."""
+def _text(answer: LexicalAnswer | RandomAnswer, support: tuple[str, ...]) -> str:
+    """Words, then a verdict and a score: a value of the scale if it is known, else a number from 0 to 1."""
     if support:
-        place = nearest_value(standing.centre(len(support)))
-        level, score = place / max(1, len(support) - 1), support[place]
+        position = nearest_value(answer.position_on(len(support)))
+        level, score = position / max(1, len(support) - 1), support[position]
     else:
-        level = standing.level()
+        level = answer.level()
         score = f"{level:.2f}"
-    return f"{standing.remark()}\nVERDICT: {'PASS' if level >= 0.5 else 'FAIL'}\nSCORE: {score}"
+    return f"{answer.remark()}\nVERDICT: {'PASS' if level >= 0.5 else 'FAIL'}\nSCORE: {score}"
 
 
 def _reply(request: Request, text: str, logprobs: tuple[tuple[Alternative, ...], ...] | None = None) -> Reply:
-    """Tokens are counted as words: there is no tokenizer, and nobody is charged."""
-    asked = sum(len(message.content.split()) for message in request.messages)
-    usage = Usage(asked, len(text.split()))
+    """A free reply, with words counted as tokens."""
+    prompt_tokens = sum(len(message.content.split()) for message in request.messages)
+    usage = Usage(prompt_tokens, len(text.split()))
     return Reply(text, logprobs=logprobs, usage=usage, cost_usd=0.0, model=request.model.name)
 
 
 _BASELINES: dict[str, Callable[[Request], Reply]] = {
-    "baseline/lexical": lexical,
-    "baseline/random": drawn,
-    "baseline/echo": echo,
+    "baseline/lexical": lexical_reply,
+    "baseline/random": random_reply,
+    "baseline/echo": echo_reply,
 }
 NAMES = tuple(_BASELINES)
 
 
 class BaselineProvider:
     """Answers ``baseline/*``."""
+
+    def __init__(self, on_token: TokenCallback | None = None) -> None: ...
+
+    @staticmethod
+    def serves(model: Model) -> bool:
+        return model.name.startswith(BASELINE_PREFIX)
+
+    @staticmethod
+    def check(model: Model) -> str | None:
+        if model.name in NAMES:
+            return None
+        near = get_close_matches(model.name, NAMES, n=1, cutoff=0.8)
+        fix = f"did you mean {near[0]}?" if near else f"the built-in models are {', '.join(NAMES)}"
+        return f"there is no built-in model {model.name!r}; {fix}"
 
     async def ask(self, request: Request) -> Reply:
         answer = _BASELINES.get(request.model.name)

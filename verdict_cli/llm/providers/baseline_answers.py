@@ -1,4 +1,4 @@
-"""From a standing between worst and best to a reply: the part that all baselines share."""
+"""Turn a level between worst and best into a reply: the part that all baselines share."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any, Protocol
 from verdict_cli.messages import Alternative
 
 _SHARPNESS = 4.0
-"""How fast a value's probability falls with its distance; 4 gives the better end of two values 0.98 at full overlap."""
+"""How fast a value's probability falls with its distance. With 4, the better of two values has 0.98 at full overlap."""
 
 
 class BaselineAnswer(Protocol):
-    """Where an answer stands. Each call may draw anew."""
+    """A level between worst and best. Each call may sample again."""
 
     def level(self) -> float:
         """From 0 (worst) to 1 (best)."""
         ...
 
-    def centre(self, count: int) -> float:
-        """The place on a scale of ``count`` values, from 0 (the first, worst) to ``count - 1``."""
+    def position_on(self, count: int) -> float:
+        """The position on a scale of ``count`` values, from 0 (the first, worst) to ``count - 1``."""
         ...
 
     def sentence(self) -> str:
-        """The standing in words, for string fields."""
+        """The level in words, for string fields."""
         ...
 
 
-def index(standing: BaselineAnswer, count: int) -> int:
-    """The value nearest to the standing's place; halves go to the better one."""
-    return nearest_value(standing.centre(count))
+def index(answer: BaselineAnswer, count: int) -> int:
+    """The index of the value nearest to the answer's position; halves are rounded to the better one."""
+    return nearest_value(answer.position_on(count))
 
 
-def nearest_value(place: float) -> int:
-    return math.floor(place + 0.5)
+def nearest_value(position: float) -> int:
+    return math.floor(position + 0.5)
 
 
-def fill(schema: Mapping[str, Any], standing: BaselineAnswer) -> Any:
+def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
     """A value that satisfies the schema.
 
     Enums are read worst first, numbers run from ``minimum`` (worst; 0 where there is none) to ``maximum``
@@ -46,24 +46,24 @@ def fill(schema: Mapping[str, Any], standing: BaselineAnswer) -> Any:
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        return schema["enum"][index(standing, len(schema["enum"]))]
+        return schema["enum"][index(answer, len(schema["enum"]))]
     match schema.get("type"):
         case "object":
-            return {name: fill(part, standing) for name, part in schema.get("properties", {}).items()}
+            return {name: fill(part, answer) for name, part in schema.get("properties", {}).items()}
         case "array":
-            return _fill_array(schema, standing)
+            return _fill_array(schema, answer)
         case "boolean":
-            return bool(index(standing, 2))
+            return bool(index(answer, 2))
         case "integer":
             low, high = (round(bound) for bound in _bounds(schema))
-            return low + index(standing, high - low + 1)
+            return low + index(answer, high - low + 1)
         case "number":
             start, end = _bounds(schema)
-            return start + standing.level() * (end - start)
+            return start + answer.level() * (end - start)
         case "null":
             return None
         case _:
-            return standing.sentence()
+            return answer.sentence()
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
@@ -73,16 +73,16 @@ def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
     return low, low + 1 if high is None else high
 
 
-def _fill_array(schema: Mapping[str, Any], standing: BaselineAnswer) -> list[Any]:
+def _fill_array(schema: Mapping[str, Any], answer: BaselineAnswer) -> list[Any]:
     items = schema.get("items", {"type": "string"})
     least = schema.get("minItems", 0)
     if "enum" in items and (schema.get("uniqueItems") or least == len(items["enum"])):
-        order = sorted(items["enum"], key=lambda _: standing.level())
+        order = sorted(items["enum"], key=lambda _: answer.level())
         return order[: schema.get("maxItems", len(order))]
     if schema.get("uniqueItems") and items.get("type") == "integer":
         low, high = (round(bound) for bound in _bounds(items))
-        return sorted(range(low, high + 1), key=lambda _: standing.level())[: max(1, least)]
-    return [fill(items, standing) for _ in range(max(1, least))]
+        return sorted(range(low, high + 1), key=lambda _: answer.level())[: max(1, least)]
+    return [fill(items, answer) for _ in range(max(1, least))]
 
 
 def token_values(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -100,15 +100,15 @@ def token_values(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
     return ()
 
 
-def token(support: Sequence[str], place: float, top: int) -> tuple[str, tuple[Alternative, ...]]:
-    """The token nearest to a place on the support, and up to ``top`` alternatives, it first, then by probability.
+def token(support: Sequence[str], position: float, top: int) -> tuple[str, tuple[Alternative, ...]]:
+    """The token nearest to a position on the support, and up to ``top`` alternatives, it first, then by probability.
 
-    The probabilities are a softmax over the distance to the place and sum to 1 over the whole support.
+    The probabilities are a softmax over the distance to the position and sum to 1 over the whole support.
     """
     steps = max(1, len(support) - 1)
-    weights = [math.exp(-_SHARPNESS * abs(at - place) / steps) for at in range(len(support))]
+    weights = [math.exp(-_SHARPNESS * abs(at - position) / steps) for at in range(len(support))]
     total = sum(weights)
-    chosen = nearest_value(place)
+    chosen = nearest_value(position)
     order = sorted(range(len(support)), key=lambda at: (at != chosen, -weights[at], at))
     ranked = tuple(Alternative(support[at], math.log(weights[at] / total)) for at in order)
     return support[chosen], ranked[:top]

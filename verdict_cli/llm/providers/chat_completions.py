@@ -14,116 +14,113 @@ from msgspec.structs import replace
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers.http_errors import clean
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.prices import cost_usd
+from verdict_cli.llm.providers.prices import cost_usd, paid_reply, read_usage, usage_in_text
 from verdict_cli.llm.providers.secrets import redact
-from verdict_cli.llm.providers.sse import assembled
-from verdict_cli.llm.providers.usage import paid, read_usage, written_usage
-from verdict_cli.llm.providers.wire_values import content, loads, read_logprobs
+from verdict_cli.llm.providers.sse import assemble
+from verdict_cli.llm.providers.wire_values import loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
-_NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
-"""OpenAI's models that take ``max_completion_tokens`` and refuse ``max_tokens``."""
-
-
-_LONGEST_NAME = 500
+_TAKES_COMPLETION_TOKENS = re.compile(r"o\d|gpt-[5-9]")
+"""OpenAI's models that take ``max_completion_tokens`` and reject ``max_tokens``."""
+_MAX_NAME = 500
 _CALLS = frozenset({"tool_calls", "function_call"})
 TOOL = "reply"
-"""The tool whose arguments are the reply where JSON is asked for by a tool call."""
+"""The tool whose arguments are the reply where JSON is requested by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
-"""Asks for the reply as events, with its usage."""
+"""Requests the reply as events, with its usage."""
 _INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
-def arguments(request: Request, way: JsonMode = "schema") -> dict[str, Any]:
-    """Everything that is asked for beside the model's name, in the API's words; JSON in the given way."""
-    return _settings(request, way) | {"messages": _messages(request, way)}
+def arguments(request: Request, mode: JsonMode = "schema") -> dict[str, Any]:
+    """The request's arguments but the model's name, as the API names them."""
+    return _settings(request, mode) | {"messages": _messages(request, mode)}
 
 
-def _settings(request: Request, way: JsonMode) -> dict[str, Any]:
+def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
     """All arguments but the messages: the same for all requests of a unit."""
-    asked: dict[str, Any] = request.model.sampling()
+    settings: dict[str, Any] = request.model.sampling()
     schema = request.json_schema
     if schema is not None:
-        if way == "schema":
+        if mode == "schema":
             form = {"name": TOOL, "schema": schema, "strict": _is_strict(schema)}
-            asked["response_format"] = {"type": "json_schema", "json_schema": form}
-        elif way == "tool":
+            settings["response_format"] = {"type": "json_schema", "json_schema": form}
+        elif mode == "tool":
             function = {"name": TOOL, "description": "Gives the reply.", "parameters": schema}
-            asked["tools"] = [{"type": "function", "function": function}]
-            asked["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
+            settings["tools"] = [{"type": "function", "function": function}]
+            settings["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
     if request.top_logprobs:
-        asked["logprobs"] = True
-        asked["top_logprobs"] = request.top_logprobs
-    return asked
+        settings["logprobs"] = True
+        settings["top_logprobs"] = request.top_logprobs
+    return settings
 
 
-def _messages(request: Request, way: JsonMode) -> list[dict[str, Any]]:
-    said = [{"role": one.role, "content": content(one)} for one in request.messages]
-    if way == "words" and request.json_schema is not None:
+def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
+    messages = [{"role": message.role, "content": message_content(message)} for message in request.messages]
+    if mode == "prompt" and request.json_schema is not None:
         last = request.messages[-1]
-        told = f"{last.content}{_INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
-        said[-1] = {"role": last.role, "content": content(replace(last, content=told))}
-    return said
+        instructed = f"{last.content}{_INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
+        messages[-1] = {"role": last.role, "content": message_content(replace(last, content=instructed))}
+    return messages
 
 
-class Bodies:
-    """The bodies of requests. What the requests of one unit have in common is written out once."""
+class RequestBodies:
+    """Writes request bodies. What the requests of one unit have in common is serialized once."""
 
     def __init__(self) -> None:
-        self._fixed: dict[tuple[int, int, int, bool, JsonMode, str], _Fixed] = {}
+        self._shared: dict[tuple[int, int, int, bool, JsonMode, str], _SharedBody] = {}
 
-    def of(self, request: Request, name: str, way: JsonMode = "schema") -> tuple[bytes, str]:
-        """The request's body for a server that knows the model by this name, and the parameters in it as JSON.
+    def get(self, request: Request, name: str, mode: JsonMode = "schema") -> tuple[bytes, str]:
+        """The request's body for a server that knows the model by this name, and its parameters as JSON.
 
-        TypeError for a request that cannot be written as JSON.
+        Raises TypeError for a request that cannot be written as JSON.
         """
-        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, way, name)
-        fixed = self._fixed.get(key)
-        if fixed is None:
-            if len(self._fixed) >= _MOST_KEPT:
-                self._fixed.clear()
-            fixed = self._fixed[key] = _fixed(request, name, way)
-        if fixed.whole:
-            return fixed.body, fixed.sent
-        messages = orjson.dumps(_messages(request, way))
-        return b'%b,"messages":%b}' % (fixed.body[:-1], messages), fixed.sent
+        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, mode, name)
+        shared = self._shared.get(key)
+        if shared is None:
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
+            shared = self._shared[key] = _share(request, name, mode)
+        if shared.has_messages:
+            return shared.body, shared.parameters
+        messages = orjson.dumps(_messages(request, mode))
+        return b'%b,"messages":%b}' % (shared.body[:-1], messages), shared.parameters
 
 
-_MOST_KEPT = 1000
+_MAX_SHARED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Fixed:
-    """A body without its messages (or ``whole``: `extra_body` gives them), and the parameters in it as JSON.
+class _SharedBody:
+    """A body without its messages (``has_messages``: `extra_body` sets them), and its parameters as JSON.
 
-    ``owners`` are kept so that no other object is given their place in memory.
+    The cache's keys are ids, so ``owners`` keeps the objects alive: no other object may get their ids.
     """
 
     body: bytes
-    sent: str
-    whole: bool
+    parameters: str
+    has_messages: bool
     owners: tuple[Any, ...]
 
 
-def _fixed(request: Request, name: str, way: JsonMode) -> _Fixed:
-    asked = _settings(request, way)
-    asked["model"] = name
-    asked.pop("extra_headers", None)
-    asked |= asked.pop("extra_body", None) or {}
-    if "max_tokens" in asked and _NEW_LIMIT.match(name):
-        asked["max_completion_tokens"] = asked.pop("max_tokens")
+def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
+    settings = _settings(request, mode)
+    settings["model"] = name
+    settings.pop("extra_headers", None)
+    settings |= settings.pop("extra_body", None) or {}
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.match(name):
+        settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
-        asked |= STREAMED
+        settings |= STREAMED
     owners = (request.model, request.json_schema)
-    return _Fixed(orjson.dumps(asked), parameters(asked), "messages" in asked, owners)
+    return _SharedBody(orjson.dumps(settings), parameters(settings), "messages" in settings, owners)
 
 
 _IN_OTHER_COLUMNS = frozenset({"messages", "model", "api_base", "api_key"})
 
 
-def parameters(asked: Mapping[str, Any]) -> str:
-    """The parameters as JSON: without what stands in columns of its own, and a schema by the way it was asked for."""
-    sent = {name: value for name, value in asked.items() if name not in _IN_OTHER_COLUMNS}
+def parameters(settings: Mapping[str, Any]) -> str:
+    """The parameters as JSON for `calls.parquet`: without what has its own column, and with the JSON mode for a schema."""
+    sent = {name: value for name, value in settings.items() if name not in _IN_OTHER_COLUMNS}
     if "json_schema" in (form := sent.get("response_format") or {}):
         sent["response_format"] = form["type"]
     if sent.get("tool_choice") == {"type": "function", "function": {"name": TOOL}}:
@@ -148,33 +145,33 @@ def _is_strict(schema: Any) -> bool:
 def read_body(
     content: bytes, request: Request, latency_s: float, sent: str = "", hidden: tuple[str, ...] = ()
 ) -> Reply:
-    """The reply in a body, in which the server may have repeated what is ``hidden``, without that.
+    """The reply in a body, without the ``hidden`` texts that the server may have repeated.
 
-    Raises Retryable for a body that is no chat completion (the message says what is wrong with it), ReplyError for
-    a refusal or an empty or cut-off reply, Rejected where the provider's filter withheld it. They carry the reply that
-    was paid for; Retryable where the body says what was used.
+    Raises Retryable for a body that is not a chat completion (the message says why), ReplyError for a refusal or an empty
+    or cut-off reply, Rejected if the provider's filter withheld it. The errors carry the reply that was paid for, if the
+    body states its usage.
     """
     name = request.model.name
     streamed = request.stream and not content.lstrip().startswith(b"{")
     try:
-        envelope = redact(assembled(content, hidden) if streamed else loads(content), hidden)
-    except (ValueError, RecursionError) as problem:
-        error = _broken(name, f"the body {'is no reply' if streamed else 'is not JSON'}: {problem}")
-        error.reply = paid(written_usage(content), request, latency_s, sent)
+        envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
+    except (ValueError, RecursionError) as fault:
+        error = _broken(name, f"the body {'is not a reply' if streamed else 'is not JSON'}: {fault}")
+        error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
         raise error from None
     return read_envelope(envelope, request, latency_s, sent)
 
 
 def read_envelope(envelope: Any, request: Request, latency_s: float, sent: str = "") -> Reply:
-    """The reply in a decoded body; raises as ``read`` does."""
+    """The reply in a decoded body; raises as `read_body` does."""
     try:
         return _reply(envelope, request, latency_s, sent)
     except RecursionError:
         error = _broken(request.model.name, "it is nested too deeply")
-    except Retryable as problem:
-        error = problem
+    except Retryable as fault:
+        error = fault
     if isinstance(envelope, dict):
-        error.reply = paid(envelope.get("usage"), request, latency_s, sent)
+        error.reply = paid_reply(envelope.get("usage"), request, latency_s, sent)
     raise error from None
 
 
@@ -184,8 +181,8 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
     text = _text(message, name)
     try:
         logprobs = read_logprobs(choice.get("logprobs"))
-    except ValueError as problem:
-        raise _broken(name, str(problem)) from None
+    except ValueError as fault:
+        raise _broken(name, str(fault)) from None
     usage, cached = read_usage(envelope.get("usage"))
     reply = Reply(
         text,
@@ -202,8 +199,8 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
 
 
 def _short(value: Any) -> str:
-    """A name that the server gives; "" for what is none, or longer than any."""
-    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""
+    """A name from the server; "" for what is not a text, or too long for a name."""
+    return value if isinstance(value, str) and len(value) <= _MAX_NAME else ""
 
 
 def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -211,8 +208,8 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
         raise _broken(name, "the body is not a JSON object")
     choices = envelope.get("choices")
     if not isinstance(choices, list) or not choices:
-        said = envelope.get("error")
-        raise _broken(name, clean(f"an error in place of choices: {said}") if said else "no choices")
+        server_error = envelope.get("error")
+        raise _broken(name, clean(f"an error in place of choices: {server_error}") if server_error else "no choices")
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
@@ -221,7 +218,7 @@ def _choice(envelope: Any, name: str) -> tuple[Mapping[str, Any], Mapping[str, A
 
 
 def _text(message: Mapping[str, Any], name: str) -> str:
-    """The arguments of a call of our own tool; else the content, its parts joined; without any, the first call's."""
+    """The arguments of a call of our own tool, else the content, its parts joined, else the first call's arguments."""
     content = message.get("content")
     if isinstance(content, str) and content and not content.isspace() and _CALLS.isdisjoint(message):
         return content
@@ -230,7 +227,7 @@ def _text(message: Mapping[str, Any], name: str) -> str:
     called = [function for function in functions if isinstance(function, dict)]
     ours = next((function for function in called if function.get("name") == TOOL), None)
     if ours is not None:
-        return _given(ours)
+        return _arguments_text(ours)
     if isinstance(content, list):
         parts = (part.get("text") if isinstance(part, dict) else part for part in content)
         content = "".join(part for part in parts if isinstance(part, str))
@@ -238,15 +235,15 @@ def _text(message: Mapping[str, Any], name: str) -> str:
         raise _broken(name, f"the content is {type(content).__name__}, not text")
     if content and not content.isspace():
         return content
-    return _given(called[0]) if called else content or ""
+    return _arguments_text(called[0]) if called else content or ""
 
 
-def _given(function: Mapping[str, Any]) -> str:
+def _arguments_text(function: Mapping[str, Any]) -> str:
     """A call's arguments as text: some servers send them as an object."""
-    given = function.get("arguments")
-    if isinstance(given, dict):
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
-    return given if isinstance(given, str) else ""
+    arguments_text = function.get("arguments")
+    if isinstance(arguments_text, dict):
+        return json.dumps(arguments_text, ensure_ascii=False, separators=(",", ":"))
+    return arguments_text if isinstance(arguments_text, str) else ""
 
 
 def _accept(reply: Reply, name: str, refusal: Any) -> None:
@@ -259,7 +256,7 @@ def _accept(reply: Reply, name: str, refusal: Any) -> None:
         return
     if reply.finish_reason == "length":
         hint = "raise max_tokens; reasoning models spend them before the first word"
-        message = f"model {name} reached its token limit before it said anything"
+        message = f"model {name} reached its token limit before its first word"
         raise ReplyError(message, hint=hint, kind="cut-off", reply=reply)
     raise ReplyError(f"model {name} replied with nothing", kind="empty", reply=reply)
 

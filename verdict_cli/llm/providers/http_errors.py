@@ -1,20 +1,20 @@
-"""Map HTTP statuses and recorded failures to errors: one table for every provider."""
+"""Errors by HTTP status, Retry-After and rate-limit headers: one table for every provider."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Protocol
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.provider import Headers
-from verdict_cli.llm.providers.secrets import redact, without
+from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.wire_values import loads
-from verdict_cli.messages import Reply
+from verdict_cli.messages import Allowance
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 _CONTEXT = re.compile(
     r"context[_ ]length|context window|maximum context|max(imum)? (input|prompt) (length|tokens)|"
     r"prompt is too long|input is too long|too many (input )?tokens",
@@ -22,36 +22,42 @@ _CONTEXT = re.compile(
 )
 _FILTER = re.compile(r"content[_ ]filter|content[_ ](management )?policy", re.IGNORECASE)
 _INVALID = re.compile(r"validation error.*\bbody\b", re.DOTALL)
-"""FastAPI's words for a body it does not take; llama-cpp-python's server sends them with status 500."""
+"""FastAPI's message for an invalid body; llama-cpp-python's server sends it with status 500."""
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
-_PASSING = {408: "timeout", 409: "unavailable", 425: "unavailable", 429: "rate-limit", 504: "timeout"}
+_RETRYABLE = {408: "timeout", 409: "unavailable", 425: "unavailable", 429: "rate-limit", 504: "timeout"}
+
+
+class Headers(Protocol):
+    """A response's headers."""
+
+    def get(self, name: str, /) -> str | None: ...
 
 
 def error_of(
     status: int, detail: str, code: str, *, model: str, url: str, retry_after_s: float | None = None
 ) -> ProviderError:
-    """The error of a reply with this status. ``detail`` is the provider's own message, ``code`` its error code."""
-    said = f" ({status}): {clean(detail)}" if detail else f" ({status})"
+    """The error for a response with this status. ``detail`` is the provider's own message, ``code`` its error code."""
+    reason = f" ({status}): {clean(detail)}" if detail else f" ({status})"
     if status in {401, 403}:
         return Refused(
-            f"{url} refused the request for model {model}{said}",
+            f"{url} refused the request for model {model}{reason}",
             hint="check the key in the environment, and that it may use this model",
             status=status,
         )
     if status == 404:
         hint = "check the model's name and api_base"
-        return Refused(f"{url} knows no model {model}{said}", hint=hint, status=status)
+        return Refused(f"{url} knows no model {model}{reason}", hint=hint, status=status)
     if 300 <= status < 400:
-        hint = "give the address it leads to as api_base"
-        return Refused(f"{url} answers with a redirect{said}", hint=hint, status=status)
+        hint = "set api_base to the address that it leads to"
+        return Refused(f"{url} responds with a redirect{reason}", hint=hint, status=status)
     if status == 402 or (status == 429 and "insufficient_quota" in f"{code} {detail}"):
         hint = "this key has no credit left: add some, or use another key"
-        return Refused(f"model {model} is out of quota{said}", hint=hint, status=status)
-    if status in _PASSING or (status >= 500 and not _INVALID.search(detail)):
-        kind = _PASSING.get(status, "unavailable")
-        message = f"model {model}: {kind}{said}"
+        return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
+    if status in _RETRYABLE or (status >= 500 and not _INVALID.search(detail)):
+        kind = _RETRYABLE.get(status, "unavailable")
+        message = f"model {model}: {kind}{reason}"
         return Retryable(message, kind=kind, status=status, retry_after_s=retry_after_s)
-    return _rejected(status, detail, code, f"model {model} rejected the request{said}")
+    return _rejected(status, detail, code, f"model {model} rejected the request{reason}")
 
 
 def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:
@@ -67,26 +73,26 @@ def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:
     return Rejected(message, status=status)
 
 
-def detail_of(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
-    """The message and the code in an error's body, whatever its shape, without what is ``hidden``."""
+def error_detail(body: bytes, hidden: tuple[str, ...] = ()) -> tuple[str, str]:
+    """The message and the code in an error's body of any shape, without the ``hidden`` texts."""
     try:
-        return _said(redact(loads(body), hidden))
-    except (ValueError, RecursionError):  # no JSON, or nested too deeply
-        return without(body.decode("utf-8", "replace"), hidden)[: 4 * _LONGEST].strip(), ""
+        return _message_and_code(redact(loads(body), hidden))
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+        return redact_text(body.decode("utf-8", "replace"), hidden)[: 4 * _MAX_LENGTH].strip(), ""
 
 
-def _said(value: Any) -> tuple[str, str]:
+def _message_and_code(value: Any) -> tuple[str, str]:
     if isinstance(value, list) and len(value) == 1:
         (value,) = value
     error: Any = value.get("error", value) if isinstance(value, Mapping) else value
     if isinstance(error, Mapping):
         message = error.get("message") or error.get("detail") or error.get("type") or str(dict(error))
-        return str(message)[: 4 * _LONGEST], str(error.get("code") or "")[:_LONGEST]
-    return str(error)[: 4 * _LONGEST], ""
+        return str(message)[: 4 * _MAX_LENGTH], str(error.get("code") or "")[:_MAX_LENGTH]
+    return str(error)[: 4 * _MAX_LENGTH], ""
 
 
 def retry_after(headers: Headers, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from ``Retry-After`` in seconds or as a date; None where it is absent or unreadable."""
+    """Seconds to wait, from ``Retry-After`` in seconds or as a date; None if it is missing or unreadable."""
     text = headers.get("Retry-After") or headers.get("retry-after")
     if not text:
         return None
@@ -102,24 +108,46 @@ def retry_after(headers: Headers, now: datetime | None = None) -> float | None:
 
 
 def clean(text: str) -> str:
-    """A provider's words, cut at 500 characters, without anything that looks like a key."""
-    text = _SECRET.sub("(key)", text[: 4 * _LONGEST])
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """A provider's message, cut at 500 characters, without anything that looks like a key."""
+    text = _SECRET.sub("(key)", text[: 4 * _MAX_LENGTH])
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-_RETRYABLE_KINDS = frozenset({"rate-limit", "timeout", "unavailable"})
-_OF_THE_REPLY = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid"})
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 
 
-def failure_again(failure: str, message: str, reply: Reply | None = None) -> ProviderError | ReplyError:
-    """The error of a kind (``timeout``, ``cut-off`` …). One that passes asks for no waiting: nothing will be sent.
+def allowance_of(headers: Headers) -> Allowance | None:
+    """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them; None if there are none that can be read."""
+    requests_left = headers.get("x-ratelimit-remaining-requests")
+    tokens_left = headers.get("x-ratelimit-remaining-tokens")
+    if requests_left is None and tokens_left is None:
+        return None
+    return Allowance(
+        requests=_count(headers.get("x-ratelimit-limit-requests")),
+        requests_left=_count(requests_left),
+        requests_reset_s=duration_s(headers.get("x-ratelimit-reset-requests")),
+        tokens=_count(headers.get("x-ratelimit-limit-tokens")),
+        tokens_left=_count(tokens_left),
+        tokens_reset_s=duration_s(headers.get("x-ratelimit-reset-tokens")),
+    )
 
-    ``reply`` is what was paid for all the same.
-    """
-    if failure in _RETRYABLE_KINDS:
-        passing = Retryable(message, kind=failure, retry_after_s=0)
-        passing.reply = reply
-        return passing
-    if failure in _OF_THE_REPLY:
-        return ReplyError(message, kind=failure, reply=reply)
-    return Rejected(message, kind=failure, reply=reply)
+
+def duration_s(text: str | None) -> float | None:
+    """The seconds in ``6m0s``, ``120ms`` or ``7.66``; None for anything else, such as a date."""
+    text = (text or "").strip()
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    if any(not unit for _, unit in parts) and len(parts) > 1:
+        return None
+    total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return total if math.isfinite(total) and total < 86400.0 else None
+
+
+def _count(text: str | None) -> int | None:
+    try:
+        count = float(text or "")
+    except ValueError:
+        return None
+    return int(count) if math.isfinite(count) and count >= 0 else None

@@ -1,4 +1,4 @@
-"""The ways to ask for JSON by a schema, best first, and which of them an endpoint takes for a model."""
+"""How JSON by a schema is requested, and which of the modes an endpoint accepts for a model."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import Literal
 from verdict_cli.errors import Rejected
 from verdict_cli.messages import Reply
 
-JsonMode = Literal["schema", "tool", "words"]
-"""The provider's JSON-schema output, a forced call of one tool, or an instruction below the last message."""
+JsonMode = Literal["schema", "tool", "prompt"]
+"""The provider's JSON-schema output, a forced call of one tool, or an instruction after the last message; best first."""
 
-_NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "words"}
-_NAMED = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)
-_REFUSALS = (400, 415, 422, 500, 501)
+_NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "prompt"}
+_NAMES_THE_MODE = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)
+_REJECTING_STATUSES = (400, 415, 422, 500, 501)
 
 
 class JsonModeFallback:
-    """Learns from refusals: a way that was refused is not tried again for the same endpoint and model."""
+    """Falls back to the next mode when one is rejected, and remembers it for the endpoint and model."""
 
     def __init__(self) -> None:
         self._first: dict[Hashable, JsonMode] = {}
         self._proven: set[Hashable] = set()
 
-    async def ask(self, where: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]) -> Reply:
-        """The reply, asked for in the first way that is not refused.
+    async def ask(self, target: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]) -> Reply:
+        """The reply, requested in the first mode that is not rejected.
 
-        A way that has brought a reply counts as refused only when the refusal names it. When every way is refused,
-        the request itself is at fault: the first refusal is raised, and nothing is learned from it.
+        Once a mode has brought a reply, a rejection must name the mode to count against it. When every mode is rejected,
+        the request itself is at fault: the first rejection is raised, and nothing is remembered.
         """
-        way = first = self._first.get(where, best)
-        refused: Rejected | None = None
+        mode = first = self._first.get(target, best)
+        rejection: Rejected | None = None
         while True:
             try:
-                reply = await send(way)
-            except Rejected as problem:
-                refused = refused or problem
-                if way not in _NEXT or not self._is_of_the_way(where, problem):
-                    raise refused from None
-                way = _NEXT[way]
+                reply = await send(mode)
+            except Rejected as error:
+                rejection = rejection or error
+                if mode not in _NEXT or not self._is_about_the_mode(target, error):
+                    raise rejection from None
+                mode = _NEXT[mode]
                 continue
-            if way != first:
-                self._first[where] = way
-            self._proven.add(where)
+            if mode != first:
+                self._first[target] = mode
+            self._proven.add(target)
             return reply
 
-    def _is_of_the_way(self, where: Hashable, problem: Rejected) -> bool:
-        if problem.failure != "rejected" or problem.status not in _REFUSALS:
+    def _is_about_the_mode(self, target: Hashable, error: Rejected) -> bool:
+        if error.failure != "rejected" or error.status not in _REJECTING_STATUSES:
             return False
-        return where not in self._proven or _NAMED.search(problem.message) is not None
+        return target not in self._proven or _NAMES_THE_MODE.search(error.message) is not None

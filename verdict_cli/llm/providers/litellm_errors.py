@@ -1,4 +1,4 @@
-"""Every exception of litellm, and the error of ours that it is: the one place where they are translated."""
+"""The one table that translates litellm's exceptions to errors of verdict."""
 
 from __future__ import annotations
 
@@ -7,51 +7,50 @@ from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import clean, detail_of, error_of, retry_after
-from verdict_cli.llm.providers.prices import priced
-from verdict_cli.llm.providers.rate_limit_headers import allowance_of
-from verdict_cli.llm.providers.secrets import without
+from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_detail, error_of, retry_after
+from verdict_cli.llm.providers.prices import priced_models
+from verdict_cli.llm.providers.secrets import redact_text
 
 Ours = ProviderError | ReplyError
 _Translate = Callable[[str, Any], Ours]
 
 
-def _by_status(name: str, problem: Any) -> Ours:
-    """litellm gives some statuses a class of their own and puts the rest under a neighbour's: the status decides."""
-    status = int(getattr(problem, "status_code", 0) or 0)
+def _by_status(name: str, exception: Any) -> Ours:
+    """litellm has classes for some statuses only and raises a similar one for the rest, so the status decides."""
+    status = int(getattr(exception, "status_code", 0) or 0)
     if status < 300:
-        return Retryable(f"model {name}: {error_text(problem)}", kind="unavailable", status=status)
-    body = getattr(problem, "body", None)
+        return Retryable(f"model {name}: {error_text(exception)}", kind="unavailable", status=status)
+    body = getattr(exception, "body", None)
     code = str(body.get("code") or "") if isinstance(body, Mapping) else ""
-    response = getattr(problem, "response", None)
-    headers = getattr(problem, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+    response = getattr(exception, "response", None)
+    headers = getattr(exception, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     address = f"the provider of {name}"
-    error = error_of(status, error_text(problem), code, model=name, url=address, retry_after_s=retry_after(headers))
+    error = error_of(status, error_text(exception), code, model=name, url=address, retry_after_s=retry_after(headers))
     error.allowance = allowance_of(headers)
     return error
 
 
-def _passing(kind: str) -> _Translate:
-    return lambda name, problem: Retryable(
-        f"model {name}: {error_text(problem)}", kind=kind, status=int(getattr(problem, "status_code", 0) or 0)
+def _retryable(kind: str) -> _Translate:
+    return lambda name, exception: Retryable(
+        f"model {name}: {error_text(exception)}", kind=kind, status=int(getattr(exception, "status_code", 0) or 0)
     )
 
 
 def _rejected(kind: str, hint: str = "") -> _Translate:
-    return lambda name, problem: Rejected(
-        f"model {name} rejected the request: {error_text(problem)}", kind=kind, hint=hint, status=400
+    return lambda name, exception: Rejected(
+        f"model {name} rejected the request: {error_text(exception)}", kind=kind, hint=hint, status=400
     )
 
 
 def _refused(hint: str) -> _Translate:
-    return lambda name, problem: Refused(f"model {name}: {error_text(problem)}", hint=hint)
+    return lambda name, exception: Refused(f"model {name}: {error_text(exception)}", hint=hint)
 
 
-def _bad_request(name: str, problem: Any) -> Ours:
-    return _unknown(name, problem) if "LLM Provider NOT provided" in str(problem) else _by_status(name, problem)
+def _bad_request(name: str, exception: Any) -> Ours:
+    return _unknown(name, exception) if "LLM Provider NOT provided" in str(exception) else _by_status(name, exception)
 
 
-def _unknown(name: str, problem: Any) -> Ours:
+def _unknown(name: str, exception: Any) -> Ours:
     return Refused(
         f"no provider is known for the model {name!r}",
         hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
@@ -60,22 +59,22 @@ def _unknown(name: str, problem: Any) -> Ours:
 
 
 def _near(name: str) -> str:
-    """`did you mean gpt-4o-mini? ` for the nearest model that has a price, empty where none is near."""
-    close = get_close_matches(name.rpartition("/")[2], priced(), n=1, cutoff=0.8)
+    """`did you mean gpt-4o-mini? ` for the nearest model that has a price; "" if none is near."""
+    close = get_close_matches(name.rpartition("/")[2], priced_models(), n=1, cutoff=0.8)
     return f"did you mean {close[0]}? " if close else ""
 
 
-def _unreadable(name: str, problem: Any) -> Ours:
-    return ReplyError(f"model {name}: {error_text(problem)}", kind="unreadable")
+def _unreadable(name: str, exception: Any) -> Ours:
+    return ReplyError(f"model {name}: {error_text(exception)}", kind="unreadable")
 
 
 _SHORTEN = "shorten the prompt or the row, or use a model with a larger context window"
-_WITHOUT = "remove that argument from the model, or use a model that takes it"
+_REMOVE_ARGUMENT = "remove that argument from the model, or use a model that takes it"
 
 TABLE: Mapping[str, _Translate] = {
-    "APIConnectionError": _passing("unavailable"),
+    "APIConnectionError": _retryable("unavailable"),
     "APIError": _by_status,
-    "APIResponseValidationError": _passing("unavailable"),
+    "APIResponseValidationError": _retryable("unavailable"),
     "AuthenticationError": _by_status,
     "BadGatewayError": _by_status,
     "BadRequestError": _bad_request,
@@ -89,52 +88,52 @@ TABLE: Mapping[str, _Translate] = {
     "InvalidRequestError": _by_status,
     "JSONSchemaValidationError": _unreadable,
     "LiteLLMUnknownProvider": _unknown,
-    "MidStreamFallbackError": _passing("unavailable"),
+    "MidStreamFallbackError": _retryable("unavailable"),
     "MockException": _by_status,
     "ModelNotMappedError": _refused("check the model's name"),
     "ModifyResponseException": _rejected("content-filter"),
     "NotFoundError": _by_status,
-    "OpenAIError": _passing("unavailable"),
+    "OpenAIError": _retryable("unavailable"),
     "PaymentRequiredError": _refused("add credit, or use another key"),
     "PermissionDeniedError": _by_status,
     "RateLimitError": _by_status,
     "RejectedRequestError": _rejected("rejected"),
     "SensitiveDataRouteException": _rejected("content-filter"),
     "ServiceUnavailableError": _by_status,
-    "Timeout": _passing("timeout"),
+    "Timeout": _retryable("timeout"),
     "UnprocessableEntityError": _by_status,
-    "UnsupportedParamsError": _rejected("rejected", _WITHOUT),
+    "UnsupportedParamsError": _rejected("rejected", _REMOVE_ARGUMENT),
     "VectorStoreSearchError": _rejected("rejected"),
 }
 """Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
 
 
-def translate(name: str, problem: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
+def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ()) -> Ours:
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
-    if isinstance(words := getattr(problem, "message", None), str):
-        problem.message = without(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
-    error = _translated(name, problem)
-    error.message = without(error.message, hidden)
+    if isinstance(words := getattr(exception, "message", None), str):
+        exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
+    error = _translated(name, exception)
+    error.message = redact_text(error.message, hidden)
     return error
 
 
-def _translated(name: str, problem: BaseException) -> Ours:
-    for parent in type(problem).__mro__:
+def _translated(name: str, exception: BaseException) -> Ours:
+    for parent in type(exception).__mro__:
         if parent.__name__ in TABLE:
-            return TABLE[parent.__name__](name, problem)
-    if isinstance(problem, ImportError):
-        return Refused(f"model {name}: {error_text(problem)}", hint="install the package that it names")
-    if isinstance(problem, TimeoutError):
-        return Retryable(f"model {name}: {error_text(problem)}", kind="timeout")
-    if isinstance(problem, OSError):
-        return Retryable(f"model {name}: {error_text(problem)}", kind="unavailable")
-    return Rejected(f"model {name}: {type(problem).__name__}: {error_text(problem)}")
+            return TABLE[parent.__name__](name, exception)
+    if isinstance(exception, ImportError):
+        return Refused(f"model {name}: {error_text(exception)}", hint="install the package that it names")
+    if isinstance(exception, TimeoutError):
+        return Retryable(f"model {name}: {error_text(exception)}", kind="timeout")
+    if isinstance(exception, OSError):
+        return Retryable(f"model {name}: {error_text(exception)}", kind="unavailable")
+    return Rejected(f"model {name}: {type(exception).__name__}: {error_text(exception)}")
 
 
-def error_text(problem: BaseException) -> str:
+def error_text(exception: BaseException) -> str:
     """The provider's own words in an exception of litellm, without the class names that it puts before them."""
-    words = str(getattr(problem, "message", "") or problem)
-    _, found, provider_words = words.partition("Exception - ")
-    words = provider_words if found else words.removeprefix(f"litellm.{type(problem).__name__}: ")
-    detail, _ = detail_of(words.encode("utf-8", "replace"))
+    words = str(getattr(exception, "message", "") or exception)
+    _, separator, provider_words = words.partition("Exception - ")
+    words = provider_words if separator else words.removeprefix(f"litellm.{type(exception).__name__}: ")
+    detail, _ = error_detail(words.encode("utf-8", "replace"))
     return clean(detail)

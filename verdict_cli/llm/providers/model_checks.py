@@ -1,4 +1,4 @@
-"""Check before the first call what is known about a model: credentials, parameters it refuses, images."""
+"""Checks of a model before its first call: credentials, arguments in `params`, parameters it does not take, images."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import Refused
-from verdict_cli.llm.model_families import OPENAI_HOST, family
-from verdict_cli.llm.providers.allowed_arguments import argument_refused
-from verdict_cli.llm.providers.baseline import NAMES
-from verdict_cli.llm.providers.endpoint import endpoint
-from verdict_cli.llm.providers.litellm_egress import refuse_foreign
+from verdict_cli.llm.model_families import OPENAI_HOST, is_local
+from verdict_cli.llm.providers import provider_class
+from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.llm.providers.prices import prices_of
-from verdict_cli.llm.providers.provider import endpoint_address
-from verdict_cli.llm.providers.replay import PREFIX
-from verdict_cli.llm.providers.system_keyring import key_in
+from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.model import Model
 
 _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
-"""OpenAI's reasoning models. They sample in their own way, and say nothing of probabilities."""
+"""OpenAI's reasoning models, which take no sampling parameters and return no log-probabilities."""
 
 
 def refused_parameter(model: Model, top_logprobs: int) -> str | None:
-    """What this model refuses of what it is to be sent, and the way out; None where nothing is known to be refused.
+    """A parameter that this model does not take, with the fix; None if nothing is known.
 
-    A model at an address of the user's own is another model, whatever its name.
+    A model at an address of the user's own is another model, whatever its name, so nothing is known about it.
     """
     url, _ = endpoint_address(model)
     entry = None if "://" in url and OPENAI_HOST not in url else prices_of(model.name)
@@ -56,7 +50,7 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     return None
 
 
-_OURS = {
+_RESERVED = {
     "api_base": "set the model's own `api_base`",
     "api_key": "name an environment variable with api_key_env",
     "aws_bedrock_runtime_endpoint": "set it in the environment",
@@ -75,66 +69,107 @@ _OURS = {
     "timeout": "set the model's own `timeout`",
     "vertex_credentials": "set GOOGLE_APPLICATION_CREDENTIALS in the environment",
 }
-"""Arguments that the program gives itself, and what to do instead of giving them in `params`."""
+"""Arguments that the program sets itself, with what to do instead of setting them in `params`."""
 _KEY_HEADERS = {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
 
 
 def check_model(model: Model, top_logprobs: int = 0) -> str | None:
-    """What would keep this model from answering, None where nothing is known to. Nothing is sent or imported.
+    """What would keep this model from answering, None if nothing is known. Sends nothing.
 
-    ``top_logprobs`` is how many alternatives it will be asked for at each position.
+    ``top_logprobs`` is the number of alternatives that will be requested at each position.
     """
-    if model.name.startswith("baseline/"):
-        if model.name in NAMES:
-            return None
-        near = get_close_matches(model.name, NAMES, n=1, cutoff=0.8)
-        cure = f"did you mean {near[0]}?" if near else f"the built-in models are {', '.join(NAMES)}"
-        return f"there is no built-in model {model.name!r}; {cure}"
-    if model.name.startswith(PREFIX):
-        path = Path(model.name.removeprefix(PREFIX))
-        return None if path.exists() else f"model {model.name}: there is no recording at {path}"
-    for key, cure in _OURS.items():
+    if is_local(model.name):
+        return provider_class(model).check(model)
+    for key, fix in _RESERVED.items():
         if key in model.params:
-            return f"model {model.name}: {key} cannot stand in params; {cure}"
-    header = _header_of_a_key(model.params)
+            return f"model {model.name}: {key} is not allowed in params; {fix}"
+    header = _key_header(model.params)
     if header is not None:
-        return f"model {model.name}: the header {header!r:.80} cannot stand in params; keys are named with api_key_env"
-    secret = _from_environment(model.params)
+        return (
+            f"model {model.name}: the header {header!r:.80} is not allowed in params; keys are named with api_key_env"
+        )
+    secret = _environment_reference(model.params)
     if secret is not None:
-        return f"model {model.name}: {secret!r:.80} cannot stand in params; keys are named with api_key_env"
-    unknown = argument_refused(model.params)
+        return f"model {model.name}: {secret!r:.80} is not allowed in params; keys are named with api_key_env"
+    unknown = _unknown_argument(model.params)
     if unknown is not None:
         return f"model {model.name}: {unknown}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
-    found = family(model)
-    try:
-        if found is None:
-            refuse_foreign(model, os.environ)
-        else:
-            endpoint(model, found, os.environ)
-    except Refused as problem:
-        return "; ".join(filter(None, (problem.message, problem.hint)))
+    issue = provider_class(model).check(model)
+    if issue is not None:
+        return issue
     refused = refused_parameter(model, top_logprobs)
     return None if refused is None else f"model {model.name}: {refused}"
 
 
 def sees_images(model: Model) -> bool | None:
-    """Whether the model takes pictures by litellm's data file; None for a model that it does not know."""
-    known = prices_of(model.name)
-    return None if known is None else bool(known.get("supports_vision"))
+    """Whether the model takes images, by litellm's data file; None for a model that it does not list."""
+    entry = prices_of(model.name)
+    return None if entry is None else bool(entry.get("supports_vision"))
 
 
-def _header_of_a_key(params: Mapping[str, Any]) -> str | None:
-    """The name of a header in `params` that would carry a key, None where there is none."""
-    given = (params.get(place) for place in ("extra_headers", "headers"))
-    names = [str(name) for headers in given if isinstance(headers, Mapping) for name in headers]
+def _key_header(params: Mapping[str, Any]) -> str | None:
+    """The name of a header in `params` that would carry a key; None if there is none."""
+    values = (params.get(argument) for argument in ("extra_headers", "headers"))
+    names = [str(name) for headers in values if isinstance(headers, Mapping) for name in headers]
     return next((name for name in names if name.lower() in _KEY_HEADERS), None)
 
 
-def _from_environment(value: Any) -> str | None:
-    """A text that litellm would replace by a secret of the environment; None where there is none."""
+def _environment_reference(value: Any) -> str | None:
+    """A text that litellm would replace by a secret of the environment; None if there is none."""
     if isinstance(value, str):
         return value if value.lstrip().startswith(("os.environ/", "oidc/")) else None
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return next((found for one in inner if (found := _from_environment(one)) is not None), None)
+    return next((found for item in inner if (found := _environment_reference(item)) is not None), None)
+
+
+# litellm has some 350 arguments of its own, among them addresses (`sagemaker_base_url`), callbacks that are sent every prompt,
+# and files of credentials. Each release adds some, so only the arguments that shape a request are allowed.
+_SAMPLING_ARGUMENTS = """
+    temperature top_p top_k top_a min_p typical_p n best_of seed stop stop_sequences stop_token_ids bad_words logit_bias
+    logprobs top_logprobs prompt_logprobs max_tokens max_completion_tokens max_output_tokens max_new_tokens min_tokens num_predict
+    n_predict n_probs presence_penalty frequency_penalty repetition_penalty repeat_penalty repeat_last_n length_penalty
+    no_repeat_ngram_size mirostat mirostat_eta mirostat_tau tfs_z num_ctx num_keep do_sample use_beam_search early_stopping
+    ignore_eos include_stop_str_in_output skip_special_tokens spaces_between_special_tokens truncate_prompt_tokens candidate_count
+    random_seed safe_prompt raw keep_alive priority cache_prompt
+"""
+_REASONING_ARGUMENTS = """
+    reasoning_effort reasoning include_reasoning separate_reasoning reasoning_format thinking thinking_config enable_thinking think
+    verbosity
+"""
+_FORM_ARGUMENTS = """
+    response_format response_mime_type response_schema format grammar json_schema regex ebnf guided_json guided_regex guided_choice
+    guided_grammar guided_decoding_backend guided_whitespace_pattern structured_outputs tools tool_choice tool_config
+    parallel_tool_calls functions function_call strict modalities audio prediction web_search_options
+"""
+_TEMPLATE_ARGUMENTS = """
+    chat_template_kwargs add_generation_prompt continue_final_message add_special_tokens documents mm_processor_kwargs
+    media_io_kwargs
+"""
+_SERVICE_ARGUMENTS = """
+    user metadata store service_tier safety_identifier safety_settings generation_config prompt_cache_key prompt_cache_retention
+    cache_control_injection_points performanceConfig requestMetadata guardrailConfig provider transforms
+    extra_headers headers extra_body drop_params allowed_openai_params additional_drop_params custom_llm_provider mock_response
+    organization
+"""
+_IN_ADDRESSES = frozenset(["api_version", "aws_region_name", "vertex_location", "vertex_project"])
+"""Arguments that litellm writes into a provider's address."""
+_ALLOWED = _IN_ADDRESSES.union(
+    *map(
+        str.split, (_SAMPLING_ARGUMENTS, _REASONING_ARGUMENTS, _FORM_ARGUMENTS, _TEMPLATE_ARGUMENTS, _SERVICE_ARGUMENTS)
+    )
+)
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+
+
+def _unknown_argument(params: Mapping[str, Any]) -> str | None:
+    """Why an argument is not allowed in `params`; None if all are."""
+    for name, value in params.items():
+        if name not in _ALLOWED:
+            near = get_close_matches(name, sorted(_ALLOWED), n=1, cutoff=0.8)
+            fix = f"did you mean {near[0]}?" if near else "what only a server knows goes in `extra_body`"
+            return f"{name!r:.80} is not allowed in params: it is not an argument of a request; {fix}"
+        if name in _IN_ADDRESSES and not (isinstance(value, str) and _PLAIN.fullmatch(value)):
+            return f"{name} in params may have letters, digits and ._:- only, because it is part of an address"
+    return None

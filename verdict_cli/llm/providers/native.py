@@ -1,176 +1,159 @@
-"""OpenAI-compatible chat completions over pyreqwest, whose connections are kept and served outside of Python."""
+"""OpenAI-compatible chat completions over pyreqwest, which keeps connections and does their work outside of Python."""
 
 from __future__ import annotations
 
-import atexit
 import os
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import PyreqwestError, RequestError
+from pyreqwest.client import Client
+from pyreqwest.exceptions import PyreqwestError
 from pyreqwest.http import Url
-from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
-from verdict_cli.language.egress_hosts import LOOPBACK
-from verdict_cli.language.model_address import parse_address
+from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import family
-from verdict_cli.llm.providers.chat_completions import Bodies, read_body
+from verdict_cli.llm.providers import TokenCallback
+from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
-from verdict_cli.llm.providers.http_errors import detail_of, error_of, retry_after
+from verdict_cli.llm.providers.http_errors import allowance_of, error_detail, error_of, retry_after
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback
-from verdict_cli.llm.providers.provider import TokenCallback
-from verdict_cli.llm.providers.rate_limit_headers import allowance_of
-from verdict_cli.llm.providers.secrets import may_tell, secrets, within_address, without
-from verdict_cli.llm.providers.sse import Pieces
+from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
+from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
-LARGEST_BODY = 64 * 2**20
-_IDLE = timedelta(seconds=60)
-_AT_EXIT_S = 0.02
-_HEADERS = {"Content-Type": "application/json", "User-Agent": "verdict-cli"}
+MAX_BODY = 64 * 2**20
+_HEADERS = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
-    """An endpoint with everything about it that no request changes, equal to itself alone. ``secrets`` are taken out of replies, ``hidden`` out
-    of errors."""
+    """An endpoint with everything that its requests share; equal to itself alone, so that its hash is cheap.
+
+    ``secrets`` are removed from replies, ``error_secrets``, which add parts of the address, from errors.
+    """
 
     endpoint: Endpoint
     url: Url
     headers: Mapping[str, str]
     client: Client
     secrets: tuple[str, ...]
-    hidden: tuple[str, ...]
-
-
-class _Headers:
-    """A reply's headers; what is no text counts as absent."""
-
-    __slots__ = ("_response",)
-
-    def __init__(self, response: Response) -> None:
-        self._response = response
-
-    def get(self, name: str, /) -> str | None:
-        """The first header of that name, however it is spelled."""
-        try:
-            return self._response.get_header(name)
-        except ValueError:
-            return None
+    error_secrets: tuple[str, ...]
 
 
 class NativeProvider:
-    """Answers models of the OpenAI families. A client is opened at the first call of a model."""
+    """Answers models of the OpenAI families. Clients are opened at the first call of a model."""
 
-    def __init__(self, heard: TokenCallback | None = None) -> None:
-        self._heard = heard
-        self._clients: dict[str | None, Client] = {}
+    def __init__(self, on_token: TokenCallback | None = None) -> None:
+        self._on_token = on_token
+        self._clients = HttpClients()
         self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
-        self._ways = JsonModeFallback()
-        self._bodies = Bodies()
+        self._json_modes = JsonModeFallback()
+        self._bodies = RequestBodies()
+
+    @staticmethod
+    def serves(model: Model) -> bool:
+        return family(model) is not None
+
+    @staticmethod
+    def check(model: Model) -> str | None:
+        of = family(model)
+        assert of is not None
+        try:
+            endpoint(model, of, os.environ)
+        except Refused as error:
+            return "; ".join(filter(None, (error.message, error.hint)))
+        return None
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
-        """The model's reply. ``model.timeout`` bounds the call from connecting to the last byte."""
+        """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
         target = self._target(request.model)
         if request.json_schema is None:
-            return self._asked(request, target, "schema")
-        return self._ways.ask(target, "schema", lambda way: self._asked(request, target, way))
+            return self._send(request, target, "schema")
+        return self._json_modes.ask(target, "schema", lambda mode: self._send(request, target, mode))
 
-    def _asked(self, request: Request, target: _Target, way: JsonMode) -> Coroutine[Any, Any, Reply]:
+    def _send(self, request: Request, target: _Target, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         model = request.model
         try:
-            payload, sent = self._bodies.of(request, target.endpoint.name, way)
-        except TypeError as problem:
-            raise Rejected(f"model {model.name}: the request cannot be written as JSON: {problem}") from None
+            body, parameters = self._bodies.get(request, target.endpoint.name, mode)
+        except TypeError as error:
+            raise Rejected(f"model {model.name}: the request cannot be written as JSON: {error}") from None
         extra = model.params.get("extra_headers")
         headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
-        post = target.client.post(target.url).headers(headers).body_bytes(payload)
-        return self._answered(post.timeout(_seconds(model.timeout)).build_streamed(), request, target, sent)
+        post = target.client.post(target.url).headers(headers).body_bytes(body)
+        return self._receive(post.timeout(_seconds(model.timeout)).build_streamed(), request, target, parameters)
 
-    async def _answered(self, sending: StreamRequest, request: Request, target: _Target, sent: str) -> Reply:
+    async def _receive(self, sending: StreamRequest, request: Request, target: _Target, parameters: str) -> Reply:
         model = request.model
         start = perf_counter()
         try:
             async with sending as response:
-                if request.stream or not _is_bounded(response):
-                    listen = self._listener(request, response.status, target.secrets)
-                    content = await _read(response, model.name, listen)
+                if request.stream or not _has_bounded_length(response):
+                    on_bytes = self._token_listener(request, response.status, target.secrets)
+                    content = await _read(response, model.name, on_bytes)
                 else:
                     content = bytes(await response.bytes())
                 latency_s = perf_counter() - start
         except TimeoutError:
             message = f"model {model.name}: no reply from {target.endpoint.host} within {model.timeout:g} s"
             raise Retryable(message, kind="timeout") from None
-        except (PyreqwestError, OSError) as problem:
-            message = f"model {model.name}: no reply from {target.endpoint.host}: {_cause(problem)}"
+        except (PyreqwestError, OSError) as error:
+            message = f"model {model.name}: no reply from {target.endpoint.host}: {root_cause(error)}"
             raise Retryable(message, kind="unavailable") from None
-        allowance = allowance_of(_Headers(response))
+        allowance = allowance_of(ResponseHeaders(response))
         if not 200 <= response.status < 300:
-            error = _refusal(response, content, model, target)
-            error.allowance = allowance
-            raise error
+            refusal = _error(response, content, model, target)
+            refusal.allowance = allowance
+            raise refusal
         hidden = target.secrets
-        if not request.stream and not may_tell(content, hidden):
+        if not request.stream and not may_contain(content, hidden):
             hidden = ()
-        reply = read_body(content, request, latency_s, sent, hidden)
+        reply = read_body(content, request, latency_s, parameters, hidden)
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:
-        clients, self._clients = [*self._clients.values()], {}
         self._targets.clear()
-        for client in clients:
-            await client.close()
+        await self._clients.close()
 
-    def _listener(self, request: Request, status: int, hidden: tuple[str, ...]) -> Callable[[bytes], None] | None:
-        """What is told the bytes of a streamed reply; None where nobody listens."""
-        heard = self._heard
-        if heard is None or not request.stream or status != 200:
+    def _token_listener(self, request: Request, status: int, hidden: tuple[str, ...]) -> Callable[[bytes], None] | None:
+        """What passes the bytes of a streamed reply on as text; None if nobody listens."""
+        on_token = self._on_token
+        if on_token is None or not request.stream or status != 200:
             return None
-        pieces = Pieces()
+        stream = TextStream()
 
         def listen(part: bytes) -> None:
-            if said := without(pieces.feed(part), hidden):
-                heard(request, said)
+            if text := redact_text(stream.feed(part), hidden):
+                on_token(request, text)
 
         return listen
-
-    def _opened(self, proxy: str | None) -> Client:
-        client = self._clients.get(proxy)
-        if client is None:
-            _leaves_time_at_exit()
-            builder = ClientBuilder().default_headers(_HEADERS).follow_redirects(False)
-            builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
-            client = self._clients[proxy] = builder.pool_idle_timeout(_IDLE).build()
-        return client
 
     def _target(self, model: Model) -> _Target:
         key = (model.name, model.api_base, model.api_key_env)
         target = self._targets.get(key)
         if target is None:
-            target = self._targets[key] = self._made_target(model)
+            target = self._targets[key] = self._create_target(model)
         return target
 
-    def _made_target(self, model: Model) -> _Target:
-        found = family(model)
-        if found is None:
+    def _create_target(self, model: Model) -> _Target:
+        of = family(model)
+        if of is None:
             raise Refused(f"model {model.name} does not speak the OpenAI protocol")
-        there = endpoint(model, found, os.environ)
-        headers = _headers({"Authorization": f"Bearer {there.key}"}, there.key_variable) if there.key else {}
-        keys = secrets(model, os.environ)
-        client = self._opened(_proxy(there.url))
-        hidden = (*keys, *within_address(there.url, os.environ))
-        return _Target(there, Url(there.url), headers, client, keys, hidden)
+        address = endpoint(model, of, os.environ)
+        key = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+        headers = _HEADERS | _headers(key, address.key_variable)
+        url = Url(address.url)
+        secrets = model_secrets(model, os.environ)
+        error_secrets = (*secrets, *address_secrets(address.url, os.environ))
+        return _Target(address, url, headers, self._clients.get(url), secrets, error_secrets)
 
 
 @lru_cache(maxsize=256)
@@ -178,66 +161,43 @@ def _seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
 
 
-@cache
-def _leaves_time_at_exit() -> None:
-    """Lets the client's thread, which clears away after a failed call, have the interpreter once more before it is torn
-    down: under a thread that is at work it would abort."""
-    atexit.register(time.sleep, _AT_EXIT_S)
-
-
-def _headers(given: Mapping[str, object], source: str) -> dict[str, str]:
-    """The headers, as text. Raises Refused, without quoting them, for characters that no header may have."""
-    headers = {str(name): str(value) for name, value in given.items()}
+def _headers(values: Mapping[str, object], source: str) -> dict[str, str]:
+    """The headers as text. Raises Refused, without quoting them, for characters that no header may have."""
+    headers = {str(name): str(value) for name, value in values.items()}
     if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
         raise Refused(f"{source} holds characters that cannot be sent in a header", hint="look for a line break")
     return headers
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    there = parse_address(url)
-    if there.host in LOOPBACK:
-        return None
-    from urllib.request import getproxies, proxy_bypass
-
-    return None if proxy_bypass(there.host.strip("[]")) else getproxies().get(there.scheme)
-
-
-def _cause(problem: Exception) -> str:
-    """What is at the bottom of a failure, in words that do not repeat the address."""
-    causes = problem.details.get("causes") if isinstance(problem, RequestError) else None
-    return (causes[-1]["message"] if causes else str(problem)) or type(problem).__name__
-
-
-def _is_bounded(response: Response) -> bool:
-    """Whether the head says that the body is no longer than ``LARGEST_BODY``."""
+def _has_bounded_length(response: Response) -> bool:
+    """Whether the headers state a length of at most ``MAX_BODY``."""
     length = response.get_header("content-length")
-    return length is not None and int(length) <= LARGEST_BODY
+    return length is not None and int(length) <= MAX_BODY
 
 
-def _refusal(response: Response, content: bytes, model: Model, target: _Target) -> ProviderError:
-    """The error that an answer without success stands for."""
-    detail, code = detail_of(content, target.hidden)
+def _error(response: Response, content: bytes, model: Model, target: _Target) -> ProviderError:
+    """The error of a response without success."""
+    detail, code = error_detail(content, target.error_secrets)
     return error_of(
         response.status,
         detail,
         code,
         model=model.name,
-        url=without(target.endpoint.shown, target.hidden),
-        retry_after_s=retry_after(_Headers(response)),
+        url=redact_text(target.endpoint.display, target.error_secrets),
+        retry_after_s=retry_after(ResponseHeaders(response)),
     )
 
 
-async def _read(response: Response, name: str, listen: Callable[[bytes], None] | None) -> bytes:
-    """The body, as long as it is no longer than ``LARGEST_BODY``; ``listen`` is told its parts."""
+async def _read(response: Response, name: str, on_bytes: Callable[[bytes], None] | None) -> bytes:
+    """The body, whose parts ``on_bytes`` receives. Raises Retryable for one that is longer than ``MAX_BODY``."""
     parts = []
     size = 0
     while (part := await response.body_reader.read_chunk()) is not None:
         parts.append(bytes(part))
-        if listen is not None:
-            listen(parts[-1])
+        if on_bytes is not None:
+            on_bytes(parts[-1])
         size += len(parts[-1])
-        if size > LARGEST_BODY:
-            message = f"model {name}: the server's reply is larger than {LARGEST_BODY >> 20} MiB"
+        if size > MAX_BODY:
+            message = f"model {name}: the server's reply is larger than {MAX_BODY >> 20} MiB"
             raise Retryable(message, kind="unavailable")
     return b"".join(parts)

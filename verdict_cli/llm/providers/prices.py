@@ -1,4 +1,4 @@
-"""What a call costs: the pipeline's own prices, else those in litellm's data file, read without importing litellm."""
+"""A call's tokens and dollars: by the pipeline's own prices, else litellm's data file, read without importing litellm."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from verdict_cli.messages import Usage
+from verdict_cli.messages import MOST_TOKENS, Reply, Request, Usage
 from verdict_cli.model import Model
 
 _FILE = "model_prices_and_context_window_backup.json"
@@ -20,9 +20,9 @@ _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float | None:
-    """Dollars for one call; None where the price or the usage is unknown.
+    """Dollars for one call; None if the price or the usage is unknown.
 
-    ``cached_tokens`` are those of the prompt that the provider charged at its price for cached ones.
+    ``cached_tokens`` is the part of the prompt's tokens that the provider charged at its price for cached ones.
     """
     if usage is None:
         return None
@@ -42,23 +42,23 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
 
 @lru_cache(maxsize=256)
 def prices_of(name: str) -> Mapping[str, Any] | None:
-    """litellm's entry for a model's name (``openai/NAME`` stands there as ``NAME``), None where it has none."""
+    """litellm's entry for a model's name, None if it has none. It lists ``openai/NAME`` as ``NAME``."""
     text = _text()
-    for spelling in (name, name.removeprefix("openai/")):
-        found = re.search(re.escape(json.dumps(spelling)) + r"\s*:\s*(?=\{)", text)
-        if found:
-            entry, _ = json.JSONDecoder().raw_decode(text, found.end())
+    for key in (name, name.removeprefix("openai/")):
+        match = re.search(re.escape(json.dumps(key)) + r"\s*:\s*(?=\{)", text)
+        if match:
+            entry, _ = json.JSONDecoder().raw_decode(text, match.end())
             return entry if isinstance(entry, dict) else None
     return None
 
 
-def priced() -> list[str]:
+def priced_models() -> list[str]:
     """The names of all models that litellm's data file knows."""
     return re.findall(r'^ {4}"([^"]+)": \{', _text(), re.MULTILINE)
 
 
 def _text() -> str:
-    """The file's text. Only the entries asked for are parsed: the whole would take tens of megabytes."""
+    """The file's text. Only single entries of it are parsed: all of them take tens of megabytes."""
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
         return ""
@@ -68,15 +68,58 @@ def _text() -> str:
 
 @lru_cache(maxsize=256)
 def _tariff(name: str) -> tuple[_Rates | None, list[tuple[int, _Rates | None]]]:
-    """The rates, and those for prompts above so many tokens, the longest last; None for rates that are not known."""
+    """The rates, and those for prompts above so many tokens, in ascending order; None for unknown rates."""
     prices = prices_of(name) or {}
-    limits = sorted({int(found[1]) for key in prices if (found := _TIER.fullmatch(key))})
+    limits = sorted({int(match[1]) for key in prices if (match := _TIER.fullmatch(key))})
     return _rates(prices), [(1000 * limit, _rates(prices, f"_above_{limit}k_tokens")) for limit in limits]
 
 
 def _rates(prices: Mapping[str, Any], tier: str = "") -> _Rates | None:
-    """The rates under the keys with this ending; None where they are not known."""
-    read, write = (prices.get(f"{way}_cost_per_token{tier}") for way in ("input", "output"))
+    """The rates under the keys with this ending; None if unknown."""
+    read, write = (prices.get(f"{direction}_cost_per_token{tier}") for direction in ("input", "output"))
     if read is None or write is None:
         return None
     return read, write, prices.get(f"cache_read_input_token_cost{tier}", read)
+
+
+_KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
+_MAX_USAGE = 10_000
+_MAX_TRIES = 3
+
+
+def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) -> Reply | None:
+    """An empty reply with the cost of one that cannot be read; None if the server did not state its usage."""
+    usage, cached = read_usage(raw_usage)
+    if usage is None:
+        return None
+    name = request.model.name
+    cost = cost_usd(request.model, usage, cached)
+    return Reply("", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent)
+
+
+def usage_in_text(content: bytes) -> Any:
+    """The last usage in a body that is not JSON as a whole. Texts in it cannot imitate the key, as quotes are escaped."""
+    for match in [*_KEY.finditer(content)][: -1 - _MAX_TRIES : -1]:
+        text = content[match.end() : match.end() + _MAX_USAGE].decode(errors="replace")
+        try:
+            return json.JSONDecoder().raw_decode(text)[0]
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def read_usage(usage: Any) -> tuple[Usage | None, int]:
+    """The tokens charged, and how many of the prompt's were cached; None if the server did not state them."""
+    if not isinstance(usage, dict):
+        return None, 0
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not (_is_count(prompt) and _is_count(completion)):
+        return None, 0
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(prompt, completion), min(cached, prompt) if _is_count(cached) else 0
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    """Whether the value is a plausible number of tokens."""
+    return type(value) is int and 0 <= value <= MOST_TOKENS

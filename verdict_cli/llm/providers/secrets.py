@@ -1,85 +1,119 @@
-"""What must not be told: the keys of the environment, and what it adds to an address."""
+"""Keys from the environment or the system's keyring, and their removal from texts that people read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 from verdict_cli.language.egress_hosts import host_of
-from verdict_cli.llm.providers import system_keyring
 from verdict_cli.model import Model
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _ESCAPED = re.compile(rb"\\(?:u00[2-7]|/)")
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
-_SHORTEST = 8
-"""A shorter value is no secret (`EMPTY`, `none`), and its letters stand everywhere."""
+_MIN_LENGTH = 8
+"""A shorter value is not a secret (`EMPTY`, `none`), and would be found in ordinary words."""
 
 
-def secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are named as keys are, and of the model's own; what the keyring gave; the longest
-    first."""
+def model_secrets(model: Model, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables with a key-like name, of the model's own variable and from the keyring, the longest first."""
     own = model.api_key_env
-    found = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
-    return _longest_first({*found, *system_keyring.find_key()})
+    values = {value.strip() for name, value in environ.items() if name == own or _NAME.search(name)}
+    return _longest_first({*values, *keyring_keys()})
 
 
-def in_the_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Every value of the environment that may be a key or hold one, whatever its name, and what the keyring gave, the
-    longest first: for texts that nobody looks through, such as a traceback."""
-    found = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
-    return _longest_first({*found, *system_keyring.find_key()})
+def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Every value of the environment or the keyring that may be or contain a key, the longest first: for texts that
+    nobody checks, such as a traceback."""
+    values = {value for value in environ.values() if not value.startswith("/") and ("://" not in value or "@" in value)}
+    return _longest_first({*values, *keyring_keys()})
 
 
-def within_address(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that stand in an address beside its host, the longest first."""
+def address_secrets(base: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that occur in an address outside its host, the longest first."""
     host = host_of(base)
     return _longest_first(
         {value for value in environ.values() if "://" not in value and value in base and value not in host}
     )
 
 
-def without(text: str, hidden: tuple[str, ...]) -> str:
+def redact_text(text: str, hidden: tuple[str, ...]) -> str:
     """The text with each hidden value as `(key)`."""
-    for one in hidden:
-        if one in text:
-            text = text.replace(one, "(key)")
+    for value in hidden:
+        if value in text:
+            text = text.replace(value, "(key)")
     return text
 
 
 def redact(value: Any, hidden: tuple[str, ...]) -> Any:
-    """A decoded JSON value without the hidden values, wherever they stand in it. ValueError for one that is nested too
-    deeply to be looked through."""
+    """A decoded JSON value without the hidden values, at any depth. Raises ValueError for one that is nested too deeply."""
     try:
-        return _cleared(value, hidden) if hidden else value
+        return _redact(value, hidden) if hidden else value
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _cleared(value: Any, hidden: tuple[str, ...]) -> Any:
+def _redact(value: Any, hidden: tuple[str, ...]) -> Any:
     if isinstance(value, str):
-        return without(value, hidden)
+        return redact_text(value, hidden)
     if isinstance(value, dict):
-        return {_cleared(key, hidden): _cleared(one, hidden) for key, one in value.items()}
-    return [_cleared(one, hidden) for one in value] if isinstance(value, list) else value
+        return {_redact(key, hidden): _redact(part, hidden) for key, part in value.items()}
+    return [_redact(part, hidden) for part in value] if isinstance(value, list) else value
 
 
-def may_tell(content: bytes, hidden: tuple[str, ...]) -> bool:
-    """Whether a hidden value may stand in a JSON text: as it is, or spelled by escapes."""
+def may_contain(content: bytes, hidden: tuple[str, ...]) -> bool:
+    """Whether a JSON text may contain a hidden value, literally or as escapes."""
     if not hidden:
         return False
-    sought, plain = _sought(hidden)
-    return not plain or _ESCAPED.search(content) is not None or any(one in content for one in sought)
+    values, plain = _encoded(hidden)
+    return not plain or _ESCAPED.search(content) is not None or any(value in content for value in values)
 
 
 @lru_cache(maxsize=256)
-def _sought(hidden: tuple[str, ...]) -> tuple[tuple[bytes, ...], bool]:
-    """The values as bytes, and whether JSON writes all of them as they are, or by one of `_ESCAPED`."""
-    sought = tuple(one.encode("utf-8", "surrogateescape") for one in hidden)
-    return sought, all(map(_PLAIN.fullmatch, hidden))
+def _encoded(hidden: tuple[str, ...]) -> tuple[tuple[bytes, ...], bool]:
+    """The values as bytes, and whether JSON writes all of them literally or with one of the `_ESCAPED` escapes."""
+    values = tuple(value.encode("utf-8", "surrogateescape") for value in hidden)
+    return values, all(map(_PLAIN.fullmatch, hidden))
 
 
 def _longest_first(values: set[str]) -> tuple[str, ...]:
-    return tuple(sorted((one for one in values if len(one) >= _SHORTEST), key=len, reverse=True))
+    return tuple(sorted((value for value in values if len(value) >= _MIN_LENGTH), key=len, reverse=True))
+
+
+SERVICE = "verdict"
+"""The only service whose keyring entries are read, whatever a file names: `keyring set verdict OPENAI_API_KEY`."""
+
+_keyring_keys: dict[str, str] = {}
+
+
+def key_in(variable: str, environ: Mapping[str, str]) -> str:
+    """The key in that environment variable, else in the keyring under its name; "" where there is none.
+
+    The keyring is imported only when the environment has no such key, and queried once for each name.
+    """
+    key = environ.get(variable, "").strip()
+    if key or not variable:
+        return key
+    if variable not in _keyring_keys:
+        _keyring_keys[variable] = _read_keyring(variable)
+    return _keyring_keys[variable]
+
+
+def keyring_keys() -> tuple[str, ...]:
+    """The keys read from the keyring so far."""
+    return tuple(key for key in _keyring_keys.values() if key)
+
+
+def _read_keyring(variable: str) -> str:
+    if find_spec("keyring") is None:
+        return ""
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        return (keyring.get_password(SERVICE, variable) or "").strip()
+    except (KeyringError, RuntimeError, OSError):  # locked, or missing on this machine: no key
+        return ""

@@ -1,4 +1,4 @@
-"""Values as servers write them: JSON with NaN, message content, log-probabilities."""
+"""Values on the wire: JSON with NaN, message content, log-probabilities."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from verdict_cli.messages import Alternative, Message
 
 
 def loads(text: bytes) -> Any:
-    """The value. Raises ValueError for anything that is not JSON in UTF-8, or that could not be written out again."""
+    """The value. Raises ValueError for anything that is not JSON in UTF-8, or cannot be written as such again."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
             value = json.loads(text)
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
         except RecursionError:
             raise ValueError("nested too deeply") from None
         return value
 
 
-def content(message: Message) -> Any:
-    """The text; with pictures, the list of its parts in order, each picture at its place. RowError for a file that
-    cannot be read.
+def message_content(message: Message) -> Any:
+    """The message's text; with images, the list of its texts and images in order.
+
+    Raises RowError for an image file that cannot be read.
     """
     if not message.images:
         return message.content
     parts: list[dict[str, Any]] = []
     start = 0
-    for place, image in message.images:
-        parts += _text(message.content[start:place])
+    for position, image in message.images:
+        parts += _text(message.content[start:position])
         parts.append({"type": "image_url", "image_url": {"url": image_url(image)}})
-        start = place
+        start = position
     return parts + _text(message.content[start:])
 
 
@@ -46,11 +47,11 @@ def _text(text: str) -> list[dict[str, Any]]:
 
 
 def read_logprobs(positions: Any) -> tuple[tuple[Alternative, ...], ...] | None:
-    """For each position its alternatives, the chosen token first and once.
+    """The alternatives at each position, the chosen token first.
 
     A position is a list of ``{"token", "logprob"}``, or the OpenAI API's ``{"token", "logprob", "top_logprobs"}``;
-    the whole may stand under the API's ``content`` key. A missing or null ``logprob`` becomes NaN: whoever reads
-    the distribution decides what that means. None for null. Raises ValueError for any other shape.
+    the list may be under the API's ``content`` key. A missing or null ``logprob`` becomes NaN, which the readers of the
+    distribution interpret. None for null. Raises ValueError for any other shape.
     """
     if positions is not None and isinstance(positions, Mapping):
         positions = positions.get("content")

@@ -11,10 +11,10 @@ from time import monotonic
 from msgspec import structs
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable, VerdictError
+from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters, rate_limited
 from verdict_cli.messages import Allowance, Reply, Request
 from verdict_cli.model import Model
-from verdict_cli.run.budget import Spending
 from verdict_cli.run.progress import Progress
 from verdict_cli.run.row import PINNED_ROW
 

@@ -52,7 +52,7 @@ class SharedModelClient(ModelClient):
 
     def within_limits(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
-        local_ask = rate_limited(ask, self.gates)
+        local_ask = rate_limited(ask, self.limiters)
         self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
         for loop in self._loops:
             loop.add_done_callback(self._lost)

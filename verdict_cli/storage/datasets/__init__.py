@@ -1,5 +1,4 @@
-"""Datasets are read here, and tables are written: JSONL, JSON, CSV, TSV and Parquet.
+"""Datasets in JSONL, JSON, CSV, TSV and Parquet.
 
-`locate` finds the files, `scan` reads them once before anything is spent, `rows` streams the same rows again.
-`ParquetTable` writes, `read_table` reads back, `joined` puts tables behind one another, `export` turns a finished table into CSV or JSONL.
+`files.find_files` finds the files, `read.scan` checks them once before any call, `read.stream_rows` streams the rows.
 """

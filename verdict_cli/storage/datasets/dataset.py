@@ -1,4 +1,4 @@
-"""What a dataset is: its files, the columns a pipeline uses, what a first scan found, and the key of a row's content."""
+"""A dataset: its files, the columns that a pipeline uses, the result of a scan, and the key of a row's content."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Dataset:
     ``files`` are read in order and their rows numbered through. ``columns`` maps a name in the pipeline to
     the name in the file; every other column keeps its own name. ``id`` and ``required`` are names in the
     pipeline. ``cast`` returns the row with the schema's types, or raises ValueError with the reason; ``keep``
-    says whether the row passes ``where``, and may raise a VerdictError. ``rules`` spells ``cast`` and ``keep``
-    as the user wrote them: all that the fingerprint knows of the two.
+    says whether the row passes ``where``, and may raise a VerdictError. ``rules`` is the text of ``cast`` and ``keep``
+    as the user wrote them, which stands for both in the fingerprint.
     """
 
     files: tuple[Path, ...]
@@ -51,12 +51,12 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What `scan` found.
+    """The result of a `scan`.
 
     ``rows``: number of selected rows. ``total``: rows read, which ends where ``limit`` is reached.
-    ``skipped``: bad rows among them that were left out. ``columns``: names in the pipeline, from the first
+    ``skipped``: bad rows among them, which were skipped. ``columns``: names in the pipeline, from the first
     good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
-    ``selection`` makes `rows` give the same rows again.
+    ``selection`` makes `stream_rows` return the same rows.
     """
 
     rows: int
@@ -67,40 +67,40 @@ class DatasetFacts:
     selection: Selection
 
 
-def renamed(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values under their pipeline names; a column of the file that bears a mapped name gives way."""
+def rename_columns(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values under their pipeline names. A mapped name hides a column of the file with that name."""
     own = {name: value for name, value in values.items() if name not in columns.values()}
     return own | {name: values[column] for name, column in columns.items() if column in values}
 
 
-def used(dataset: Dataset) -> dict[str, str]:
+def required_columns(dataset: Dataset) -> dict[str, str]:
     """The columns that every row needs: name in the pipeline -> name in the file."""
     names = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
     return {name: dataset.columns.get(name, name) for name in names}
 
 
-def lacking(dataset: Dataset, columns: Collection[str]) -> Problem | None:
-    """The problem of the first used column that is not among ``columns`` (the file's names), None if all are."""
-    for name, column in used(dataset).items():
+def missing_required(dataset: Dataset, columns: Collection[str]) -> Problem | None:
+    """The problem of the first required column that is not among ``columns`` (the file's names), None if all are."""
+    for name, column in required_columns(dataset).items():
         if column not in columns:
-            return missing(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
+            return missing_column(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
     return None
 
 
-def missing(column: str, columns: Collection[str], also: str = "") -> Problem:
-    """The problem of a column that is not there; ``also`` says what else it is called."""
+def missing_column(column: str, columns: Collection[str], also: str = "") -> Problem:
+    """The problem of a missing column; ``also`` adds its other name."""
     near = difflib.get_close_matches(column, columns, n=1)
-    meant = _otherwise_separated(columns) or (f"did you mean {near[0]!r}? " if near else "")
+    meant = _separator_hint(columns) or (f"did you mean {near[0]!r}? " if near else "")
     listed = ", ".join(columns) or "none"
     return Problem("missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}")
 
 
-def _otherwise_separated(columns: Collection[str]) -> str:
-    """A hint where the only column is a whole header that something else separates."""
+def _separator_hint(columns: Collection[str]) -> str:
+    """A hint if the only column is a whole header with another separator."""
     (name,) = columns if len(columns) == 1 else ("",)
-    for mark, spelled in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+    for mark, name_of_mark in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if mark in name:
-            return f"its cells are separated by {spelled}: save it with commas, or with tabs as .tsv. "
+            return f"its cells are separated by {name_of_mark}: save it with commas, or with tabs as .tsv. "
     return ""
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 from verdict_cli.errors import DataError, Problem
 
 ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-"""Ending -> format. Each but Parquet may be followed by an ending of `COMPRESSIONS`."""
+"""Ending -> format. All but Parquet may be followed by an ending of `COMPRESSIONS`."""
 
 SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
 
@@ -23,7 +23,7 @@ COMPRESSIONS = (".gz", ".zst")
 
 
 def format_of(path: Path) -> str | None:
-    """The format that the name tells (a value of `ENDINGS`), None for a name that tells none."""
+    """The format by the file's name (a value of `ENDINGS`), None for an unknown ending."""
     name = path.name.lower()
     stem = name.removesuffix(compression_of(path))
     kind = ENDINGS.get(Path(stem).suffix)
@@ -37,19 +37,19 @@ def compression_of(path: Path) -> str:
 
 
 def find_files(data: str) -> tuple[Path, ...]:
-    """The files behind ``data``: a file, a directory (its readable files, not those of subdirectories) or a glob.
+    """The files that ``data`` names: a file, a directory's datasets (not those of subdirectories) or a glob pattern.
 
-    Sorted by name. Raises DataError when nothing is there, or when a named file's ending is not known.
+    Sorted by name. Raises DataError if there is none, or if a named file's ending is unknown.
     """
     path = Path(data)
     try:
         if path.is_dir():
-            return _inside(path)
+            return _in_directory(path)
         if path.is_file():
-            return (_known(path),)
+            return (_with_known_ending(path),)
         if glob.has_magic(data):
-            found = sorted(Path(match) for match in glob.glob(data, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-            files = tuple(_known(match) for match in found if match.is_file())
+            paths = sorted(Path(match) for match in glob.glob(data, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            files = tuple(_with_known_ending(match) for match in paths if match.is_file())
             if files:
                 return files
     except OSError as error:
@@ -57,7 +57,7 @@ def find_files(data: str) -> tuple[Path, ...]:
     raise DataError(_missing(data))
 
 
-def _inside(directory: Path) -> tuple[Path, ...]:
+def _in_directory(directory: Path) -> tuple[Path, ...]:
     files = tuple(
         sorted(
             entry
@@ -70,20 +70,20 @@ def _inside(directory: Path) -> tuple[Path, ...]:
     return files
 
 
-def _known(path: Path) -> Path:
+def _with_known_ending(path: Path) -> Path:
     if format_of(path) is None:
-        message = "this ending is not that of a dataset"
+        message = "this is not the ending of a dataset"
         if ".parquet" in path.name.lower():
             message = "a Parquet file is compressed inside; one that is compressed again cannot be read"
         hint = _endings()
         if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers"):
-            message, hint = "a spreadsheet is no dataset", SPREADSHEET
+            message, hint = "a spreadsheet is not a dataset", SPREADSHEET
         raise DataError(Problem("unknown-format", message, hint, str(path)))
     return path
 
 
 def _endings() -> str:
-    return f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} behind"
+    return f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} after it"
 
 
 def _missing(data: str) -> Problem:
@@ -104,47 +104,47 @@ def _missing(data: str) -> Problem:
 
 BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-_PACKED = 1 << 16
+_COMPRESSED_CHUNK = 1 << 16
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
     try:
-        with io.BufferedReader(path.open("rb", buffering=0), _CHUNK) as raw, _unpacked(path, raw) as stream:
+        with io.BufferedReader(path.open("rb", buffering=0), _CHUNK) as raw, _decompressed(path, raw) as stream:
             if stream.peek(3)[:3] == BOM:
                 stream.read(3)
             yield stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _AGAIN, str(path))
+            Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _COPY_AGAIN, str(path))
         ) from error
     except OSError as error:
         raise DataError(unreadable(path, error)) from error
 
 
 def unreadable(path: Path, error: OSError) -> Problem:
-    """The problem that the operating system's error is."""
+    """The problem for an error of the operating system."""
     if isinstance(error, FileNotFoundError):
         return Problem("file-not-found", "there is no such file", "", str(path))
     return Problem("not-readable", f"cannot be read: {error.strerror or error}", "check the permissions", str(path))
 
 
-_AGAIN = "copy or download the file again"
+_COPY_AGAIN = "copy or download the file again"
 
 
-def _unpacked(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
     match compression_of(path):
         case ".gz":
             return io.BufferedReader(gzip.GzipFile(fileobj=raw, mode="rb"), _CHUNK)
         case ".zst":
-            return io.BufferedReader(_Zst(path, raw), _CHUNK)
+            return io.BufferedReader(_ZstdReader(path, raw), _CHUNK)
         case _:
             return raw
 
 
-class _Zst(io.RawIOBase):
-    """Zstandard frames one after another; unlike the library's own reader it tells a cut-off file from a whole one."""
+class _ZstdReader(io.RawIOBase):
+    """Reads consecutive Zstandard frames. Unlike the library's own reader it reports a truncated file."""
 
     def __init__(self, path: Path, raw: IO[bytes]) -> None:
         self._path, self._raw = path, raw
@@ -156,26 +156,30 @@ class _Zst(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            packed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(_PACKED)
-            if not packed:
+            compressed = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._raw.read(
+                _COMPRESSED_CHUNK
+            )
+            if not compressed:
                 if self._frame and not self._frame.eof:
                     raise DataError(self._broken("it is cut off"))
                 return 0
-            self._ready = memoryview(self._unpack(packed))
+            self._ready = memoryview(self._decompress(compressed))
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
 
-    def _unpack(self, packed: bytes) -> bytes:
+    def _decompress(self, compressed: bytes) -> bytes:
         import zstandard
 
         if self._frame is None or self._frame.eof:
             self._frame = zstandard.ZstdDecompressor().decompressobj()
         try:
-            return bytes(self._frame.decompress(packed))
+            return bytes(self._frame.decompress(compressed))
         except zstandard.ZstdError as error:
             raise DataError(self._broken(str(error))) from error
 
     def _broken(self, reason: str) -> Problem:
-        return Problem("broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _AGAIN, str(self._path))
+        return Problem(
+            "broken-zst", f"the Zstandard file is damaged or cut off: {reason}", _COPY_AGAIN, str(self._path)
+        )

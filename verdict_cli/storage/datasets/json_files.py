@@ -14,7 +14,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.storage.datasets.files import open_bytes
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
-"""A record's place in its file (line, or for a JSON array the 0-based item), and its values or what is wrong with it."""
+"""A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
 
 
 def jsonl_records(path: Path) -> Iterator[JsonRecord]:
@@ -26,16 +26,16 @@ def jsonl_records(path: Path) -> Iterator[JsonRecord]:
 
 
 def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
-    """The object that one line spells, or what is wrong with the line."""
+    """The object in one line, or the line's problem."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return broken(text, error)
-    return value if isinstance(value, dict) else no_object(value)
+        return broken_json(text, error)
+    return value if isinstance(value, dict) else not_an_object(value)
 
 
-def no_object(value: Any) -> Problem:
-    """The problem of a row that is something else."""
+def not_an_object(value: Any) -> Problem:
+    """The problem of a row that is not an object."""
     name = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
     return Problem(
         "not-an-object",
@@ -46,8 +46,8 @@ def no_object(value: Any) -> Problem:
     )
 
 
-def broken(text: bytes, error: orjson.JSONDecodeError) -> Problem:
-    """Why ``text`` is no JSON; ``column`` is set, ``line`` is not."""
+def broken_json(text: bytes, error: orjson.JSONDecodeError) -> Problem:
+    """Why ``text`` is not JSON; ``column`` is set, ``line`` is not."""
     try:
         text.decode()
     except UnicodeDecodeError as undecoded:
@@ -67,36 +67,36 @@ def not_utf8(error: UnicodeDecodeError) -> Problem:
 
 
 def json_array_records(path: Path) -> Iterator[JsonRecord]:
-    """The array's objects with their 0-based places in it (`line_of` finds the line)."""
+    """The array's objects with their 0-based positions (`line_of` finds the line)."""
     text = _text(path)
     try:
         items = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if _is_lines(text):
-            raise DataError(_lines(path)) from error
-        problem = broken(text, error)
+            raise DataError(_json_lines_problem(path)) from error
+        problem = broken_json(text, error)
         raise DataError(problem.at(str(path), error.lineno, problem.column, "")) from error
     if isinstance(items, dict):
         raise DataError(
             Problem(
                 "not-an-array",
                 "expected an array of objects, found one object",
-                "put the object in [ ], or name the file .jsonl if it stands on one line",
+                "put the object in [ ], or name the file .jsonl if it is on one line",
                 str(path),
             )
         )
     if not isinstance(items, list):
         raise DataError(Problem("not-an-array", "expected an array of objects", "", str(path)))
-    for place, item in enumerate(items):
-        yield place, item if isinstance(item, dict) else no_object(item)
+    for position, item in enumerate(items):
+        yield position, item if isinstance(item, dict) else not_an_object(item)
 
 
-def line_of(path: Path, place: int) -> int:
-    """The line, from 1, on which the item at ``place`` starts. Decodes the file again, for an error's sake."""
+def line_of(path: Path, position: int) -> int:
+    """The line, from 1, where the item starts. Decodes the file again, so it is for error messages only."""
     text = _text(path).decode()
     space, decoder = re.compile(r"[\s,]*"), json.JSONDecoder()
     at = text.index("[") + 1
-    for _ in range(place):
+    for _ in range(position):
         _, at = decoder.raw_decode(text, _end(space, text, at))
     return text.count("\n", 0, _end(space, text, at)) + 1
 
@@ -116,7 +116,7 @@ def _is_lines(text: bytes) -> bool:
     return len(first) == 2 and isinstance(parse_json_line(first[0]), dict)
 
 
-def _lines(path: Path) -> Problem:
+def _json_lines_problem(path: Path) -> Problem:
     return Problem(
         "json-lines", "the file holds JSON lines, not one JSON array", "let its name end in .jsonl", str(path)
     )

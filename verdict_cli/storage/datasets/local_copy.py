@@ -15,23 +15,23 @@ from verdict_cli.storage.object_store.folder import RemoteFolder
 
 
 def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
-    """Copies in ``directory`` of the file that the URL names, of those in a folder (not below it), or of those whose name
-    fits its last part, a pattern; what was copied before is not copied again.
+    """Copy what the URL names to ``directory``: a file, the files of a folder (not below it), or those whose names match a
+    pattern in the URL's last part. Files that were copied before are not copied again.
 
-    Sorted by name. Raises DataError when nothing is there, OutputError when the store cannot be reached.
+    Sorted by name. Raises DataError if no file matches, OutputError if the store cannot be reached.
     """
-    above, _, last = url.rstrip("/").rpartition("/")
+    parent, _, last = url.rstrip("/").rpartition("/")
     if glob.has_magic(last):
-        place, pattern = RemoteFolder.at(above), last
-        found = place.names()
+        folder, pattern = RemoteFolder.at(parent), last
+        available = folder.names()
     else:
-        place, pattern = RemoteFolder.at(url), "*"
-        found = place.names()
-        if not found or found == [""]:
-            place = RemoteFolder.at(above)
-            found = place.names(last)
+        folder, pattern = RemoteFolder.at(url), "*"
+        available = folder.names()
+        if not available or available == [""]:
+            folder = RemoteFolder.at(parent)
+            available = folder.names(last)
             pattern = last
-    names = [name for name in found if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
+    names = [name for name in available if "/" not in name and fnmatchcase(name, pattern) and format_of(Path(name))]
     if not names:
         endings = f"known endings: {', '.join(ENDINGS)}"
         raise DataError(Problem("file-not-found", "there is no dataset at this URL", endings, url))
@@ -41,7 +41,7 @@ def local_copy_of_url(url: str, directory: Path) -> tuple[Path, ...]:
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             part = copy.with_name(f"{name}.part")
-            place.fetch(name, part)
+            folder.fetch(name, part)
             part.replace(copy)
         copies.append(copy)
     return tuple(copies)
@@ -63,7 +63,7 @@ def copy_stdin(stream: IO[bytes], directory: Path) -> Path:
         with suppress(OSError):
             part.unlink()
         raise OutputError(
-            f"{path}: standard input cannot be kept: {error.strerror or error}",
+            f"{path}: standard input cannot be saved: {error.strerror or error}",
             hint="free some space, or choose another --out",
         ) from error
     return path

@@ -26,7 +26,7 @@ def header(path: Path) -> tuple[str, ...]:
 
 
 def kinds(path: Path) -> dict[str, ColumnKind | None]:
-    """Column -> what it holds; None for what no table of ours holds."""
+    """Column -> its kind; None for a kind that our tables do not have."""
     import pyarrow as pa
 
     tests: dict[ColumnKind, Callable[[Any], bool]] = {
@@ -57,7 +57,7 @@ def parquet_records(path: Path) -> Iterator[JsonRecord]:
 
 
 def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are no text are a Problem."""
+    """Column -> values, at most ``size`` rows at a time; only ``columns`` are read. Bytes that are not UTF-8 are a Problem."""
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = list(schema.names if columns is None else columns)
@@ -67,24 +67,26 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator[di
 
 
 def arrow_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[Any]:
-    """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
+    """`pyarrow.RecordBatch`es of these columns, for counting without converting to Python values."""
     with open_parquet(path) as file:
         yield from file.iter_batches(batch_size=size, columns=list(columns))
 
 
-def picked(path: Path, places: Sequence[int], columns: Sequence[str], size: int) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values of the rows at these ascending places, a batch at a time; row groups without one are not read."""
+def read_rows_at(
+    path: Path, positions: Sequence[int], columns: Sequence[str], size: int
+) -> Iterator[dict[str, list[Any]]]:
+    """Column -> values of the rows at these ascending positions, a batch at a time. Row groups without one are not read."""
     import numpy as np
 
-    wanted = np.asarray(places, dtype=np.int64)
+    sorted_positions = np.asarray(positions, dtype=np.int64)
     with open_parquet(path) as file:
         schema = file.schema_arrow
         plain = {name: _converter(schema.field(name)) for name in columns}
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows
-            first, last = np.searchsorted(wanted, [start, end])
-            here = wanted[first:last] - start
+            first, last = np.searchsorted(sorted_positions, [start, end])
+            here = sorted_positions[first:last] - start
             start = end
             if not len(here):
                 continue
@@ -99,7 +101,7 @@ def picked(path: Path, places: Sequence[int], columns: Sequence[str], size: int)
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """The open `pyarrow.parquet.ParquetFile`. Raises DataError for a file that is none, or is damaged."""
+    """The open `pyarrow.parquet.ParquetFile`. Raises DataError for any other or a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -110,20 +112,20 @@ def open_parquet(path: Path) -> Iterator[Any]:
     except FileNotFoundError as error:
         raise DataError(unreadable(path, error)) from error
     except (pa.ArrowException, ValueError, OSError) as error:
-        message = "not a Parquet file" if not _looks_right(path) else f"the Parquet file is damaged: {error}"
-        hint = "write it again, or let its name end as its format is called"
+        message = "not a Parquet file" if not _has_magic_number(path) else f"the Parquet file is damaged: {error}"
+        hint = "write it again, or give its name the ending of its format"
         raise DataError(Problem("not-parquet", message, hint, str(path))) from error
 
 
 def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
-    """A row is a mapping of column names to values, and pyarrow finds no column whose name is not unique."""
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        message = f"two columns are named {twice!r}"
+    """A row is a mapping of column names to values, and pyarrow cannot read a column whose name is not unique."""
+    duplicate = next((name for name, count in Counter(names).items() if count > 1), None)
+    if duplicate is not None:
+        message = f"two columns are named {duplicate!r}"
         raise DataError(Problem("bad-header", message, "rename one of them", str(path)))
 
 
-def _looks_right(path: Path) -> bool:
+def _has_magic_number(path: Path) -> bool:
     try:
         with path.open("rb") as raw:
             return raw.read(4) == b"PAR1"

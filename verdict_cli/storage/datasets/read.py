@@ -1,4 +1,4 @@
-"""Scan a dataset once for every problem, then stream its rows; its fingerprint says whether two datasets are equal."""
+"""Scan a dataset once for every problem, then stream its rows; fingerprint its content and selection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ import orjson
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
 from verdict_cli.storage.datasets import json_files, parquet, separated
-from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection, content_key, lacking, renamed, used
+from verdict_cli.storage.datasets.dataset import (
+    Dataset,
+    DatasetFacts,
+    Selection,
+    content_key,
+    missing_required,
+    rename_columns,
+    required_columns,
+)
 from verdict_cli.storage.datasets.files import compression_of, format_of, unreadable
 
 
@@ -43,25 +51,25 @@ def scan(
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
-    watch: Callable[[int, Mapping[str, Any]], None] | None = None,
+    on_row: Callable[[int, Mapping[str, Any]], None] | None = None,
 ) -> DatasetFacts:
-    """What the dataset holds. ``limit`` and ``sample`` are at least 1; with both, the sample is of the first ``limit``.
-    ``watch`` is called with the place and the source of each row that could be selected.
+    """Read every row that the run could select, so that a DataError is raised before any model call.
 
-    Reads every row that the run could select, so a DataError comes before any model call; with
-    ``skip_bad_rows`` bad rows are counted instead. No row left is a DataError too.
+    With ``skip_bad_rows`` bad rows are counted instead. A dataset without rows is a DataError too. ``limit`` and ``sample``
+    are at least 1; with both, the sample is of the first ``limit`` rows. ``on_row`` receives the index and the source of
+    each row that could be selected.
     """
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
-    for _, source in _each(dataset):
+    for _, source in _records(dataset):
         total += 1
         if isinstance(source, Problem):
             skipped += 1
         elif source is not None:
             columns = columns or tuple(source)
             kept += 1
-            if watch is not None:
-                watch(total - 1, source)
+            if on_row is not None:
+                on_row(total - 1, source)
             if kept == limit:
                 break
     if not kept:
@@ -78,35 +86,35 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator
     volume 2, 3.4.2, algorithm S), which needs no list of the rows drawn.
     """
     taken = 0
-    wanted, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
-    for index, (record, source) in enumerate(_each(dataset)):
+    remaining, left, draw = selection.sample, selection.kept, random.Random(selection.seed).random
+    for index, (record, source) in enumerate(_records(dataset)):
         if source is None or isinstance(source, Problem):
             continue
-        if wanted is None:
+        if remaining is None:
             yield _row(dataset, index, record, source)
         else:
-            if draw() * left < wanted:
-                wanted -= 1
+            if draw() * left < remaining:
+                remaining -= 1
                 yield _row(dataset, index, record, source)
             left -= 1
         taken += 1
-        if taken == selection.limit or wanted == 0:
+        if taken == selection.limit or remaining == 0:
             return
 
 
-def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
-    """Each data row's record, and its source: None where ``where`` drops it, or the problem of a bad row to skip."""
-    needed = frozenset(used(dataset).values())
+def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
+    """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
+    needed = frozenset(required_columns(dataset).values())
     for path in dataset.files:
         source = _FORMATS[format_of(path)]
         if source.header and (names := source.header(path)):
-            absent = lacking(dataset, names)
+            absent = missing_required(dataset, names)
             if absent:
                 raise DataError(absent.at(str(path), 1, 0, ""))
-        for place, record in source.records(path):
+        for position, record in source.records(path):
             item = record if isinstance(record, Problem) else _source(dataset, needed, record)
             if isinstance(item, Problem):
-                line = source.line_of(path, place) if source.line_of else place
+                line = source.line_of(path, position) if source.line_of else position
                 item = item.at(str(path), line, item.column, item.path)
                 if not dataset.skip_bad_rows:
                     raise DataError(item)
@@ -115,8 +123,8 @@ def _each(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem |
 
 def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) -> Mapping[str, Any] | Problem | None:
     if not values.keys() >= needed:
-        return lacking(dataset, values)
-    source: Mapping[str, Any] = renamed(dataset.columns, values) if dataset.columns else values
+        return missing_required(dataset, values)
+    source: Mapping[str, Any] = rename_columns(dataset.columns, values) if dataset.columns else values
     try:
         if dataset.cast:
             source = dataset.cast(source)
@@ -157,7 +165,7 @@ def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
     """32 hex digits (BLAKE2b) over the files' bytes and formats and all settings that select or change rows.
 
-    Names, places and times of the files do not count, nor does the seed where no sample is drawn.
+    Names, folders and times of the files do not count, nor does the seed if no sample is drawn.
     """
     drawn = None if selection.sample is None else [selection.sample, selection.seed]
     settings = [

@@ -51,8 +51,8 @@ class _Lines:
 
     def taken(self) -> Problem | None:
         """The problem of the lines since the last call."""
-        trouble, self._trouble = self._trouble, None
-        return trouble
+        problem, self._trouble = self._trouble, None
+        return problem
 
 
 _ZIPPED = "PK\x03\x04"
@@ -114,7 +114,7 @@ def _cells(stream: IO[bytes], delimiter: str) -> Iterator[tuple[int, list[str] |
             hint = 'a cell that holds quotes is written "…""…"; every opening quote needs its closing one'
             yield start, lines.taken() or Problem("broken-csv", f"the row cannot be read: {error}", hint)
             continue
-        if trouble := lines.taken():
-            yield start, trouble
+        if problem := lines.taken():
+            yield start, problem
         elif cells:
             yield start, cells

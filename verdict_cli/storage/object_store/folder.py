@@ -13,17 +13,17 @@ from urllib.request import url2pathname
 
 from verdict_cli.errors import OutputError, UsageError
 
-_AT_ONCE = 32
-"""Objects that are read together."""
+_BATCH = 32
+"""Objects that are read concurrently."""
 _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "memory"})
-"""Stores without folders: to make one would make the bucket, which a mistyped name should not."""
+"""Stores without folders. Creating one there creates the bucket, which a mistyped name must not."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFolder:
     """The folder at ``url``, through fsspec's filesystem for it. Names are relative, with slashes.
 
-    Every method raises OutputError when the store cannot be reached, or refuses.
+    Every method raises OutputError if the store refuses or cannot be reached.
     """
 
     url: str
@@ -32,7 +32,7 @@ class RemoteFolder:
 
     @classmethod
     def at(cls, url: str) -> RemoteFolder:
-        """The place. UsageError where nothing installed knows its kind of URL."""
+        """The folder at a URL. Raises UsageError if no installed package supports the URL."""
         scheme = url.partition(":")[0]
         if any(letter in url for letter in "*?["):
             raise UsageError(f"{url} has one of * ? [, which stand for several names", hint="name one folder")
@@ -49,21 +49,20 @@ class RemoteFolder:
             raise UsageError(f"{url} cannot be reached: {error}", hint=hint) from None
         except ValueError as error:
             raise UsageError(
-                f"{url} is no place that fsspec knows: {error}", hint="give a path, or a URL such as s3://bucket/folder"
+                f"{url} is not a URL that fsspec supports: {error}",
+                hint="give a path, or a URL such as s3://bucket/folder",
             ) from None
-        if (
-            getattr(files, "loop", None) is not None
-        ):  # what a broken connection leaves behind is told by who waits for it
+        # Errors of broken connections reach their callers; the loop would print them a second time.
+        if getattr(files, "loop", None) is not None:
             files.loop.call_soon_threadsafe(files.loop.set_exception_handler, lambda *_: None)
         return cls(url.rstrip("/"), files, root.rstrip("/"))
 
     def below(self, name: str) -> RemoteFolder:
-        """A folder in it."""
         return replace(self, url=f"{self.url}/{name}", _root=f"{self._root}/{name}")
 
     def names(self, folder: str = "") -> list[str]:
         """The names of all objects in the folder and below it, sorted."""
-        with self._told(folder):
+        with self._translated_errors(folder):
             self._files.invalidate_cache()
             try:
                 found = self._files.find(f"{self._root}/{folder}".rstrip("/"))
@@ -72,24 +71,24 @@ class RemoteFolder:
             return sorted(str(name)[len(self._root) + 1 :] for name in found)
 
     def read(self, name: str) -> bytes | None:
-        """The object's content, None where there is none."""
-        with self._told(name):
+        """The object's content, None if it does not exist."""
+        with self._translated_errors(name):
             try:
                 return bytes(self._files.cat_file(f"{self._root}/{name}"))
             except FileNotFoundError:
                 return None
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """The contents of the objects, in order; of one that is gone meanwhile, nothing."""
-        waiting = list(names)
-        while waiting:
-            some, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
-            with self._told(some[0]):
+        """The contents of the objects, in order, without those that have been removed."""
+        remaining = list(names)
+        while remaining:
+            some, remaining = remaining[:_BATCH], remaining[_BATCH:]
+            with self._translated_errors(some[0]):
                 paths = [f"{self._root}/{name}" for name in some]
                 found = self._files.cat(paths, on_error="return")
             for path in paths:
                 content = found[path]
-                with self._told(path):
+                with self._translated_errors(path):
                     if isinstance(content, FileNotFoundError):
                         continue
                     if isinstance(content, Exception):
@@ -98,8 +97,8 @@ class RemoteFolder:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[IO[bytes] | None]:
-        """The object's bytes as a stream, None where there is none."""
-        with self._told(name):
+        """The object's bytes as a stream, None if it does not exist."""
+        with self._translated_errors(name):
             try:
                 stream = self._files.open(f"{self._root}/{name}", "rb")
             except FileNotFoundError:
@@ -109,17 +108,16 @@ class RemoteFolder:
                 yield stream
 
     def write(self, name: str, content: bytes) -> None:
-        """Puts an object in the place of whatever has the name."""
-        with self._told(name):
-            self._folder_of(name)
+        """Write an object, replacing any of that name."""
+        with self._translated_errors(name):
+            self._create_parent(name)
             self._files.pipe_file(f"{self._root}/{name}", content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Whether the object is now there as the first of its name. A store without conditional writes is asked
-        beforehand, which two can do at the same moment."""
+        """Create the object; False if it exists. In a store without conditional writes two processes can race here."""
         path = f"{self._root}/{name}"
-        with self._told(name):
-            self._folder_of(name)
+        with self._translated_errors(name):
+            self._create_parent(name)
             try:
                 self._files.pipe_file(path, content, mode="create")
             except FileExistsError:
@@ -131,20 +129,20 @@ class RemoteFolder:
         return True
 
     def send(self, path: Path, name: str) -> None:
-        """Puts the file there as the object."""
-        with self._told(name):
-            self._folder_of(name)
+        """Upload the file as the object."""
+        with self._translated_errors(name):
+            self._create_parent(name)
             self._files.put_file(str(path), f"{self._root}/{name}")
 
     def fetch(self, name: str, path: Path) -> None:
-        """Makes the file of the object."""
-        with self._told(name):
+        """Download the object to the file."""
+        with self._translated_errors(name):
             self._files.get_file(f"{self._root}/{name}", str(path))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Removes the objects; those that are not there are passed over."""
+        """Remove the objects that exist."""
         paths = [f"{self._root}/{name}" for name in names]
-        with self._told():
+        with self._translated_errors():
             try:
                 if paths:
                     self._files.rm(paths)
@@ -152,30 +150,30 @@ class RemoteFolder:
                 for path in filter(self._files.exists, paths):
                     self._files.rm(path)
 
-    def _folder_of(self, name: str) -> None:
-        """Makes the folder in which the file is to stand, where there are folders."""
-        known = self._files.protocol
-        if _FLAT.isdisjoint((known,) if isinstance(known, str) else known):
+    def _create_parent(self, name: str) -> None:
+        """Create the object's folder, in stores that have folders."""
+        protocols = self._files.protocol
+        if _FLAT.isdisjoint((protocols,) if isinstance(protocols, str) else protocols):
             self._files.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
 
     @contextmanager
-    def _told(self, name: str = "") -> Iterator[None]:
-        """Turns whatever the filesystem's library raises, which may be anything, into an OutputError with the URL."""
+    def _translated_errors(self, name: str = "") -> Iterator[None]:
+        """Turn errors of the filesystem's library, which may be of any class, into an OutputError with the URL."""
         try:
             yield
         except (OutputError, UsageError):
             raise
         except Exception as error:
-            what = f"{self.url}/{name}" if name else self.url
-            said = str(error).strip().splitlines() or [type(error).__name__]
+            url = f"{self.url}/{name}" if name else self.url
+            lines = str(error).strip().splitlines() or [type(error).__name__]
             raise OutputError(
-                f"{what}: the store refuses, or cannot be reached: {said[0]}",
+                f"{url}: the store refuses, or cannot be reached: {lines[0]}",
                 hint="check the URL, the keys (for S3: AWS_ACCESS_KEY_ID … or a profile) and the network",
             ) from error
 
 
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
-_CUT = re.compile(r"[a-z][a-z0-9+]+:/")
+_COLLAPSED_URL = re.compile(r"[a-z][a-z0-9+]+:/")
 
 
 def is_remote_url(name: str) -> bool:
@@ -185,10 +183,10 @@ def is_remote_url(name: str) -> bool:
 
 
 def was_url(path: Path) -> bool:
-    """Whether the path is what becomes of a URL that is taken for one."""
-    return _CUT.match(str(path)) is not None
+    """Whether the path is a URL that `pathlib` collapsed, such as ``s3:/bucket``."""
+    return _COLLAPSED_URL.match(str(path)) is not None
 
 
 def path_of(name: str) -> str:
-    """The path that a ``file:`` URL stands for; any other name as it is."""
+    """The path of a ``file:`` URL; any other name unchanged."""
     return url2pathname(urlsplit(name).path) if name[:7].lower() == "file://" else name

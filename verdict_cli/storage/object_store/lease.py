@@ -1,4 +1,4 @@
-"""One writer a place, where there are no locks of files."""
+"""Leases: one writer for a remote folder, where there are no file locks."""
 
 from __future__ import annotations
 
@@ -15,107 +15,107 @@ import orjson
 from verdict_cli.errors import JournalError, OutputError
 from verdict_cli.storage.object_store.folder import RemoteFolder
 
-BEAT_S = 5.0
-"""How often the owner of a lease says that it is there."""
+HEARTBEAT_S = 5.0
+"""How often the owner of a lease renews it."""
 LAPSE_S = 20.0
-"""A lease that says nothing for so long may be taken over."""
+"""A lease that was not renewed for so long may be taken over."""
 LEASE_FOLDER = "lease"
 
 
 @dataclass
 class Lease:
-    """A place held by one process, as long as it says so: an object of `FOLDER` that it writes again and again.
+    """A remote folder held by one process: an object in `LEASE_FOLDER` that the process rewrites at every heartbeat.
 
-    Who takes over an abandoned one makes the object of the next number, which only one can. No clocks are compared: an
-    abandoned lease is one that was not written while somebody looked on. ``owner`` names the copy of the
-    place on this machine, which one process at a time has locked: its own lease is abandoned at once.
+    A process takes over an abandoned lease by creating the object of the next number, which only one can. No clocks are
+    compared: a lease is abandoned if it was not rewritten while another process watched it. ``owner`` names the local copy of
+    the folder, which one process at a time has locked, so a lease of the same owner is abandoned already.
     """
 
-    place: RemoteFolder
+    folder: RemoteFolder
     owner: str
     name: str = ""
     _mark: str = field(default_factory=lambda: os.urandom(8).hex())
-    _beats: int = 0
+    _count: int = 0
     _lost: JournalError | None = None
-    _over: Event = field(default_factory=Event)
-    _beating: Thread | None = None
+    _released: Event = field(default_factory=Event)
+    _thread: Thread | None = None
 
     @classmethod
-    def take(cls, place: RemoteFolder, owner: str) -> Lease:
-        """The lease. JournalError while another process holds it, which takes up to `LAPSE_S` to find out."""
-        lease = cls(place, owner)
-        names = place.names(LEASE_FOLDER)
-        if names and not _abandoned(place, names[-1], owner):
-            raise _held(place, names[-1])
+    def take(cls, folder: RemoteFolder, owner: str) -> Lease:
+        """Acquire the lease. Raises JournalError if another process holds it, which takes up to `LAPSE_S` to find out."""
+        lease = cls(folder, owner)
+        names = folder.names(LEASE_FOLDER)
+        if names and not _abandoned(folder, names[-1], owner):
+            raise _held_error(folder, names[-1])
         number = int(names[-1].rpartition("/")[2]) + 1 if names else 1
         lease.name = f"{LEASE_FOLDER}/{number:08}"
-        if not place.create(lease.name, lease._said()):
-            raise _held(place, lease.name)
-        place.remove(names)
-        lease._beating = Thread(target=lease._go_on, name="lease", daemon=True)
-        lease._beating.start()
+        if not folder.create(lease.name, lease._content()):
+            raise _held_error(folder, lease.name)
+        folder.remove(names)
+        lease._thread = Thread(target=lease._heartbeat_loop, name="lease", daemon=True)
+        lease._thread.start()
         return lease
 
     def check(self) -> None:
-        """JournalError once another process has taken over."""
+        """Raises JournalError once another process has taken the lease over."""
         if self._lost is not None:
             raise self._lost
 
     def release(self) -> None:
-        """Lets others have the place."""
-        self._over.set()
-        if self._beating is not None:
-            self._beating.join(BEAT_S)
+        """Release the lease."""
+        self._released.set()
+        if self._thread is not None:
+            self._thread.join(HEARTBEAT_S)
         if self._lost is None:
-            self.place.remove([self.name])
+            self.folder.remove([self.name])
 
-    def _said(self) -> bytes:
-        self._beats += 1
-        said = {"owner": self.owner, "mark": self._mark, "beat": self._beats}
-        return orjson.dumps(said | {"machine": platform.node(), "process": os.getpid()})
+    def _content(self) -> bytes:
+        self._count += 1
+        fields = {"owner": self.owner, "mark": self._mark, "beat": self._count}
+        return orjson.dumps(fields | {"machine": platform.node(), "process": os.getpid()})
 
-    def _go_on(self) -> None:
-        while not self._over.wait(BEAT_S):
-            with suppress(OutputError):  # a store that cannot be reached is told by whoever writes to it
-                self._beat()
+    def _heartbeat_loop(self) -> None:
+        while not self._released.wait(HEARTBEAT_S):
+            with suppress(OutputError):  # whoever writes to the store reports that it cannot be reached
+                self._heartbeat()
 
-    def _beat(self) -> None:
-        found = self.place.read(self.name)
-        if _fields(found).get("mark") != self._mark or self.place.names(LEASE_FOLDER)[-1:] != [self.name]:
+    def _heartbeat(self) -> None:
+        content = self.folder.read(self.name)
+        if _fields(content).get("mark") != self._mark or self.folder.names(LEASE_FOLDER)[-1:] != [self.name]:
             self._lost = JournalError(
-                f"another run has taken over {self.place.url}, as this one said nothing for {LAPSE_S:.0f} s",
-                hint="wait until it has ended; what this one has asked is kept for it",
+                f"another run has taken over {self.folder.url}, because this one did not renew its lease for {LAPSE_S:.0f} s",
+                hint="wait until it has ended; it has the calls of this run",
             )
-            self._over.set()
-        elif not self._over.is_set():
-            self.place.write(self.name, self._said())
+            self._released.set()
+        elif not self._released.is_set():
+            self.folder.write(self.name, self._content())
 
 
-def _abandoned(place: RemoteFolder, name: str, owner: str) -> bool:
-    before = place.read(name)
+def _abandoned(folder: RemoteFolder, name: str, owner: str) -> bool:
+    before = folder.read(name)
     if before is None or _fields(before).get("owner") == owner:
         return True
     waited = 0.0
     while waited < LAPSE_S:
-        sleep(BEAT_S / 5)
-        waited += BEAT_S / 5
-        now = place.read(name)
+        sleep(HEARTBEAT_S / 5)
+        waited += HEARTBEAT_S / 5
+        now = folder.read(name)
         if now != before:
             return now is None
     return True
 
 
-def _held(place: RemoteFolder, name: str) -> JournalError:
-    by = _fields(place.read(name))
+def _held_error(folder: RemoteFolder, name: str) -> JournalError:
+    by = _fields(folder.read(name))
     who = f" (process {by['process']} of {by['machine']})" if {"process", "machine"} <= by.keys() else ""
     return JournalError(
-        f"another run is writing to {place.url}{who}", hint="wait until it has ended, or choose another --out"
+        f"another run is writing to {folder.url}{who}", hint="wait until it has ended, or choose another --out"
     )
 
 
 def _fields(content: bytes | None) -> dict[str, Any]:
     try:
-        found = orjson.loads(content or b"{}")
+        content = orjson.loads(content or b"{}")
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

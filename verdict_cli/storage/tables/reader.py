@@ -13,7 +13,7 @@ import orjson
 
 from verdict_cli.errors import DataError, OutputError, UsageError
 from verdict_cli.storage.datasets import parquet
-from verdict_cli.storage.datasets.dataset import missing
+from verdict_cli.storage.datasets.dataset import missing_column
 from verdict_cli.storage.tables.column_types import ColumnKind
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -36,7 +36,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 50
     names = table_columns(path)
     lacking = next((column for column in columns or () if column not in names), None)
     if lacking is not None:
-        raise DataError(missing(lacking, names).at(str(path), 0, 0, ""))
+        raise DataError(missing_column(lacking, names).at(str(path), 0, 0, ""))
     yield from parquet.batches(path, columns, batch)
 
 
@@ -49,7 +49,7 @@ def read_rows(
     path: Path, places: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
 ) -> Iterator[dict[str, list[Any]]]:
     """Column -> values of the rows at these ascending places of the file, the values of at most ``batch`` at a time."""
-    return parquet.picked(path, places, table_columns(path) if columns is None else columns, batch)
+    return parquet.read_rows_at(path, places, table_columns(path) if columns is None else columns, batch)
 
 
 def concatenate_tables(tables: Iterable[Path], into: Path, columns: Mapping[str, ColumnKind]) -> None:

@@ -31,7 +31,7 @@ class Judging:
 
     def _counted(self, result: Result) -> Result:
         self.tally.add(result)
-        self._watch(self.tally.progress(self._warm.client.gates))
+        self._watch(self.tally.progress(self._warm.client.limiters))
         return result
 
 

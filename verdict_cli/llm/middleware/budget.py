@@ -1,6 +1,6 @@
-"""The innermost middleware: no call is started once the run is to stop, or its budget is spent.
+"""Budget: start no call once the run is stopping or its budget is spent.
 
-It is inside the limits, so that a call that waited for them is checked when it may start.
+It is inside the rate limits, so that a call that waited for them is checked when its turn comes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from verdict_cli.messages import Ask, Reply, Request
 
 
 class HaltedError(VerdictError):
-    """The run is to stop: the call was not made, and its row is left for the run that resumes this one."""
+    """The run is stopping: the call was not made, and its row is left to the resumed run."""
 
     kind = "halted"
 
 
 @dataclass
 class Spending:
-    """What the calls have cost so far. Calls of the run that this one resumes count when they are recalled."""
+    """The cost of the calls so far. Those of the run that this one resumes count when they are recalled."""
 
     budget_usd: float | None = None
     spent_usd: float = 0.0
     unknown: str = ""
 
     def add(self, reply: Reply | None) -> None:
-        """Counts a reply that was paid for, readable or not; None where there was none."""
+        """Count a reply that was paid for, readable or not; None: there was none."""
         if reply is None:
             return
         if reply.cost_usd is None:
@@ -36,7 +36,7 @@ class Spending:
             self.spent_usd += reply.cost_usd
 
     def check(self) -> None:
-        """BudgetError where no further call may be made."""
+        """Raises BudgetError if no further call may be made."""
         if self.budget_usd is None:
             return
         if self.unknown:
@@ -52,11 +52,11 @@ class Spending:
 
 
 def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]) -> Ask:
-    """``ask``, which raises HaltedError once ``halted``. ``halt`` gets an error that stops the run before it is raised."""
+    """``ask``, which raises HaltedError once ``halted`` is true. ``halt`` receives the error that stops the run."""
 
     async def ask_unless_halted(request: Request) -> Reply:
         if halted():
-            raise HaltedError("the run is to stop")
+            raise HaltedError("the run is stopping")
         try:
             spending.check()
             reply = await ask(request)
@@ -73,7 +73,7 @@ def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt:
 
 
 def count_recalled_cost(ask: Ask, spending: Spending) -> Ask:
-    """``ask``, which counts the cost of calls that are recalled from an interrupted run."""
+    """``ask``, which counts what an interrupted run paid for the calls that are recalled."""
 
     async def ask_and_count(request: Request) -> Reply:
         try:

@@ -1,0 +1,89 @@
+"""The HTTP client of the program: pyreqwest with our defaults, for model calls and downloads alike."""
+
+from __future__ import annotations
+
+import atexit
+import time
+from datetime import timedelta
+from functools import cache
+
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import DetailedPyreqwestError
+from pyreqwest.http import Url
+from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.response import Response
+
+from verdict_cli.language.egress_hosts import LOOPBACK
+
+_IDLE = timedelta(seconds=60)
+_EXIT_PAUSE_S = 0.02
+
+
+class HttpClients:
+    """Clients that keep their connections, one for each proxy. None follows redirects.
+
+    ``decode``: whether compressed bodies are decompressed.
+    """
+
+    def __init__(self, *, decode: bool = True) -> None:
+        self._decode = decode
+        self._clients: dict[str | None, Client] = {}
+
+    def get(self, url: Url) -> Client:
+        """The client for this address, opened on first use."""
+        proxy = _proxy(url)
+        client = self._clients.get(proxy)
+        if client is None:
+            _pause_at_exit()
+            builder = ClientBuilder().user_agent("verdict-cli").follow_redirects(False).pool_idle_timeout(_IDLE)
+            if not self._decode:
+                builder = builder.gzip(False).brotli(False).zstd(False).deflate(False)
+            builder = builder.no_proxy() if proxy is None else builder.proxy(ProxyBuilder.all(proxy))
+            client = self._clients[proxy] = builder.build()
+        return client
+
+    async def close(self) -> None:
+        clients, self._clients = [*self._clients.values()], {}
+        for client in clients:
+            await client.close()
+
+
+class ResponseHeaders:
+    """A response's headers, by names in any case. A value that is not text counts as absent."""
+
+    __slots__ = ("_response",)
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def get(self, name: str, /) -> str | None:
+        """The first header of that name."""
+        try:
+            return self._response.get_header(name)
+        except ValueError:
+            return None
+
+
+def root_cause(error: Exception) -> str:
+    """The innermost cause of a failed request. The outer messages repeat the address, which may hold a secret."""
+    causes = error.details.get("causes") if isinstance(error, DetailedPyreqwestError) else None
+    return (causes[-1]["message"] if causes else str(error)) or type(error).__name__
+
+
+def _proxy(url: Url) -> str | None:
+    """The proxy that the environment sets for this address (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
+    host = url.host_str or ""
+    if host in LOOPBACK:
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    return None if proxy_bypass(host.strip("[]")) else getproxies().get(url.scheme)
+
+
+@cache
+def _pause_at_exit() -> None:
+    """Let the client's thread finish before the interpreter is torn down.
+
+    It cleans up after a failed call, and aborts the process when that needs an interpreter that is gone.
+    """
+    atexit.register(time.sleep, _EXIT_PAUSE_S)

@@ -1,0 +1,235 @@
+"""Recorded calls: the files that hold them, and what is read from one record."""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.llm.providers.wire_values import loads, read_logprobs
+from verdict_cli.messages import MOST_TOKENS, Alternative, Usage
+
+_NAMES = ("row", "id", "unit", "call", "attempt")
+_OUTCOME = ("reply", "failure")
+_REST = ("finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "model", "error")
+_SHIFT = 32
+RECORDING_HINT = "a recording is a run directory, its calls.parquet, or a JSONL file"
+
+
+class RecordSource(Protocol):
+    """A file of records. Iterating gives each record with its position, by which it is read again."""
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]: ...
+
+    def read(self, position: int) -> Any: ...
+
+    def where(self, position: int) -> Problem: ...
+
+    def close(self) -> None: ...
+
+
+class RecordedColumns:
+    """The records of a Parquet file, held as Arrow arrays; a position is the number of the batch and the row in it."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._path = path
+        try:
+            with pq.ParquetFile(path) as file:
+                columns = [name for name in _NAMES + _OUTCOME + _REST if name in file.schema_arrow.names]
+                missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
+                if missing:
+                    raise self._problem(f"no column {', '.join(map(repr, missing))}")
+                self._batches = list(file.iter_batches(columns=columns))
+        except (pa.ArrowException, OSError) as error:
+            raise self._problem(f"not a readable Parquet file: {error}") from None
+
+    def _problem(self, message: str) -> DataError:
+        return DataError(Problem("recording", message, RECORDING_HINT, file=str(self._path)))
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Each record, without the parts that only an answer needs, with its position."""
+        for number, batch in enumerate(self._batches):
+            for row, record in enumerate(batch.select([*_NAMES, *_OUTCOME]).to_pylist()):
+                yield number << _SHIFT | row, record
+
+    def read(self, position: int) -> Any:
+        """The record at a position."""
+        number, row = divmod(position, 1 << _SHIFT)
+        (record,) = self._batches[number].slice(row, 1).to_pylist()
+        if isinstance(record.get("logprobs"), str):
+            record["logprobs"] = orjson.loads(record["logprobs"])
+        return record
+
+    def where(self, position: int) -> Problem:
+        """The position for an error message: the file, and the row of the table from 1."""
+        number, row = divmod(position, 1 << _SHIFT)
+        before = sum(batch.num_rows for batch in self._batches[:number])
+        return Problem("recording", "", file=str(self._path), line=before + row + 1)
+
+    def close(self) -> None:
+        self._batches = []
+
+
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+
+
+class RecordedLines:
+    """The records of a JSONL file; a position is the byte at which a line starts.
+
+    A plain file is memory-mapped; a compressed one is held decompressed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._bytes: bytes | mmap.mmap = _content(path)
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Each record with its position; raises DataError at a line that is not JSON."""
+        content = self._bytes
+        start = len(_BOM) if content[:3] == _BOM else 0
+        size = len(content)
+        line = 0
+        while start < size:
+            end = content.find(b"\n", start)
+            end = size if end < 0 else end
+            line += 1
+            text = content[start:end]
+            if text.strip():
+                yield start, _parse(text, self._path, line)
+            start = end + 1
+
+    def read(self, position: int) -> Any:
+        """The record at a position."""
+        end = self._bytes.find(b"\n", position)
+        return loads(self._bytes[position : None if end < 0 else end])
+
+    def where(self, position: int) -> Problem:
+        """The position for an error message: file and line."""
+        return Problem("recording", "", file=str(self._path), line=self._bytes[:position].count(b"\n") + 1)
+
+    def close(self) -> None:
+        if isinstance(self._bytes, mmap.mmap):
+            self._bytes.close()
+
+
+def _content(path: Path) -> bytes | mmap.mmap:
+    with path.open("rb") as file:
+        head = file.read(2)
+        if head == _GZIP:
+            file.seek(0)
+            try:
+                return gzip.GzipFile(fileobj=file).read()
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise DataError(
+                    Problem(
+                        "broken-gzip",
+                        f"the compressed recording cannot be decompressed: {error}",
+                        "the file is cut off or damaged: copy or record it again",
+                        file=str(path),
+                    )
+                ) from None
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if head else b""
+
+
+def _parse(text: bytes, path: Path, line: int) -> Any:
+    try:
+        return loads(text)
+    except ValueError as error:
+        hint = "a recording has one JSON object a line"
+        raise DataError(Problem("not-json", f"not JSON: {error}", hint, file=str(path), line=line)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKey:
+    """The key of a recorded call. At least one of ``row`` (0-based) and ``id`` is set."""
+
+    row: int | None
+    id: str | None
+    unit: str
+    call: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A recorded outcome. ``text`` is None for a call that failed; ``failure`` and ``error`` say how."""
+
+    text: str | None
+    finish_reason: str
+    logprobs: tuple[tuple[Alternative, ...], ...] | None
+    usage: Usage
+    model: str
+    failure: str
+    error: str
+
+
+_SHARED = -1
+"""The row of units that run once for all rows."""
+
+
+def read_key(record: Any) -> RecordKey:
+    """The key of a record. Raises ValueError with what is wrong with it."""
+    if not isinstance(record, Mapping):
+        raise ValueError(f"a recorded call must be an object, not {type(record).__name__}")
+    unit = record.get("unit")
+    if not isinstance(unit, str) or not unit:
+        raise ValueError('"unit" must be the id of a node, such as judge or judge[1]')
+    row = record.get("row")
+    if row is not None:
+        row = _SHARED if row == _SHARED else _whole(row, "row")
+    name = row_name(record.get("id"))
+    if row is None and name is None:
+        raise ValueError('a recorded call needs "id" or "row"')
+    call, attempt = (_whole(record.get(key) or 0, key) for key in ("call", "attempt"))
+    return RecordKey(row, name, unit, call, attempt)
+
+
+def row_name(value: Any) -> str | None:
+    """A row's id for comparison: 3 and "3" are the same row, because a CSV file has only texts."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f'"id" must be a text or a whole number, not {value!r}')
+    return str(value)
+
+
+def check_reply(record: Mapping[str, Any]) -> None:
+    """Raises ValueError unless there is a reply or a failure."""
+    reply = record.get("reply")
+    if reply is None and not record.get("failure"):
+        raise ValueError('"reply" is missing')
+    if reply is not None and not isinstance(reply, str):
+        raise ValueError(f'"reply" must be a text, not {type(reply).__name__}: write JSON replies as text')
+
+
+def read_recorded(record: Mapping[str, Any]) -> RecordedCall:
+    """The record's outcome. Raises ValueError with what is wrong with it."""
+    usage = record.get("usage")
+    tokens = usage if isinstance(usage, Mapping) else record
+    counts = (tokens.get(key) or 0 for key in ("prompt_tokens", "completion_tokens"))
+    return RecordedCall(
+        text=record["reply"] if record.get("reply") is not None else None,
+        finish_reason=str(record.get("finish_reason") or "stop"),
+        logprobs=read_logprobs(record.get("logprobs")),
+        usage=Usage(*(_whole(count, "usage") for count in counts)),
+        model=str(record.get("model") or ""),
+        failure=str(record.get("failure") or ""),
+        error=str(record.get("error") or ""),
+    )
+
+
+def _whole(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        raise ValueError(f'"{key}" must be a whole number from 0 to 10^12, not {value!r:.40}')
+    return value
