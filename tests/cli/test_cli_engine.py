@@ -15,7 +15,7 @@ import pytest
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--ray-address", "auto"), "give --engine ray with it"),
+        (("--ray-address", "auto"), "give both, or leave --ray-address out"),
         (("--engine", "ray", "--trace"), "--trace does not reach"),
         (("--out", "memory://run", "--engine", "ray"), "which Ray's workers cannot reach"),
     ],

@@ -117,7 +117,7 @@ def test_the_reward_is_the_number_that_the_last_step_means(pipeline: Pipeline, t
 def test_a_pipeline_without_a_number_names_the_way_out() -> None:
     with (
         Judge(Pipeline("p", model="baseline/lexical") >> Layer(JudgeUnit().prompt("J {source.a}"), 2)) as judge,
-        pytest.raises(UsageError, match=r"(?s)gives on 2 units.*\n.*nodes\['judge\[0\]'\]\.score"),
+        pytest.raises(UsageError, match=r"(?s)the last step has 2 units.*\n.*nodes\['judge\[0\]'\]\.score"),
     ):
         judge.reward([{"a": "x"}])
     with pytest.raises(UsageError, match=r"the reward `output\.scor`: output has no field 'scor'"):

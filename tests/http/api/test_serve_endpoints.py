@@ -111,7 +111,7 @@ def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> 
 
     reward, judge = house.within(work, text)
     assert (reward.status_code, judge.status_code) == (409, 200)
-    assert "no number that stands for the row" in reward.json()["error"]["message"]
+    assert "none of which is the row's number" in reward.json()["error"]["message"]
 
 
 def test_the_door_asks_for_the_token_the_host_and_the_origin(house: Any) -> None:

@@ -256,7 +256,7 @@ def test_a_run_whose_limits_are_lost_stops_with_a_clear_error_and_goes_on(
     url = loopback.start("--latency-ms", "80", "--score", "hash")
     run = cluster.start(tmp_path, url, *cluster.flags)
     wait_for(run, url, ROWS)
-    os.kill(cluster.workers(b"ray::Desk")[0], signal.SIGKILL)
+    os.kill(cluster.workers(b"ray::Coordinator")[0], signal.SIGKILL)
     said = ended(run, 3)
     assert "Ray has lost the coordinator of the run" in said
     assert "the same command resumes the run" in said
