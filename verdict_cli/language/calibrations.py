@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, One, Seq, Whole
-from verdict_cli.language.lazy_registry import LazyUnion, Registry
+from verdict_cli.language.registry import LazyUnion, Registry
 from verdict_cli.language.scales.discrete import Value
 
 
@@ -117,7 +117,7 @@ def _file_or_content(value: Any) -> str | None:
     return "<file>" if _spelling(value) == "<file>" else "<content>"
 
 
-FITTED: Registry[Fitted] = Registry(
+FITTED: Registry[type[Fitted]] = Registry(
     __package__,
     {
         "probability": "calibrations.ProbabilityMap",

@@ -22,7 +22,7 @@ from verdict_cli.language.fields.types import FieldType, RecordType, ScaleType, 
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import NAMED, SCALE_PLUGINS, Scale
+from verdict_cli.language.scales import SCALES, Scale, named_scales
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
@@ -65,7 +65,7 @@ class Namespace:
     def check(self) -> None:
         """Checks what is declared by name, whether it is used or not."""
         for name, scale in self.spec.file.scales.items():
-            if name in NAMED or name in PLAIN:
+            if name in named_scales() or name in PLAIN:
                 self._built_in(f"the name {name!r}", ("scales", name))
             self.check_scale(scale, ("scales", name))
         for name in self.spec.file.units:
@@ -81,10 +81,10 @@ class Namespace:
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
         """Whether a scale makes sense; tells when not, a declared one only where it is declared."""
-        trouble = scale.problem()
-        if trouble is None:
+        issue = scale.validation_error()
+        if issue is None:
             return True
-        key, message, hint = trouble
+        key, message, hint = issue
         declared = any(scale is known for known in self.spec.file.scales.values())
         if not declared or path[0] == "scales":
             self.problem("bad-scale", message, hint, (*path, key) if key else path)
@@ -100,18 +100,20 @@ class Namespace:
 
     def scale_named(self, name: str) -> Scale:
         """The scale of that name. UnknownNameError when there is none."""
-        scale = self.spec.file.scales.get(name) or NAMED.get(name)
+        scale = self.spec.file.scales.get(name) or named_scales().get(name)
         if scale is not None:
             return scale
-        offered = SCALE_PLUGINS.get(name)
-        if offered is None:
-            known = [*NAMED, *self.spec.file.scales, *SCALE_PLUGINS.names()]
+        kind = SCALES.get(name)
+        if kind is None:
+            known = [*named_scales(), *self.spec.file.scales, *SCALES.names()]
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
         try:
-            return offered.model_validate({"type": name})
+            scale = kind.model_validate({"type": name})
         except ValidationError:
-            hint = f"write it out: `{{type: {name}, …}}`"
-            raise UnknownNameError(f"the scale {name!r} needs keys", hint) from None
+            scale = None
+        if scale is None or scale.validation_error() is not None:
+            raise UnknownNameError(f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`")
+        return scale
 
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
         """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""

@@ -10,17 +10,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from verdict_cli.language import extractors, scales
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
-from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales import SCALES
 from verdict_cli.language.units import TYPES
-
-SCALES = {kind.model_fields["type"].default: kind.__name__ for kind in get_args(Scale)}
-"""The class of each kind of scale."""
 
 _FILE = "pipeline file"
 _PLAIN = {"string", "integer", "number", "boolean"}
@@ -73,10 +69,7 @@ def entries() -> dict[str, ReferenceEntry]:
 
 def offered_parts(name: str) -> ReferenceEntry | None:
     """The scale or the extractor of that name that an installed package offers."""
-    for group, kind in (
-        ("scale", scales.SCALE_PLUGINS.get(name)),
-        ("extractor", extractors.EXTRACTOR_PLUGINS.get(name)),
-    ):
+    for group, kind in (("scale", SCALES.plugin(name)), ("extractor", EXTRACTORS.plugin(name))):
         if kind is not None:
             return _entry(name, group, schema_of(kind))
     return None
@@ -95,7 +88,7 @@ def _entries() -> Iterator[ReferenceEntry]:
     used: set[str] = set()
     for group, names in (
         ("unit", {name: TYPES.title(name) for name in TYPES}),
-        ("scale", SCALES),
+        ("scale", {name: SCALES.title(name) for name in SCALES}),
         ("extractor", {name: EXTRACTORS.title(name) for name in EXTRACTORS}),
     ):
         for name, definition in names.items():
@@ -170,7 +163,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _named(definition: str) -> str:
-    if definition in SCALES.values():
+    if definition in map(SCALES.title, SCALES):
         return "scale"
     if definition in map(EXTRACTORS.title, EXTRACTORS):
         return "extractor"

@@ -7,7 +7,6 @@ from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.fields.types import NUMBER, TEXT, FieldType, PlainType, RecordType, ScaleType, UnknownType
-from verdict_cli.language.scales.discrete import Discrete
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
@@ -118,12 +117,7 @@ def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
 
 
 def _scored(unit: Pool, kind: FieldType) -> bool:
-    return (
-        unit.numbers
-        and isinstance(kind, ScaleType)
-        and isinstance(kind.scale, Discrete)
-        and kind.scale.scores is not None
-    )
+    return unit.numbers and isinstance(kind, ScaleType) and kind.scale.has_scores
 
 
 def _same(value: Any) -> Any:

@@ -17,7 +17,6 @@ from verdict_cli.language.fields.types import (
     TextListType,
     UnknownType,
 )
-from verdict_cli.language.scales.continuous import Continuous
 
 
 def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
@@ -33,8 +32,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         deeper, found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
         return (part, *deeper), found
     if isinstance(kind, DistributionType):
-        tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
-        value = next((value for token, value in tokens if value == part or token == str(part)), None)
+        value = next((value for token, value in kind.scale.tokens() if value == part or token == str(part)), None)
         if value is None or more:
             raise ExpressionError(f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}")
         return (value,), NUMBER

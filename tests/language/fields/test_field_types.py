@@ -22,10 +22,9 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -39,7 +38,7 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "bool": (TRUTH, st.booleans()),
     "list[str]": (TextListType(), st.lists(st.text())),
     "likert": (ScaleType(LIKERT), st.integers(1, 5)),
-    "continuous": (ScaleType(Continuous()), st.floats(0, 1)),
+    "continuous": (ScaleType(ContinuousScale()), st.floats(0, 1)),
     "record": (RecordType({"a": INTEGER, "b": TEXT}), st.fixed_dictionaries({"a": st.integers(), "b": st.text()})),
     "conversation": (TranscriptType(), st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))),
 }
@@ -130,14 +129,14 @@ def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
 
 
 def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
-    words = ScaleType(Discrete(values=("a", "b")))
+    words = ScaleType(DiscreteScale(values=("a", "b")))
     spelled = {
         "str": (TEXT, False),
         "int": (INTEGER, True),
         "bool": (TRUTH, True),
         "list[str]": (TextListType(), False),
         "discrete scale a, b": (words, False),
-        "boolean scale yes, no": (ScaleType(Boolean()), True),
+        "boolean scale yes, no": (ScaleType(BooleanScale()), True),
         "{a: int}": (RecordType({"a": INTEGER}), False),
         "distribution": (DistributionType(LIKERT), False),
         "conversation": (TranscriptType(), False),

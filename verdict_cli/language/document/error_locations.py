@@ -1,4 +1,4 @@
-"""Where in the language's classes a validation error stands: its path in the data, and the keys known there."""
+"""Locate a validation error: its path in the data, and the class whose keys are known there."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag
 from typing_extensions import TypeAliasType
 
-from verdict_cli.language.entry_points import PluginUnion
-from verdict_cli.language.lazy_registry import LazyUnion
+from verdict_cli.language.registry import LazyUnion
 
 ErrorPath = tuple[str | int, ...]
 
@@ -34,7 +33,7 @@ def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type
 
 
 def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The keys that a class knows, as a file spells them."""
+    """The keys of a class, as in a file."""
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
@@ -53,19 +52,19 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
 
 
-def _looked_up(annotation: Any, tag: str | int) -> Any:
-    """What the tag looks up where the annotation says so."""
+def _look_up(annotation: Any, tag: str | int) -> Any:
+    """What a `LazyUnion` in the annotation's marks looks up for the tag."""
     if isinstance(annotation, TypeAliasType):
         annotation = annotation.__value__
     marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    found = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion | PluginUnion))
-    return next((member for member in found if member is not None), None)
+    members = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
+    return next((member for member in members if member is not None), None)
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
     """The union member that the tag names, in an optional union also."""
-    if (found := _looked_up(annotation, tag)) is not None:
-        return found
+    if (member := _look_up(annotation, tag)) is not None:
+        return member
     for member in _members(annotation):
         if get_origin(member) is Annotated and any(
             isinstance(mark, Tag) and mark.tag == tag for mark in get_args(member)[1:]

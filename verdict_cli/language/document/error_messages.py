@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.errors import Problem
-from verdict_cli.language import extractors, metric_names
 from verdict_cli.language.document.error_locations import ErrorPath, known_keys, locate_error
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.scales import NAMED, SCALE_PLUGINS
+from verdict_cli.language.metric_names import METRIC_PLUGINS
+from verdict_cli.language.scales import SCALES, named_scales
 from verdict_cli.language.steps import STEP_KINDS
 
 _TYPES = {
@@ -83,8 +83,10 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
         return "wrong-type", message, hint, False
     if kind == "literal_error":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
-        allowed += extractors.EXTRACTOR_PLUGINS.names() if last == "extract" else ()
-        allowed += metric_names.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
+        if last == "extract":
+            allowed = [*EXTRACTORS.names()]
+        elif path[-2:-1] == ("metrics",):
+            allowed = [*METRIC_PLUGINS.names()]
         return (
             "wrong-value",
             f"{given!r:.80} is not one of {', '.join(allowed)}",
@@ -136,7 +138,7 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
             return "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none", close
         return f"expected a step, found {_shown(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
     if last == "extract":
-        names = [*EXTRACTORS, *extractors.EXTRACTOR_PLUGINS.names()]
+        names = EXTRACTORS.names()
         kind = given.get("type") if isinstance(given, dict) else None
         message = f"unknown extractor {kind!r}" if kind is not None else f"expected an extractor, found {_shown(given)}"
         return message, nearest_spelling(
@@ -146,9 +148,9 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
         kind = given.get("type") if isinstance(given, dict) else None
         message = f"unknown type of scale {kind!r}" if kind is not None else f"expected a scale, found {_shown(given)}"
         hint = (
-            nearest_spelling(str(kind), ("boolean", "discrete", "continuous", *SCALE_PLUGINS.names()))
+            nearest_spelling(str(kind), SCALES.names())
             if kind is not None
-            else (f"write a name ({', '.join(NAMED)}) or `{{type: discrete, range: [1, 5]}}`")
+            else (f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`")
         )
         return message, hint
     if last == "prompt":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
 
 if TYPE_CHECKING:
@@ -28,19 +28,13 @@ _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
 
-class Structured(BaseExtractor):
+class StructuredOutputExtractor(Extractor):
     """The reply is a JSON object that satisfies the response schema."""
 
     type: Literal["structured"] = "structured"
-    """The kind of extractor."""
-
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """None: every response schema can be asked for."""
-        return None
+    """The type of extractor."""
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        """Asks the provider for JSON by this schema and reads the object."""
-
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
