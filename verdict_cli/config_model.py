@@ -77,7 +77,7 @@ def _lists_for_tuples(schema: Any) -> Any:
     return {**relaxed, "strict": False} if schema.get("type") == "tuple" else relaxed
 
 
-def lazy_schema(look_up: Callable[[], type[ConfigModel]]) -> CoreSchema:
+def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:
     """The schema of a class that is looked up, and built, when the first value for it is validated."""
     return core_schema.no_info_plain_validator_function(
         lambda value: look_up().model_validate(value), metadata={"kind": look_up}

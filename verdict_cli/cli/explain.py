@@ -63,7 +63,7 @@ def _found(name: str) -> dict[str, Any]:
     """What is known of the name, as a document."""
     from verdict_cli.language.document.error_messages import nearest_spelling
     from verdict_cli.language.metric_names import MEANINGS, foreign
-    from verdict_cli.language.reference import entries, offered_parts
+    from verdict_cli.language.reference import entries, plugin_entry
 
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
@@ -75,7 +75,7 @@ def _found(name: str) -> dict[str, Any]:
             return {"name": figure, "group": "figure", "text": text}
     if exact in parts:
         return _part(parts[exact])
-    if (part := offered_parts(name)) is not None:
+    if (part := plugin_entry(name)) is not None:
         return _part(part)
     if (metric := foreign(name)) is not None:
         return {"name": name, "group": "figure", "text": metric.meaning}

@@ -37,7 +37,7 @@ def gate(
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
     from verdict_cli.cli.write_report import exit_code, show_report, write_report
-    from verdict_cli.language.gates_file import read_gates
+    from verdict_cli.language.gate_rules import read_gates
     from verdict_cli.run.load_run import load_run
 
     directory, facts, plan = load_run(run)

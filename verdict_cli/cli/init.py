@@ -97,10 +97,10 @@ def _started(
         identifier,
         nameable,
         number_type,
+        pipeline_text,
         plain_name,
         scale_of,
         texts,
-        written,
     )
     from verdict_cli.storage.datasets.dataset import Dataset
     from verdict_cli.storage.datasets.files import find_files
@@ -149,7 +149,7 @@ def _started(
         target=target,
         numbers=number_type(samples[target]) if target else None,
     )
-    _write({out: written(start), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
+    _write({out: pipeline_text(start), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
     return out
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from verdict_cli.language.model_address import Address, AddressError, parse_address
 
 ALLOWED = "VERDICT_ALLOW_HOSTS"
-"""The environment variable that lists further hosts, separated by commas."""
+"""The environment variable with additional hosts, separated by commas."""
 
 _BASES = ("_BASE_URL", "_API_BASE")
-"""How the names of variables end whose value is a server's address. Others do not count: a CI sets some of them to what the
-author of a change wrote, such as a branch's name."""
+"""Suffixes of variables whose value is a server's address. Others do not count: a CI sets some of them to text by the
+author of a change, such as a branch name."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -53,23 +53,23 @@ def key_variable(provider: str) -> str:
 
 def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
     """Whether the key in the variable may be sent to the address: to its provider, or to the user's own hosts."""
-    there = _parsed(url)
-    if there is None:
+    address = _parsed(url)
+    if address is None:
         return False
-    if _is_own(there, environ):
+    if _is_own(address, environ):
         return True
-    host = there.host
-    return there.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
+    host = address.host
+    return address.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
 
 
 def is_user_host(url: str, environ: Mapping[str, str]) -> bool:
     """Whether the address's host is this machine, or one that the user listed."""
-    there = _parsed(url)
-    return there is not None and _is_own(there, environ)
+    address = _parsed(url)
+    return address is not None and _is_own(address, environ)
 
 
 def allow(hosts: Iterable[str], environ: MutableMapping[str, str]) -> None:
-    """Adds hosts to those that the user listed. ValueError for a text that names no host."""
+    """Add hosts to those that the user listed. ValueError for a text without a host."""
     named = [part for text in hosts for part in text.split(",")]
     for part in named:
         if not host_of(part):
@@ -77,22 +77,22 @@ def allow(hosts: Iterable[str], environ: MutableMapping[str, str]) -> None:
     environ[ALLOWED] = ",".join(filter(None, (environ.get(ALLOWED), *named)))
 
 
-def _is_own(there: Address, environ: Mapping[str, str]) -> bool:
-    return there.host in LOOPBACK or there.host in _listed(environ)
+def _is_own(address: Address, environ: Mapping[str, str]) -> bool:
+    return address.host in LOOPBACK or address.host in _listed(environ)
 
 
 def _listed(environ: Mapping[str, str]) -> set[str]:
     """The hosts that the user listed, by name or by an address."""
     named = environ.get(ALLOWED, "").split(",")
     named += [value for name, value in environ.items() if name.endswith(_BASES)]
-    return {host for one in named if (host := host_of(one))}
+    return {host for name in named if (host := host_of(name))}
 
 
 def host_of(text: str) -> str:
     """The host of an address, or of a host with or without a port; "" where the text is neither."""
     text = text.strip()
-    there = _parsed(text if "://" in text else f"http://{text}")
-    return "" if there is None else there.host
+    address = _parsed(text if "://" in text else f"http://{text}")
+    return "" if address is None else address.host
 
 
 def _parsed(text: str) -> Address | None:

@@ -2,7 +2,7 @@
 
 Two parsers may take two hosts from one text, and a key that is meant for the first goes to the second. So the client's own
 parser names the host, and an address that other parsers (litellm's clients, the standard library) could read differently
-is refused.
+is rejected.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 FORM = "write http://HOST:PORT/v1 or https://HOST/v1"
-"""How an address is written, as a hint."""
+"""The hint for a wrong address."""
 
 _WRITTEN = re.compile(r"(https?)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
@@ -21,12 +21,12 @@ _NOT_PLAIN = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
 class AddressError(ValueError):
-    """An address that is refused. The message names no part of it, because it may hold a password."""
+    """A rejected address. The message contains no part of it, because it may contain a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The parts of an address that decide where a call goes. An IPv6 host stands in brackets."""
+    """The parts of an address that decide where a call goes. An IPv6 host is in brackets."""
 
     scheme: str
     host: str
@@ -34,8 +34,8 @@ class Address:
     path: str
 
     @property
-    def place(self) -> str:
-        """The host, with its port where it has one."""
+    def netloc(self) -> str:
+        """The host, with its port if it has one."""
         return self.host if self.port is None else f"{self.host}:{self.port}"
 
 
@@ -53,7 +53,7 @@ def parse_address(text: str) -> Address:
         raise AddressError("has a user or a password before the host; keys are named with api_key_env")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
-        raise AddressError(_fault(authority, written.start(2)))
+        raise AddressError(_authority_error(authority, written.start(2)))
     from pyreqwest.http import Url  # loaded only where an address is given: it takes 20 ms
 
     try:
@@ -72,8 +72,8 @@ def _named(character: str) -> str:
     return "a space" if character == " " else f"the control character U+{ord(character):04X}"
 
 
-def _fault(authority: str, start: int) -> str:
-    """What is wrong with a host and port that have not the form of one."""
+def _authority_error(authority: str, start: int) -> str:
+    """What is wrong with a malformed host and port."""
     bracket = re.search(r"[\[\]]", authority)
     if bracket and not authority.startswith("["):
         return f"has a bracket at character {start + bracket.start() + 1}, inside its host"

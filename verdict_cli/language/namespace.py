@@ -14,8 +14,7 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.custom_types import UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES, read_document
-from verdict_cli.language.document.error_locations import known_keys
-from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
+from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.fields.field_keys import PLAIN
 from verdict_cli.language.fields.types import FieldType, RecordType, ScaleType, UnknownType
@@ -271,7 +270,7 @@ class Namespace:
         return self.files[target]
 
     def bad_file(self, file: str, error: SpecError, path: Path_) -> None:
-        """Tells of a file that this one names: here, and of its own problems where they stand in it."""
+        """Report a file that this one uses: here, and its own problems at their positions in it."""
         whole = next((problem for problem in error.problems if not problem.line), None)
         reason = f": {whole.message}" if whole is not None else ""
         hint = whole.hint if whole is not None else "its own problems follow"

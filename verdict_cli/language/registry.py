@@ -154,7 +154,7 @@ class LazyUnion:
     def __init__(
         self,
         tag_of: Callable[[Any], str | None],
-        classes: Mapping[str, Callable[[], type[ConfigModel]]],
+        classes: Mapping[str, Callable[[], type[Any]]],
         others: Mapping[str, Any] | None = None,
         registry: Registry[Any] | None = None,
     ) -> None:

@@ -81,7 +81,7 @@ def host_called(model: Model, environ: Mapping[str, str]) -> str | None:
         if not base:
             return OWNERS.get(key_variable(provider)) or f"{provider} (litellm's address)"
     try:
-        return parse_address(base).place
+        return parse_address(base).netloc
     except AddressError:
         return None
 

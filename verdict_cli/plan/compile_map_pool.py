@@ -79,7 +79,7 @@ def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> t
                 bench.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
                 return None
             if unit.numbers and kind.numeric() is False:
-                message = f"{parent.id}.{name} is of type {kind.spell()} and has no number"
+                message = f"{parent.id}.{name} is of type {kind.type_name()} and has no number"
                 bench.problem("no-number", message, _WAYS_OUT, *at)
                 return None
     return named

@@ -41,7 +41,7 @@ def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possib
     except ExpressionError:
         return Possible(None, None)
     domains = {path: _values(kind) for path, kind in kinds.items()}
-    scale = _boolean(kinds.get(plain.way)) if plain.way is not None else None
+    scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
     if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
         prod(len(domain or ()) for domain in domains.values()) > _MOST
     ):

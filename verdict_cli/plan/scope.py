@@ -38,8 +38,8 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         return (value,), NUMBER
     if isinstance(kind, TextListType) and isinstance(part, int) and not more:
         return rest, TEXT
-    if isinstance(kind, ScaleType) or kind.spell() in ("str", "int", "float", "bool", "list[str]"):
-        raise ExpressionError(f"{where} is of type {kind.spell()} and has no part {part!r}", "")
+    if isinstance(kind, ScaleType) or kind.type_name() in ("str", "int", "float", "bool", "list[str]"):
+        raise ExpressionError(f"{where} is of type {kind.type_name()} and has no part {part!r}", "")
     return rest, UnknownType()
 
 

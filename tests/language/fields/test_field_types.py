@@ -92,7 +92,7 @@ def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -
     record = RecordType({"score": ScaleType(LIKERT), "why": TEXT})
     with pytest.raises(ReplyError, match="the field 'why' is missing"):
         record.read({"score": 3})
-    with pytest.raises(ReplyError, match="'extra' was not asked for; expected score, why"):
+    with pytest.raises(ReplyError, match="'extra' is not in the response schema; expected score, why"):
         record.read({"score": 3, "why": "", "extra": 1})
     with pytest.raises(ReplyError, match="score: 9 is not on the scale") as caught:
         record.read({"score": 9, "why": ""})
@@ -111,7 +111,7 @@ def test_a_record_is_read_in_its_own_order() -> None:
     [None, "hello", {"role": "a", "content": "b"}, [{"role": "a"}], [{"role": 1, "content": "b"}], [["a", "b"]]],
 )
 def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
-    with pytest.raises(ReplyError, match="no list of turns"):
+    with pytest.raises(ReplyError, match="not a list of turns"):
         TranscriptType().read(value)
 
 
@@ -143,7 +143,7 @@ def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
         "any": (UnknownType(), None),
     }
     for name, (kind, numeric) in spelled.items():
-        assert kind.spell() == name
+        assert kind.type_name() == name
         assert kind.numeric() is numeric
         assert isinstance(kind.json_schema(), dict)
 

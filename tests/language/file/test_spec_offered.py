@@ -90,7 +90,7 @@ def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str
     node = load_plan_for_command(_file(folder, scale=spelled), [], None).plan.nodes[0]
     (score,) = node.output.fields.values()
     assert score.read("***") == 3
-    assert score.spell().startswith("stars scale 1, 2, 3")
+    assert score.type_name().startswith("stars scale 1, 2, 3")
 
 
 @pytest.mark.parametrize("spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}'])
@@ -214,4 +214,4 @@ def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) ->
     assert SCALES.get("stars") is not None
     node = load_plan_for_command(_file(folder, scale="{range: [1, 3]}"), [], None).plan.nodes[0]
     (score,) = node.output.fields.values()
-    assert score.spell().startswith("discrete scale")
+    assert score.type_name().startswith("discrete scale")

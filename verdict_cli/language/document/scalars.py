@@ -1,4 +1,4 @@
-"""What a scalar means in YAML 1.2's core schema (YAML 1.2.2, section 10.3)."""
+"""Resolve scalars by the core schema of YAML 1.2 (YAML 1.2.2, section 10.3)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
 
 
 _DIGITS = 300
-"""A longer whole number is beyond every float: no number of the language can be that large."""
+"""The most digits of a whole number. A longer one exceeds every float."""
 
 
 def _whole(text: str) -> int:
@@ -71,8 +71,8 @@ def _joined(text: str) -> str:
 _CORE = ("!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq")
 
 
-def spell_tag(tag: str | None) -> str | None:
-    """The tag as it is usually written."""
+def format_tag(tag: str | None) -> str | None:
+    """The tag in its short form."""
     if tag is None or tag.startswith("!"):
         return tag
     core = tag.removeprefix("tag:yaml.org,2002:")
@@ -82,5 +82,5 @@ def spell_tag(tag: str | None) -> str | None:
 def wrong_tag(tag: str | None, value: str) -> tuple[str, str]:
     """Message and hint for a tag that the value cannot have."""
     if tag in _CORE:
-        return f"{value} is no `{tag}`", "Remove the tag or change the value."
+        return f"{value} is not a `{tag}`", "Remove the tag or change the value."
     return f"the tag `{tag}` is not allowed", f"Remove it: the only tags are {', '.join(_CORE)}."

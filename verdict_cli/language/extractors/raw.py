@@ -22,7 +22,7 @@ class RawExtractor(Extractor):
             return None
         return (
             "",
-            f"`raw` needs a response of one `str` field, here it is {response.spell()}",
+            f"`raw` needs a response of one `str` field, here it is {response.type_name()}",
             "use `structured` or `regex`, or leave `explanation` out",
         )
 

@@ -85,7 +85,7 @@ class RegexExtractor(Extractor):
             if name not in patterns and not (name == EXPLANATION and kind == TEXT):
                 return ("fields", f"the field {name!r} has no pattern", f"add `{name}: …` to `fields`")
             if not isinstance(kind, PlainType | ScaleType):
-                message = f"the field {name!r} of type {kind.spell()} cannot be read from text"
+                message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
                 return ("fields", message, "use `structured`")
         return None
 
@@ -198,6 +198,6 @@ def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
         try:
             return kind.read(int(text) if text.lstrip("+-").isdecimal() else float(text))
         except ValueError:
-            raise ReplyError(f"{match.text!r} is not of type {kind.spell()}") from None
+            raise ReplyError(f"{match.text!r} is not of type {kind.type_name()}") from None
 
     return value

@@ -109,7 +109,7 @@ class _TokenExtractor(Extractor):
         if scale is None or not scale.tokens():
             return (
                 "",
-                f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.spell()}",
+                f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.type_name()}",
                 "give the unit such a scale, leave `explanation` out, or use `structured`",
             )
         ambiguous = ambiguity(scale)

@@ -1,4 +1,4 @@
-"""How a value is written into a prompt (language.md, section 2)."""
+"""Convert a value to text for a prompt."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
 def _compact_json(value: Any) -> str:
     try:
         return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or no value of JSON
+    except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or not a JSON value
         try:
             return json.dumps(value, default=_as_json, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as fault:
@@ -64,4 +64,4 @@ def _compact_json(value: Any) -> str:
 def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a {type(value).__name__} is no value of JSON")
+    raise TypeError(f"a {type(value).__name__} is not a JSON value")

@@ -73,11 +73,7 @@ Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
 class DiscreteScale(Scale):
-    """Listed values, or a range with both ends included; worst value first.
-
-    In Python, a tuple is a range with an optional step, `(1, 5)`, `("a", "e")`, `(0, 1, 0.25)`; a list holds the values
-    themselves.
-    """
+    """Listed values, or a range with both ends included; worst value first."""
 
     type: Literal["discrete"] = "discrete"
     """The type of scale."""
@@ -100,6 +96,7 @@ class DiscreteScale(Scale):
         end_is_worst: bool = False,
         **keys: Any,
     ) -> None:
+        """A tuple is a range with an optional step, `(1, 5)`, `("a", "e")`, `(0, 1, 0.25)`; a list has the values."""
         if values is not None:
             if isinstance(values, str) or not isinstance(values, Sequence):
                 hint = "a range `DiscreteScale((1, 5))`, or the values `DiscreteScale(['A', 'B'])`"

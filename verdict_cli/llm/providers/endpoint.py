@@ -24,13 +24,13 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        return parse_address(self.url).place
+        return parse_address(self.url).netloc
 
     @property
     def shown(self) -> str:
         """The address as messages give it: without its query."""
         there = parse_address(self.url)
-        return f"{there.scheme}://{there.place}{there.path}"
+        return f"{there.scheme}://{there.netloc}{there.path}"
 
 
 def endpoint(model: Model, found: Family, environ: Mapping[str, str]) -> Endpoint:

@@ -17,7 +17,7 @@ def refuse_foreign(model: Model, environ: Mapping[str, str]) -> None:
     if there is None:
         return
     try:
-        place = parse_address(there).place
+        place = parse_address(there).netloc
     except AddressError as fault:
         raise Refused(f"model {model.name}: the address {fault}") from None
     variable = model.api_key_env or key_variable(provider_of(model.name))

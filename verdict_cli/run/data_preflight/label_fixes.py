@@ -64,7 +64,7 @@ def _for_truth(tally: Tally, labels: list[Any]) -> Iterator[str]:
         yes = words.get(True, _token(scale, True))
         no = words.get(False, _token(scale, False))
         yield f"write `prediction: \"'{yes}' if {prediction} else '{no}'\"`"
-    column = tally.target.way
+    column = tally.target.path
     if None not in meant.values() and column is not None and len(column) == 2 and _all_read(labels):
         yield f"write `dataset: {{schema: {{{column[1]}: bool}}}}`, which reads the labels as true and false"
     if plain and len(labels) == 2:
