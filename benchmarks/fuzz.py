@@ -35,8 +35,8 @@ from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.verdict import VerdictExtractor
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
-from verdict_cli.language.prompts.insert import insert
 from verdict_cli.language.prompts.jinja import compile_jinja
+from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.prompt import compile_prompt
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.continuous import ContinuousScale

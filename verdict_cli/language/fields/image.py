@@ -39,15 +39,12 @@ class ImageType:
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "string"}
 
     def type_name(self) -> str:
-        """`image`."""
         return "image"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 

@@ -49,11 +49,9 @@ class PlainType:
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": _PLAIN[self.name][1]}
 
     def type_name(self) -> str:
-        """The type's name."""
         return self.name
 
     def numeric(self) -> bool:
@@ -87,7 +85,6 @@ class TextListType:
         return order
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         if not self.ranks:
             return {"type": "array", "items": {"type": "string"}}
         count = len(self.ranks)
@@ -99,7 +96,6 @@ class TextListType:
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -110,11 +106,9 @@ class ScaleType:
     scale: Scale
 
     def read(self, value: Any) -> Any:
-        """The scale's value."""
         return self.scale.read(value)
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return self.scale.json_schema()
 
     def type_name(self) -> str:
@@ -122,7 +116,6 @@ class ScaleType:
         return f"{self.scale.type} scale {self.scale.display()}"
 
     def numeric(self) -> bool:
-        """Whether the scale's values have numbers."""
         return self.scale.numeric()
 
 
@@ -168,7 +161,6 @@ class RecordType:
         return "{" + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items()) + "}"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -179,19 +171,15 @@ class DistributionType:
     scale: Scale
 
     def read(self, value: Any) -> Any:
-        """The mapping as it is."""
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "object", "additionalProperties": {"type": "number"}}
 
     def type_name(self) -> str:
-        """The name of the type."""
         return "distribution"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -206,15 +194,12 @@ class TranscriptType:
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "array", "items": {"type": "object"}}
 
     def type_name(self) -> str:
-        """The name of the type."""
         return "conversation"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -228,7 +213,6 @@ class UnknownType:
     """A value whose type depends on the row, such as that of some expressions."""
 
     def read(self, value: Any) -> Any:
-        """The value as it is."""
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -236,11 +220,9 @@ class UnknownType:
         return {}
 
     def type_name(self) -> str:
-        """`any`."""
         return "any"
 
     def numeric(self) -> None:
-        """None."""
         return None
 
 
