@@ -1,4 +1,4 @@
-"""The hosts that a key, or another value of the environment, may be sent to.
+"""The hosts to which a key, or another value of the environment, may be sent.
 
 A pipeline file may come from a stranger, who must not be able to have the user's keys sent to a host of theirs.
 """

@@ -1,4 +1,4 @@
-"""From a file on disk to a validated pipeline: the structure is checked here, the meaning by the plan."""
+"""Load and validate a pipeline file: the structure is checked here, the meaning by the plan."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 @dataclass(frozen=True)
 class Spec:
-    """A pipeline file that has the language's structure, and where it stands. ``code`` holds the Python functions
-    of a pipeline that was made in Python, ``fence`` tells which files may be named."""
+    """A pipeline file that the classes accept, and its folder. ``code`` has the functions of a pipeline from Python,
+    ``fence`` says which files it may use."""
 
     file: PipelineFile
     document: Document
@@ -57,5 +57,5 @@ def validated(document: Document, folder: Path, code: Codes | None = None, fence
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:
-    """The problems in the order of their places in the file."""
+    """The problems in the order of their positions in the file."""
     return sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column))

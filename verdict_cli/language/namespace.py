@@ -1,4 +1,4 @@
-"""What the names of one pipeline file mean: scales, models, unit types, blocks, prompt files."""
+"""Resolve the names in one pipeline file: scales, models, unit types, blocks, prompt files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ParsedFile = TypeVar("ParsedFile", bound=Fitted)
 
 
 class UnknownNameError(ValueError):
-    """A name that nothing in the file bears."""
+    """A name that is not defined."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -43,8 +43,8 @@ class UnknownNameError(ValueError):
 
 @dataclass
 class Namespace:
-    """The names of one file; `tell` collects what is wrong with them. `files` are those that `use` has reached,
-    None for one that cannot be used; `prompts` the texts of prompt files, `calibrations` the content of fitted ones."""
+    """The names of one file; `tell` receives their problems. `files` are those that `use` has loaded, None for one that
+    cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files."""
 
     spec: Spec
     tell: Callable[[Problem], None]
@@ -53,16 +53,16 @@ class Namespace:
     calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Remembers itself among the files that `use: FILE#name` may reach."""
+        """Register this file among those that `use: FILE#name` can load."""
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
-        """Tells of a problem at a path of this file."""
+        """Report a problem at a path of this file."""
         self.tell(self.spec.problem(code, message, hint, path, key=key))
 
     def check(self) -> None:
-        """Checks what is declared by name, whether it is used or not."""
+        """Check all named declarations, used or not."""
         for name, scale in self.spec.file.scales.items():
             if name in named_scales() or name in PLAIN:
                 self._built_in(f"the name {name!r}", ("scales", name))
@@ -79,7 +79,7 @@ class Namespace:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
-        """Whether a scale makes sense; tells when not, a declared one only where it is declared."""
+        """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
         issue = scale.validation_error()
         if issue is None:
             return True
@@ -90,7 +90,7 @@ class Namespace:
         return False
 
     def sound(self, kind: FieldType, path: Path_) -> FieldType:
-        """The type, in which a scale that makes no sense is told of and unknown."""
+        """The type, with `UnknownType` for each scale that makes no sense, which is reported."""
         if isinstance(kind, ScaleType):
             return kind if self.check_scale(kind.scale, path) else UnknownType()
         if isinstance(kind, RecordType):
@@ -98,7 +98,10 @@ class Namespace:
         return kind
 
     def scale_named(self, name: str) -> Scale:
-        """The scale of that name. UnknownNameError when there is none."""
+        """The scale of that name: declared in the file, built in, or a registered type that needs no keys.
+
+        Raises UnknownNameError when there is none.
+        """
         scale = self.spec.file.scales.get(name) or named_scales().get(name)
         if scale is not None:
             return scale
@@ -115,7 +118,7 @@ class Namespace:
         return scale
 
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
-        """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""
+        """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
             return self.presets.policy(key, path)
         except ModelError as error:
@@ -123,7 +126,7 @@ class Namespace:
             return None
 
     def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
-        """The unit of a step; a declared type's keys merged with the step's. None, and told, when there is none."""
+        """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             return step
         try:
@@ -147,7 +150,7 @@ class Namespace:
             return None
 
     def _check_type(self, name: str) -> None:
-        """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
+        """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
         try:
             made = merge_custom_type(name, self.spec.file.units)
         except UnknownTypeError as error:
@@ -173,7 +176,7 @@ class Namespace:
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
-        """(text, whether it is Jinja2) of a prompt; None, and told, when its file cannot be read."""
+        """(text, whether it is Jinja2) of a prompt. Reports an unreadable file and returns None."""
         if isinstance(key, str):
             return key, False
         if isinstance(key, JinjaPrompt):
@@ -186,7 +189,7 @@ class Namespace:
         return self.prompts[key.file], False
 
     def inside(self, file: str, path: Path_) -> Path | None:
-        """Where a file stands that this one names; None, and told, where it may not be read."""
+        """The path of a file that this one uses. Reports one outside the allowed folders and returns None."""
         try:
             return self.spec.fence.path(self.spec.folder, file)
         except OutsideError as error:
@@ -213,7 +216,7 @@ class Namespace:
         return None
 
     def fitted(self, key: Any, kind: type[ParsedFile], path: Path_) -> ParsedFile | None:
-        """The calibration that a key names or spells; None, and told, when its file has none of that kind."""
+        """The calibration of a key. Reports a file without one of that kind and returns None."""
         if isinstance(key, kind):
             return key
         assert isinstance(key, CalibrationFile)
@@ -242,8 +245,8 @@ class Namespace:
         return made
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
-        """The namespace, steps and path of a named block of this file or of `FILE#name`; None, and told, when
-        there is none."""
+        """The namespace, steps and path of a named block of this file or of `FILE#name`. Reports an unknown one and
+        returns None."""
         file, mark, block = name.rpartition("#")
         owner = self._file(file, path) if mark else self
         if owner is None:
@@ -280,5 +283,5 @@ class Namespace:
                 self.tell(problem)
 
     def _reached(self, file: str) -> Path:
-        """The file's path without `..` in its middle, so that one file is one key."""
+        """The normalized path of a file, so that one file is one key."""
         return Path(os.path.normpath(self.spec.folder / file))

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
 from verdict_cli.language import metric_names
+from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import complete_schema, pipeline_schema
 from verdict_cli.language.scales import SCALES
@@ -157,6 +159,23 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     assert made["$defs"]["Stars"]["properties"]["range"]["description"] == "The fewest and the most stars."
     assert made["$defs"]["LastLine"]["properties"]["prefix"]["description"].startswith("The text before")
     assert "lenient" in json.dumps(made["$defs"]["Evaluation"]["properties"]["metrics"])
+
+
+def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
+    _file(folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient")
+    SCALES.get("stars"), EXTRACTORS.get("last_line"), metric_names.METRIC_PLUGINS.get("lenient")
+    validator = Draft202012Validator(pipeline_schema())
+    text = (folder / "p.yaml").read_text(encoding="utf-8")
+    for bad, good in (("rnge", "range"), ("starz", "stars"), ("last_lin}", "last_line}"), ("[lenien]", "[lenient]")):
+        assert validator.is_valid(parse_document(text.encode(), "p.yaml").data)
+        assert not validator.is_valid(parse_document(text.replace(good, bad).encode(), "p.yaml").data), bad
+
+
+def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(folder: Path) -> None:
+    import starry
+
+    with pytest.raises(UsageError, match="Stars is not the scale of the type 'discrete'"):
+        starry.Stars().key()
 
 
 def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""`verdict`: the last PASS or FAIL and the last `SCORE: n` of a text; nothing found means FAIL and 0.
+"""`verdict`: the last PASS or FAIL and the last `SCORE: n` of a text; without them, FAIL and 0.
 
-A score with decimals is read where the response declares numbers that have some; elsewhere the reply cannot be read.
+A score with decimals is read only if the response declares a type with decimals; else the reply is unreadable.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def build_rubric(criteria: Sequence[str]) -> str:
 
 
 class VerdictExtractor(Extractor):
-    """Last `PASS`/`FAIL` and last `SCORE: n` of the text, any case; nothing found means FAIL and 0. `n` is whole, and has
-    decimals where the response's `score` may have some: elsewhere a reply with decimals cannot be read."""
+    """The last `PASS`/`FAIL` and the last `SCORE: n` of the text, in any case; without them, FAIL and 0. `n` is whole, or
+    has decimals if the type of the response's `score` allows them; else a reply with decimals is unreadable."""
 
     type: Literal["verdict"] = "verdict"
     """The type of extractor."""

@@ -27,7 +27,7 @@ class Delimited(str):
 
 
 def closed(kind: FieldType) -> bool:
-    """Whether values of the type can hold no words but those that the pipeline's author chose."""
+    """Whether values of the type can contain only words that the pipeline's author chose."""
     return kind in (INTEGER, NUMBER, TRUTH) or isinstance(kind, ScaleType)
 
 

@@ -91,8 +91,16 @@ class Scale(ConfigModel):
         raise NotImplementedError
 
     def key(self) -> dict[str, Any]:
-        """The scale as a pipeline file has it."""
-        keys = self.model_dump(by_alias=True, exclude_defaults=True)
+        """The scale as a pipeline file has it. UsageError for a class that a file cannot name."""
+        registered = SCALES[self.type]
+        if type(self).read is not registered.read:
+            # A file can only say `type`, which would silently mean the class that this one derives from.
+            hint = "declare it as an entry point of the group verdict_cli.scales, and use its name: scale='NAME'"
+            raise UsageError(f"{type(self).__name__} is not the scale of the type {self.type!r}", hint=hint)
+        defaults = {name: field.default for name, field in registered.model_fields.items()}
+        keys = self.model_dump(
+            by_alias=True, exclude={name for name in defaults if getattr(self, name) == defaults[name]}
+        )
         return {"type": self.type} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in keys.items()
         }
