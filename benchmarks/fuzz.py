@@ -31,17 +31,16 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, unresolved
-from verdict_cli.language.extractors.regex import Regex
-from verdict_cli.language.extractors.structured import Structured
-from verdict_cli.language.extractors.verdict import Verdict
+from verdict_cli.language.extractors.regex import RegexExtractor
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor
+from verdict_cli.language.extractors.verdict import VerdictExtractor
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
-from verdict_cli.language.prompts.insert import insert
 from verdict_cli.language.prompts.jinja import compile_jinja
+from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.prompt import compile_prompt
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.messages import Message, Reply, Request, Row
@@ -137,7 +136,13 @@ def templates(text: bytes) -> None:
     insert(VALUES, "")
 
 
-SCALES = (LIKERT, Boolean(), Continuous(min=0, max=1), Discrete(values=("a", "b")), Discrete(range=("A", "E")))
+SCALES = (
+    LIKERT,
+    BooleanScale(),
+    ContinuousScale(min=0, max=1),
+    DiscreteScale(values=("a", "b")),
+    DiscreteScale(range=("A", "E")),
+)
 
 
 def scales(value: Any) -> None:
@@ -150,12 +155,12 @@ def scales(value: Any) -> None:
 READERS = [
     extractor.bind(response).read
     for extractor, response in (
-        (Structured(), RESPONSE),
+        (StructuredOutputExtractor(), RESPONSE),
         (
-            Regex(fields={"score": "FIRST_INT", "n": "LAST_INT", "p": "(a+)+$"}),
+            RegexExtractor(fields={"score": "FIRST_INT", "n": "LAST_INT", "p": "(a+)+$"}),
             RecordType({"score": ScaleType(LIKERT), "n": INTEGER, "p": TEXT}),
         ),
-        (Verdict(), RecordType({"score": ScaleType(LIKERT)})),
+        (VerdictExtractor(), RecordType({"score": ScaleType(LIKERT)})),
     )
 ]
 

@@ -18,23 +18,10 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be run by any Pyt
 __version__ = "0.1.0"
 
 _HOMES = {
-    "python.extractors": (
-        "ArgmaxScoreExtractor",
-        "Extractor",
-        "PostHocExtractor",
-        "RawExtractor",
-        "RegexExtractor",
-        "SampleScoreExtractor",
-        "StructuredOutputExtractor",
-        "TokenProbabilityExtractor",
-        "VerdictExtractor",
-        "WeightedSummedScoreExtractor",
-    ),
     "python.judge": ("Judge",),
     "python.judged": ("Judged",),
     "python.pipeline": ("Pipeline",),
     "python.prompts": ("Prompt",),
-    "python.scales": ("BooleanScale", "ContinuousScale", "DiscreteScale", "LikertScale", "Scale"),
     "python.schema": ("Schema",),
     "python.steps": ("Block", "Layer"),
     "python.unit": ("Unit",),
@@ -76,7 +63,22 @@ _HOMES = {
         "VerdictError",
     ),
     "language.metric_names": ("Metric",),
-    "language.extractors.verdict": ("build_rubric", "parse_verdict"),
+    "language.scales": ("Scale",),
+    "language.scales.boolean": ("BooleanScale",),
+    "language.scales.continuous": ("ContinuousScale",),
+    "language.scales.discrete": ("DiscreteScale", "LikertScale"),
+    "language.extractors.bound_extractor": ("Extractor",),
+    "language.extractors.post_hoc": ("PostHocExtractor",),
+    "language.extractors.raw": ("RawExtractor",),
+    "language.extractors.regex": ("RegexExtractor",),
+    "language.extractors.structured": ("StructuredOutputExtractor",),
+    "language.extractors.token_probability": (
+        "ArgmaxScoreExtractor",
+        "SampleScoreExtractor",
+        "TokenProbabilityExtractor",
+        "WeightedSummedScoreExtractor",
+    ),
+    "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
 }
 """The module in which each public name is defined."""
 

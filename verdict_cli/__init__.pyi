@@ -13,28 +13,30 @@ from verdict_cli.errors import RowError as RowError
 from verdict_cli.errors import SpecError as SpecError
 from verdict_cli.errors import UsageError as UsageError
 from verdict_cli.errors import VerdictError as VerdictError
+from verdict_cli.language.extractors.bound_extractor import Extractor as Extractor
+from verdict_cli.language.extractors.post_hoc import PostHocExtractor as PostHocExtractor
+from verdict_cli.language.extractors.raw import RawExtractor as RawExtractor
+from verdict_cli.language.extractors.regex import RegexExtractor as RegexExtractor
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor as StructuredOutputExtractor
+from verdict_cli.language.extractors.token_probability import ArgmaxScoreExtractor as ArgmaxScoreExtractor
+from verdict_cli.language.extractors.token_probability import SampleScoreExtractor as SampleScoreExtractor
+from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor as TokenProbabilityExtractor
+from verdict_cli.language.extractors.token_probability import (
+    WeightedSummedScoreExtractor as WeightedSummedScoreExtractor,
+)
+from verdict_cli.language.extractors.verdict import VerdictExtractor as VerdictExtractor
 from verdict_cli.language.extractors.verdict import build_rubric as build_rubric
 from verdict_cli.language.extractors.verdict import parse_verdict as parse_verdict
 from verdict_cli.language.metric_names import Metric as Metric
-from verdict_cli.python.extractors import ArgmaxScoreExtractor as ArgmaxScoreExtractor
-from verdict_cli.python.extractors import Extractor as Extractor
-from verdict_cli.python.extractors import PostHocExtractor as PostHocExtractor
-from verdict_cli.python.extractors import RawExtractor as RawExtractor
-from verdict_cli.python.extractors import RegexExtractor as RegexExtractor
-from verdict_cli.python.extractors import SampleScoreExtractor as SampleScoreExtractor
-from verdict_cli.python.extractors import StructuredOutputExtractor as StructuredOutputExtractor
-from verdict_cli.python.extractors import TokenProbabilityExtractor as TokenProbabilityExtractor
-from verdict_cli.python.extractors import VerdictExtractor as VerdictExtractor
-from verdict_cli.python.extractors import WeightedSummedScoreExtractor as WeightedSummedScoreExtractor
+from verdict_cli.language.scales import Scale as Scale
+from verdict_cli.language.scales.boolean import BooleanScale as BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale as ContinuousScale
+from verdict_cli.language.scales.discrete import DiscreteScale as DiscreteScale
+from verdict_cli.language.scales.discrete import LikertScale as LikertScale
 from verdict_cli.python.judge import Judge as Judge
 from verdict_cli.python.judged import Judged as Judged
 from verdict_cli.python.pipeline import Pipeline as Pipeline
 from verdict_cli.python.prompts import Prompt as Prompt
-from verdict_cli.python.scales import BooleanScale as BooleanScale
-from verdict_cli.python.scales import ContinuousScale as ContinuousScale
-from verdict_cli.python.scales import DiscreteScale as DiscreteScale
-from verdict_cli.python.scales import LikertScale as LikertScale
-from verdict_cli.python.scales import Scale as Scale
 from verdict_cli.python.schema import Schema as Schema
 from verdict_cli.python.steps import Block as Block
 from verdict_cli.python.steps import Layer as Layer

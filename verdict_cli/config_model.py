@@ -1,41 +1,95 @@
-"""The class that everything written in a pipeline file derives from.
-
-Its fields are the YAML keys. It is strict (no silent conversion), frozen, and refuses unknown keys, so that
-the JSON Schema made from it and the program itself say the same about every file.
-"""
+"""The base class of everything that a pipeline file contains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+
+from verdict_cli.errors import UsageError
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def python_constructor(init: Init) -> Init:
+    """Mark an `__init__` as the constructor for Python callers only.
+
+    Without the mark, pydantic calls a custom `__init__` for every mapping that it validates, and the errors of a file
+    lose their positions.
+    """
+    setattr(init, "__pydantic_base_init__", True)  # noqa: B010 - a function has no such attribute for type checkers
+    return init
 
 
 class ConfigModel(BaseModel):
-    """A mapping of the pipeline language: strict, frozen, no unknown keys."""
+    """A mapping of the pipeline language: its fields are the YAML keys.
+
+    It is strict (no silent conversions), frozen, and rejects unknown keys, so that the JSON Schema generated from it
+    and the program itself accept the same files. `model_validate` reports errors with their locations, for a file;
+    the constructor raises UsageError, for a Python caller.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
+    @python_constructor
+    def __init__(self, /, **keys: Any) -> None:
+        """Raises UsageError, which names the class and the first key that is wrong."""
+        kind = type(self)
+        if kind.model_config.get("extra") != "allow":
+            check_keywords(kind.__name__, keys, [field.alias or name for name, field in kind.model_fields.items()])
+        try:
+            super().__init__(**keys)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"][:1])
+            message = f"{kind.__name__}: {where}: {first['msg']}, found {first['input']!r:.80}"
+            raise UsageError(message) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise UsageError(f"{name!r} cannot be set: {type(self).__name__} is immutable", hint="create a new one")
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Stands as `met` in the fields of other classes, so that only the classes that a file uses are built."""
-        return handler(source) if handler.field_name is None else lazy_schema(lambda: cls)
+        """In fields of other classes this is a `lazy_schema`, so that only the classes that a file uses are built."""
+        return lazy_schema(lambda: cls) if handler.field_name is not None else _lists_for_tuples(handler(source))
 
 
-def lazy_schema(kind: Callable[[], type[ConfigModel]]) -> CoreSchema:
-    """The schema of a class that is looked up, and built, when a value for it is met."""
+def check_keywords(owner: str, keys: Iterable[str], known: Sequence[str]) -> None:
+    """Raise UsageError for a key that is not among the known ones, with the nearest of them."""
+    for key in keys:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(known)}"
+            raise UsageError(f"{owner} takes no `{key}`", hint=hint)
+
+
+def _lists_for_tuples(schema: Any) -> Any:
+    """Let every tuple of a schema take a list, which is what YAML has. In strict mode pydantic refuses it."""
+    if isinstance(schema, list):
+        return [_lists_for_tuples(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    relaxed = {key: value if key == "metadata" else _lists_for_tuples(value) for key, value in schema.items()}
+    return {**relaxed, "strict": False} if schema.get("type") == "tuple" else relaxed
+
+
+def lazy_schema(look_up: Callable[[], type[Any]]) -> CoreSchema:
+    """The schema of a class that is looked up, and built, when the first value for it is validated."""
     return core_schema.no_info_plain_validator_function(
-        lambda value: kind().model_validate(value), metadata={"kind": kind}
+        lambda value: look_up().model_validate(value), metadata={"kind": look_up}
     )
 
 
 @cache
 def described(kind: type[ConfigModel]) -> dict[str, str]:
-    """What each key of a class is for: the text below its field. Read from the source when it is asked for, because
-    reading it for every class would take longer than all else that `verdict validate` does.
+    """The description of each key of a class: the string below its field.
+
+    It is read from the source on demand: reading it for every class would take longer than all else that
+    `verdict validate` does.
     """
     import ast
     import inspect
@@ -46,35 +100,35 @@ def described(kind: type[ConfigModel]) -> dict[str, str]:
     for owner in reversed([each for each in kind.__mro__ if issubclass(each, ConfigModel) and each is not ConfigModel]):
         try:
             source = inspect.getsource(owner)
-        except OSError:  # an installed package without sources, or the class that gives one its `type`
+        except OSError:  # an installed package without sources, or a class from `registry.subclass_of`
             continue
         (tree,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(tree, ast.ClassDef)
         for field, text in itertools.pairwise(tree.body):
             match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                    texts[name] = inspect.cleandoc(said)
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(description))):
+                    texts[name] = inspect.cleandoc(description)
     return {field.alias or name: texts[name] for name, field in kind.model_fields.items() if name in texts}
 
 
-def _whole(value: Any) -> Any:
-    """An integral float as an int: JSON Schema counts 3.0 as an integer, and so do we."""
+def _integral(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = BeforeValidator(_whole)
-"""Stands last in ``Annotated[int, …, Whole]``, behind the constraints."""
+Whole = BeforeValidator(_integral)
+"""An integral float as an int: JSON Schema counts 3.0 as an integer. Last in ``Annotated[int, …, Whole]``, after the
+constraints."""
 
 
-def _number(value: Any) -> Any:
+def _not_boolean(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
     return value
 
 
-One = Annotated[Literal[1], BeforeValidator(_number)]
-"""The number 1, which `true` equals but is not."""
+One = Annotated[Literal[1], BeforeValidator(_not_boolean)]
+"""The number 1. `true` equals it in Python, but is rejected."""
 
 T = TypeVar("T")
-Seq = Annotated[tuple[T, ...], Strict(False)]
+Seq = tuple[T, ...]
 """A YAML list, kept as a tuple."""

@@ -1,21 +1,21 @@
-"""Every error of the program. Each says where, what, and what to do.
+"""Every error of the program. Each says where the problem is, what it is, and what to do.
 
 VerdictError                 exit
-├─ UsageError                2   the command line asks for what cannot be done
+├─ UsageError                2   an option, an argument or a Python call that cannot work
 ├─ SpecError                 2   the pipeline's author, before a token is spent
 ├─ DataError                 2   the dataset's owner: file, line, column
 ├─ OutputError               2   a file that cannot be written
-├─ FetchError                2   a download that failed, or brought something else than it should
+├─ FetchError                2   a download that failed or returned other data than expected
 ├─ JournalError              2   this directory belongs to another run
 ├─ ProviderError
 │  ├─ Refused                4   bad key, unknown model, no log-probabilities: stops the run
-│  ├─ Retryable              -   rate limited, timeout, unavailable: asked again
+│  ├─ Retryable              -   rate limited, timeout, unavailable: retried
 │  └─ Rejected               -   this row's request: context too long, content filter
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
 ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
-├─ WorkerError               3   a part of the rows whose workers died, each time it was tried
-├─ ReplyError                -   off scale, no answer, cut off: asked again, then the row's failure
-└─ RowError                  -   an expression or template fails on this row's values: not asked again
+├─ WorkerError               3   a partition whose workers died at every attempt
+├─ ReplyError                -   off scale, no answer, cut off: retried, then the row fails
+└─ RowError                  -   an expression or template fails on this row's values: not retried
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ EXITS = {
     4: "the provider refused (key, permission, unknown model)",
     70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",
-    141: "what standard output was piped to has ended",
+    141: "the reader of standard output was closed",
 }
 """What each exit code of the program means."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file: where it stands, what is wrong, and the cure.
+    """One problem of a file: where it is, what is wrong, and how to fix it.
 
-    ``line`` and ``column`` count from 1; 0 means that the file as a whole is meant.
-    ``code`` is a stable kebab-case name such as ``unknown-key``; ``path`` is spelled
+    ``line`` and ``column`` count from 1; 0 means the file as a whole.
+    ``code`` is a stable kebab-case name such as ``unknown-key``; ``path`` looks like
     ``pipeline[1].layer[0].scale``.
     """
 
@@ -54,15 +54,15 @@ class Problem:
     path: str = ""
 
     def __str__(self) -> str:
-        place = self.file
+        position = self.file
         if self.line:
-            place += f":{self.line}:{self.column}" if self.column else f":{self.line}"
-        parts = [part for part in (place, self.path, self.message) if part]
+            position += f":{self.line}:{self.column}" if self.column else f":{self.line}"
+        parts = [part for part in (position, self.path, self.message) if part]
         text = ": ".join(parts)
         return f"{text}\n    {self.hint}" if self.hint else text
 
     def at(self, file: str, line: int, column: int, path: str) -> Problem:
-        """The same problem, placed in a file."""
+        """The same problem at a position of a file."""
         return replace(self, file=file, line=line, column=column, path=path)
 
     def as_json(self) -> dict[str, Any]:
@@ -94,13 +94,13 @@ class VerdictError(Exception):
 
 
 class UsageError(VerdictError):
-    """The command line asks for something that cannot be done."""
+    """An option, an argument or a Python call that cannot work."""
 
     kind = "usage"
 
 
 class SpecError(VerdictError):
-    """A pipeline file that cannot be run: all of its problems at once."""
+    """A pipeline file that cannot be run, with all of its problems."""
 
     kind = "spec"
 
@@ -126,22 +126,22 @@ class OutputError(VerdictError):
 
 
 class FetchError(VerdictError):
-    """A download that failed, or that brought something else than what is known of the file."""
+    """A download that failed, or whose content does not match the known checksum or shape."""
 
     kind = "fetch"
 
 
 class JournalError(VerdictError):
-    """A run directory that belongs to another run, or to one that is still going on."""
+    """A run directory that belongs to another run, or to one that is still running."""
 
     kind = "journal"
 
 
 class ProviderError(VerdictError):
-    """A model call that brought no reply. ``kind`` says which sort of failure it was.
+    """A model call without a usable reply. ``kind`` is the kind of failure.
 
-    ``reply`` is what was paid for all the same (filtered, unreadable), None where nothing was; ``allowance`` what the
-    provider said about its limits, None where it said nothing.
+    ``reply`` is a reply that was charged for all the same (filtered, unreadable), else None. ``allowance`` has the
+    provider's rate-limit headers, None where it sent none.
     """
 
     def __init__(self, message: str, *, hint: str = "", kind: str = "", status: int = 0, reply: Any = None) -> None:
@@ -153,8 +153,8 @@ class ProviderError(VerdictError):
 
 
 class Refused(ProviderError):
-    """Authentication, permission, an unknown model, or one that lacks what the pipeline needs of it (``no-logprobs``):
-    the run stops before more is spent."""
+    """Authentication, permission, an unknown model, or one that lacks what the pipeline needs (``no-logprobs``): the run
+    stops before more is spent."""
 
     exit_code = 4
     kind = "refused-by-provider"
@@ -188,28 +188,28 @@ class Rejected(ProviderError):
 
 
 class BudgetError(VerdictError):
-    """The run's spend cap is reached; what was in flight is kept, and the same command goes on."""
+    """The run's spend cap is reached. Calls in flight are kept, and the same command resumes the run."""
 
     exit_code = 3
     kind = "budget"
 
 
 class PinnedError(VerdictError):
-    """A pinned unit failed, and with it every row that would share its result."""
+    """A pinned unit failed, so no row that shares its result can be judged."""
 
     exit_code = 3
     kind = "pinned"
 
 
 class WorkerError(VerdictError):
-    """A part of the rows that no worker could run to its end; the same command goes on with it."""
+    """A partition of the rows that no worker could finish. The same command resumes it."""
 
     exit_code = 3
     kind = "worker"
 
 
 class ReplyError(VerdictError):
-    """A reply that cannot be read as what was asked for; never a score.
+    """A reply that cannot be read; it never becomes a score.
 
     ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
     paid for, None where only its text is known.

@@ -1,6 +1,6 @@
-"""The values that flow through the program: plain, frozen, knowing nothing but each other.
+"""The values that flow through the program: plain and frozen.
 
-Those that are made for each call are msgspec's structs: making a frozen dataclass takes ten times as long.
+Those that are created for each call are msgspec structs: creating a frozen dataclass takes ten times as long.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from msgspec import field as made
 from verdict_cli.model import Model
 
 Output = Mapping[str, Any]
-"""What one unit gives on: field -> value."""
+"""The output of one unit: field -> value."""
 
 
 class Row(Struct, frozen=True):
-    """One row of the dataset. ``index`` is its 0-based place; ``id`` the ``id`` column's value, else the index.
+    """One row of the dataset. ``index`` is its 0-based position; ``id`` the ``id`` column's value, else the index.
 
-    ``key`` names the row by its content, wherever it stands: 32 hex digits, with ``.n`` behind for its n-th copy.
+    ``key`` identifies the row by its content, wherever it is: 32 hex digits, followed by ``.n`` for its n-th copy.
     ``placed``: the dataset has no ``id`` column.
     """
 
@@ -33,14 +33,14 @@ class Row(Struct, frozen=True):
 
     @property
     def lot(self) -> str | int:
-        """What seeded draws at this row depend on: its id, and where that is only its place, its content."""
+        """The seed of draws at this row: its id, or its content where the id is only its position."""
         return self.key if self.placed and self.key else self.id
 
 
 class Message(Struct, frozen=True):
     """One message of a request. ``role`` is ``system``, ``user`` or ``assistant``.
 
-    ``images`` are pictures within the text: (place in ``content`` at which it stands, URL or path) in order.
+    ``images`` are the images within the text, in order: (index in ``content``, URL or path).
     """
 
     role: str
@@ -49,7 +49,7 @@ class Message(Struct, frozen=True):
 
 
 class Alternative(Struct, frozen=True):
-    """One token that could have stood at a position of the reply, with its natural-log probability."""
+    """One possible token at a position of the reply, with its natural-log probability."""
 
     token: str
     logprob: float
@@ -65,7 +65,7 @@ def is_logprob(value: float) -> bool:
 
 
 MOST_TOKENS = 10**12
-"""A call with more than that is none."""
+"""The most tokens of one call that are believed; a provider that reports more is wrong."""
 
 
 class Usage(Struct, frozen=True):
@@ -79,10 +79,9 @@ class Request(Struct, frozen=True):
     """One model call, complete: nothing else decides the reply.
 
     ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
-    number of alternatives wanted at each position (0: none), ``support`` the tokens they are wanted for, worst
-    value first. ``inserted`` are the row's values that
-    stand in the messages, in order; only the baselines look at them. ``node``, ``call`` and
-    ``attempt`` name the call in recordings (language.md, section 12).
+    number of alternatives requested at each position (0: none), ``support`` the tokens for which they are
+    requested, worst value first. ``inserted`` are the row's values in the messages, in order; only the baselines
+    use them. ``node``, ``call`` and ``attempt`` identify the call in recordings.
     """
 
     row: Row
@@ -100,8 +99,8 @@ class Request(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """What a provider's rate-limit headers say: how much it allows in its window, what is left of that, and in how
-    many seconds the window is full again. None: not said."""
+    """A provider's rate-limit headers: the limit of its window, what remains, and the seconds until the window is full
+    again. None: not sent."""
 
     requests: int | None = None
     requests_left: int | None = None
@@ -112,13 +111,13 @@ class Allowance(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What a model said. ``cost_usd`` is None where the price is unknown, never 0 for that.
+    """The reply of a model. ``cost_usd`` is None where the price is unknown, never 0 for that.
 
     ``logprobs`` holds, for each position of the reply, its alternatives, the chosen token first;
     None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
-    earlier, interrupted run: it was paid for then. ``cached`` is True for the reply to an equal request, from the
-    cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters that were really sent, as
-    JSON, "" where nothing was; ``allowance`` is what the provider said about its limits.
+    earlier, interrupted run, which paid for it. ``cached`` is True for the reply to an equal request, from the
+    cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters of the request as sent, in
+    JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers.
     """
 
     text: str
@@ -137,8 +136,8 @@ class Reply(Struct, frozen=True):
 class Call(Struct, frozen=True):
     """One model call as it is recorded: the request, and its reply or why there is none.
 
-    Both are there for a reply that was paid for and could not be used. ``repaired``: the reply was read although it
-    was not written as was asked for.
+    It has both for a reply that was charged for and could not be used. ``repaired``: the reply was read although it
+    deviates from the requested format.
     """
 
     request: Request
@@ -150,7 +149,7 @@ class Call(Struct, frozen=True):
 
 
 def cost_of(calls: Sequence[Call]) -> float | None:
-    """What the calls cost in US dollars, None as soon as one price is unknown."""
+    """The cost of the calls in US dollars, None if any price is unknown."""
     total = 0.0
     for call in calls:
         if call.reply is not None:
@@ -162,8 +161,8 @@ def cost_of(calls: Sequence[Call]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage of a unit that escalates did: its (first) model, or `abstain`; how many rows it answered, in how
-    many calls, at what cost (None as soon as one price is unknown)."""
+    """One stage of a unit that escalates: its (first) model, or `abstain`; the rows it answered, the calls, and their cost
+    (None if any price is unknown)."""
 
     model: str
     answered: int
@@ -171,14 +170,14 @@ class Stage:
     cost_usd: float | None
 
     def plus(self, other: Stage) -> Stage:
-        """Both together."""
+        """The sum of two stages."""
         unknown = self.cost_usd is None or other.cost_usd is None
         cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
         return Stage(self.model, self.answered + other.answered, self.calls + other.calls, cost)
 
 
 class Failure(Struct, frozen=True):
-    """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the words, the node."""
+    """Why a row or a unit has no output: the kind (``unreadable``, ``timeout`` …), the message, the node."""
 
     kind: str
     message: str
@@ -188,9 +187,9 @@ class Failure(Struct, frozen=True):
 class Result(Struct, frozen=True):
     """A row's outcome: an output for each node of the plan (None: skipped, failed or not run).
 
-    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` are the
-    calls that layers which stopped early did not make, by the id of their pool; ``stages`` what each stage of the units
-    that escalate did. ``abstained``: the row has no verdict because a unit abstained, which is no failure.
+    ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` counts
+    the calls that early stopping avoided, by the id of the pool; ``stages`` has the stages of the units that escalate.
+    ``abstained``: the row has no verdict because a unit abstained, which is not a failure.
     """
 
     row: Row
@@ -209,17 +208,17 @@ class Result(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run was and how it went: the content of ``run.json``.
+    """The facts of a run: the content of ``run.json``.
 
     ``status`` is ``running``, ``finished`` or ``interrupted``. ``rows`` counts the dataset's selected rows,
     ``done`` those with a result, ``failed`` those whose result is a failure, counted by kind in ``failures``.
-    ``cost_usd`` is None as soon as one call's price is unknown. ``floors`` names the built-in baseline models
-    that answered, so that no reader takes their figures for a judge's. ``nodes`` is node -> fingerprint: what is
-    asked there, over all that stands before it. ``saved`` are the calls that were not made because a layer stopped
-    early, by the id of the pool behind it; ``stages`` what each stage of the units that escalate did, by id.
+    ``cost_usd`` is None if any call's price is unknown. ``floors`` names the built-in baseline models
+    that answered, so that no reader takes their metrics for those of an LLM judge. ``nodes`` is node -> fingerprint,
+    which covers the node and everything before it. ``saved`` counts the calls that early stopping avoided, by the id
+    of the pool after the layer; ``stages`` has the stages of the units that escalate, by id.
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
-    calibration that the pipeline uses was fitted, "" where it uses none. ``reasons`` has for each kind of failure
-    what the first row that failed so was told. ``replay`` names the recording that answered all calls, "" where models did.
+    calibration in use was fitted, "" without one. ``reasons`` has the first message of each kind of failure.
+    ``replay`` names the recording that answered all calls, "" where models did.
     """
 
     name: str
@@ -255,4 +254,4 @@ class RunFacts:
 
 
 Ask = Callable[[Request], Awaitable[Reply]]
-"""The contract of a provider and of every ring around one. Raises ProviderError."""
+"""The interface of a provider and of every middleware around one. Raises ProviderError."""

@@ -41,7 +41,7 @@ class Model(ConfigModel):
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
     api_key_env: str | None = None
-    """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it goes only where the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
+    """The name of the environment variable that holds the key (never the key itself). To an `api_base` that is neither its provider's nor this machine's it is sent only if the user listed the host: by `--allow-host`, in `VERDICT_ALLOW_HOSTS`, or as the value of a variable named `..._BASE_URL` or `..._API_BASE`."""
     rate_limit: RateLimit | None = None
     """What the endpoint allows."""
     cost: Cost | None = None
@@ -49,7 +49,7 @@ class Model(ConfigModel):
     cache: bool = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """Further arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""
+    """More arguments of a request, by their names in litellm, such as `top_k` or `tools`; what only a server knows goes in `extra_body`."""
     temperature: Annotated[float, Field(ge=0)] | None = None
     """Sampling temperature."""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None

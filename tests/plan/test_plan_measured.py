@@ -34,7 +34,7 @@ def test_good_evaluations_name_columns_and_units(plan):
         (", metrics: [longer_preference]", "", "bad-evaluation", "evaluate.safety.metrics[0]", "needs `options`"),
         (", options: [source.a, previous.b]", "", "bad-expression", "evaluate.safety.options[1]", "previous"),
         (", by: [source.a, previous.b]", "", "bad-expression", "evaluate.safety.by[1]", "previous"),
-        (", cluster: 'source.'", "", "bad-expression", "evaluate.safety.cluster", "no expression"),
+        (", cluster: 'source.'", "", "bad-expression", "evaluate.safety.cluster", "not an expression"),
         (", value: \"nodes['jugde'].score\"", "", "bad-expression", "evaluate.safety.value", "'jugde'"),
         (", metrics: [auroc]", "", "bad-evaluation", "evaluate.safety.metrics[0]", "`auroc` needs `probability`"),
         (", group: source.g", "", "bad-evaluation", "evaluate.safety.group", "reduce"),

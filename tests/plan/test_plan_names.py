@@ -206,4 +206,4 @@ def test_a_pool_over_words_names_both_ways_out(refusal, plan):
         found = refusal(text % ("{values: [no, yes]}", named))
         assert "scores:" in found.hint and "ModePoolUnit" in found.hint
     scored = plan(text % ("{values: [no, yes], scores: {no: 0, yes: 1}}", "")).plan
-    assert scored.nodes[-1].output.fields["score"].spell() == "float"
+    assert scored.nodes[-1].output.fields["score"].type_name() == "float"

@@ -44,7 +44,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (RegexExtractor, "either `pattern` or `fields`"),
     (lambda: DiscreteScale("abc"), "takes a tuple or a list"),
     (lambda: DiscreteScale((5, 1)), "the range runs from 5 down to 1"),
-    (lambda: DiscreteScale(["a", "a"]), "stands twice"),
+    (lambda: DiscreteScale(["a", "a"]), "is a duplicate"),
     (lambda: ContinuousScale(1, 0), "is not below max"),
     (lambda: Layer([]), "a Layer holds at least one"),
     (lambda: Layer(["JudgeUnit"]), "a Layer holds units, layers and blocks, not 'JudgeUnit'"),
@@ -102,7 +102,7 @@ def test_an_empty_pipeline_is_refused() -> None:
 
 def test_a_pattern_for_several_fields_is_refused() -> None:
     unit = Unit(response={"a": int, "b": int}).prompt("J").extract(RegexExtractor(pattern="FIRST_INT"))
-    with pytest.raises(UsageError, match="for a response of one field, here are a, b"):
+    with pytest.raises(SpecError, match="for a response of one field, here are a, b"):
         (Pipeline("p", model="m") >> unit).validate()
 
 

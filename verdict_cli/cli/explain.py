@@ -14,7 +14,7 @@ from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import EXITS, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.metric_names import MEANINGS, METRICS, foreign
-from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, offered_parts
+from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, plugin_entry
 
 _WIDTH = 100
 _GROUPS = {"unit": "units", "scale": "scales", "extractor": "extractors", "mapping": "other parts of a file"}
@@ -65,7 +65,7 @@ def _lookup(name: str) -> dict[str, Any]:
         return {"name": exact, "group": "metric", "text": MEANINGS[exact]}
     if exact in parts:
         return _part(parts[exact])
-    if (part := offered_parts(name)) is not None:
+    if (part := plugin_entry(name)) is not None:
         return _part(part)
     if (metric := foreign(name)) is not None:
         return {"name": name, "group": "metric", "text": metric.meaning}

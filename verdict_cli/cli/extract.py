@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from verdict_cli.cli.console import print_json, print_report, printable
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.extractors import EXTRACTOR_PLUGINS, EXTRACTORS
+from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.re_extract import Disagreement, ReExtraction, re_extract
 
@@ -42,16 +43,19 @@ def extract(
 
 
 def _extractor_names(text: str) -> list[str]:
-    known = tuple(name for name in EXTRACTORS if name != "post_hoc")
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
-        if name not in known and (name in EXTRACTORS or EXTRACTOR_PLUGINS.get(name) is None):
-            raise UsageError(
-                f"unknown extractor {name!r}", hint=nearest_spelling(name, (*known, *EXTRACTOR_PLUGINS.names()))
-            )
+        if name == "post_hoc" or EXTRACTORS.get(name) is None:
+            hint = nearest_spelling(name, _readers(EXTRACTORS.names()))
+            raise UsageError(f"unknown extractor {name!r}", hint=hint)
     if not names:
-        raise UsageError("--with names no extractor", hint=f"known: {', '.join(known)}")
+        raise UsageError("--with names no extractor", hint=f"known: {', '.join(_readers(EXTRACTORS))}")
     return names
+
+
+def _readers(names: Iterable[str]) -> list[str]:
+    """The extractors that read a recorded reply without another call."""
+    return [name for name in names if name != "post_hoc"]
 
 
 def _table(rereadings: tuple[ReExtraction, ...]) -> str:

@@ -12,7 +12,7 @@ import typer
 from verdict_cli.cli.options import AsJson
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
-from verdict_cli.language.gates_file import read_gates
+from verdict_cli.language.gate_rules import read_gates
 from verdict_cli.run.load_run import load_run
 
 

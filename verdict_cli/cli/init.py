@@ -24,11 +24,11 @@ from verdict_cli.language.scaffold import (
     identifier,
     nameable,
     number_type,
+    pipeline_text,
     plain_name,
     scale_of,
     texts,
     with_schema_line,
-    written,
 )
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.plan.node import LLMNode, Plan
@@ -159,7 +159,9 @@ def _write_pipeline(
         target=target,
         numbers=number_type(samples[target]) if target else None,
     )
-    _write({out: written(scaffold), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")})
+    _write(
+        {out: pipeline_text(scaffold), out.parent / SCHEMA: (folder("schemas") / SCHEMA).read_text(encoding="utf-8")}
+    )
     return out
 
 

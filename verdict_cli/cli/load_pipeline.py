@@ -51,7 +51,7 @@ def load_plan_for_command(
     if else_model is not None and document.data.get("model") is None:
         document = apply_override(document, [f"model={_quoted(else_model)}"])
     code: Codes = {}
-    if allow_code or not _unit_types(document.data) <= TYPES.keys():
+    if allow_code or not _unit_types(document.data) <= set(TYPES):
         from verdict_cli.python.plugin_units import expand_custom_units, foreign_types
 
         document, code = expand_custom_units(document, foreign_types(allow_code))

@@ -21,7 +21,7 @@ def units(
 
     Example: verdict units JudgeUnit
     """
-    chosen = {each: kind for each, kind in TYPES.items() if name in (None, each)}
+    chosen = {each: TYPES[each] for each in TYPES if name in (None, each)}
     if not chosen:
         from verdict_cli.errors import UsageError
         from verdict_cli.language.document.error_messages import nearest_spelling

@@ -9,30 +9,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, One, Seq, Whole
-from verdict_cli.language.lazy_registry import LazyUnion, Registry
+from verdict_cli.config_model import ConfigModel, One, Whole
+from verdict_cli.language.registry import LazyUnion, Registry
 from verdict_cli.language.scales.discrete import Value
 
 
 class Fitted(ConfigModel):
-    """What every calibration says: of which judge it is, and what it was fitted on."""
+    """What all calibrations share: the judge, and the rows it was fitted on."""
 
     verdict_calibration: One
     """The version of calibration files."""
     unit: str
     """The unit that it was fitted to."""
     fingerprint: Annotated[dict[str, str], Field(min_length=1)]
-    """What the judge was: a digest of its model, prompt, scale, extractor and what stands before it. Another judge refuses the calibration."""
+    """Digests of the judge's model, prompt, scale, extractor and upstream units. A different judge rejects the calibration."""
     made: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")]
     """When it was fitted, in UTC."""
     run: str
     """The run whose rows it was fitted on."""
     target: str
-    """The expression for what is true of a row."""
+    """The expression for the true value of a row."""
     rows: Annotated[int, Field(ge=1), Whole]
     """How many labelled rows it was fitted on."""
     held_out: dict[str, Any] = Field(default_factory=dict)
-    """Figures before and after on rows that were held out by cross-validation; for the reader only."""
+    """Metrics before and after on rows held out by cross-validation; information only."""
 
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -44,7 +44,7 @@ class ProbabilityMap(Fitted):
     kind: Literal["probability"]
     """The kind of calibration."""
     method: Literal["temperature", "platt", "isotonic"]
-    """`temperature` divides the log-probabilities, `platt` fits a line to the log-odds, `isotonic` a rising staircase."""
+    """`temperature` divides the log-probabilities, `platt` fits a line to the log-odds, `isotonic` an increasing step function."""
     temperature: Annotated[float, Field(gt=0)] | None = None
     """The divisor of the log-probabilities."""
     positive: Value | None = None
@@ -53,8 +53,11 @@ class ProbabilityMap(Fitted):
     """The line's slope."""
     intercept: float | None = None
     """The line's height at even odds."""
-    knots: Annotated[Seq[Annotated[Seq[float], Field(min_length=2, max_length=2)]], Field(min_length=1)] | None = None
-    """The staircase: pairs of a probability and what it becomes, ascending; between them, straight lines."""
+    knots: (
+        Annotated[tuple[Annotated[tuple[float, ...], Field(min_length=2, max_length=2)], ...], Field(min_length=1)]
+        | None
+    ) = None
+    """Pairs of a probability and its calibrated value, ascending; interpolated linearly."""
 
 
 class ScoreWeights(Fitted):
@@ -67,39 +70,39 @@ class ScoreWeights(Fitted):
 
 
 class PoolWeights(Fitted):
-    """Weights of the units of a pool."""
+    """Weights of the units that a pool combines."""
 
     kind: Literal["pool_weights"]
     """The kind of calibration."""
     method: Literal["logistic", "log_odds", "least_squares", "dawid_skene"]
     """How they were fitted."""
-    weights: Annotated[Seq[Annotated[float, Field(ge=0)]], Field(min_length=1)]
+    weights: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
     """A weight for each unit, in order of definition."""
 
 
 class Threshold(Fitted):
-    """A bound below which an answer is not sure enough."""
+    """A threshold of confidence below which an answer escalates or abstains."""
 
     kind: Literal["threshold"]
     """The kind of calibration."""
     confidence: Annotated[str, Field(min_length=1)]
-    """Expression for how sure an answer is, higher is surer."""
+    """Expression for the confidence of an answer; higher is more confident."""
     threshold: float
-    """Answers below it are not sure enough."""
+    """Answers below it escalate or abstain."""
     agreement: Fraction
-    """The agreement with the target that answers at or above it have at least."""
+    """The lower bound of the agreement with the target of answers at or above it."""
     level: Fraction
-    """The probability with which that holds."""
+    """The probability with which that bound holds."""
     answered: float
-    """The share of the labelled rows at or above it."""
+    """The proportion of labelled rows at or above it."""
 
     def when(self) -> str:
-        """The expression that is true where an answer is not sure enough."""
+        """The expression that is true for an answer below the threshold."""
         return f"({self.confidence}) < {self.threshold!r}"
 
 
 class CalibrationFile(ConfigModel):
-    """A calibration that stands in a file, as `verdict calibrate` writes it."""
+    """A calibration in a file that `verdict calibrate` wrote."""
 
     file: Annotated[str, Field(min_length=1)]
     """Path of the file, relative to the pipeline file."""
@@ -117,7 +120,7 @@ def _file_or_content(value: Any) -> str | None:
     return "<file>" if _spelling(value) == "<file>" else "<content>"
 
 
-FITTED: Registry[Fitted] = Registry(
+FITTED: Registry[type[Fitted]] = Registry(
     __package__,
     {
         "probability": "calibrations.ProbabilityMap",
@@ -142,7 +145,7 @@ ScoreWeightsKey = Annotated[
 ]
 """Numbers that replace a scale's own: written out, or fitted."""
 
-_List = Annotated[Seq[float], Field(min_length=1)]
+_List = Annotated[tuple[float, ...], Field(min_length=1)]
 PoolWeightsKey = Annotated[
     CalibrationFile | Fitted | _List, LazyUnion(_spelling, _choices("pool_weights"), {"<list>": _List})
 ]
@@ -150,22 +153,22 @@ PoolWeightsKey = Annotated[
 
 _Text = Annotated[str, Field(min_length=1)]
 WhenKey = Annotated[CalibrationFile | Fitted | _Text, LazyUnion(_spelling, _choices("threshold"), {"<text>": _Text})]
-"""When an answer is not sure enough: an expression, or a fitted bound."""
+"""When an answer escalates or abstains: an expression, or a fitted threshold."""
 
 
-LEAST = 1e-9
-"""The least probability, and the least distance from certainty, whose log-odds are taken."""
+MIN_PROBABILITY = 1e-9
+"""Probabilities are clipped to this distance from 0 and 1 before their log-odds are taken, which keeps these finite."""
 
 
-def apply_map(found: Mapping[Any, float], by: ProbabilityMap) -> dict[Any, float]:
+def apply_map(probabilities: Mapping[Any, float], by: ProbabilityMap) -> dict[Any, float]:
     """The calibrated probability of each value; they add up to one."""
     if by.method == "temperature":
         assert by.temperature is not None
-        top = max(found.values())
-        raised = {value: (p / top) ** (1 / by.temperature) for value, p in found.items()}
+        top = max(probabilities.values())
+        raised = {value: (p / top) ** (1 / by.temperature) for value, p in probabilities.items()}
         total = math.fsum(raised.values())
         return {value: p / total for value, p in raised.items()}
-    p = found[by.positive]
+    p = probabilities[by.positive]
     if by.method == "platt":
         assert by.slope is not None and by.intercept is not None
         odds = by.slope * logit(p) + by.intercept
@@ -173,17 +176,17 @@ def apply_map(found: Mapping[Any, float], by: ProbabilityMap) -> dict[Any, float
     else:
         assert by.knots is not None
         q = stairs(by.knots, p)
-    return {value: q if value == by.positive else 1 - q for value in found}
+    return {value: q if value == by.positive else 1 - q for value in probabilities}
 
 
 def logit(p: float) -> float:
-    """The log-odds, finite at both ends."""
-    p = min(max(p, LEAST), 1 - LEAST)
+    """The log-odds, clipped at both ends."""
+    p = min(max(p, MIN_PROBABILITY), 1 - MIN_PROBABILITY)
     return math.log(p / (1 - p))
 
 
 def stairs(knots: Sequence[Sequence[float]], p: float) -> float:
-    """The height at `p` of the line through the knots, level beyond its ends."""
+    """The value at `p` of the line through the knots, constant beyond its ends."""
     at = bisect.bisect_right(knots, p, key=lambda knot: knot[0])
     if at == 0 or at == len(knots):
         return float(knots[min(at, len(knots) - 1)][1])

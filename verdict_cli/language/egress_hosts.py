@@ -1,4 +1,4 @@
-"""The hosts that a key, or another value of the environment, may be sent to.
+"""The hosts to which a key, or another value of the environment, may be sent.
 
 A pipeline file may come from a stranger, and must not send the user's keys to a host of theirs.
 """

@@ -1,4 +1,4 @@
-"""The `evaluate:` section: which figures a run is judged by (language.md, section 10)."""
+"""The `evaluate:` section: the metrics that a run is measured by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Seq, Whole
+from verdict_cli.config_model import ConfigModel, Whole
 from verdict_cli.language.metric_names import (
     OF_CHOICE,
     OF_PANEL,
@@ -22,112 +22,112 @@ EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ra
 """What the predictions and targets of an evaluation are."""
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
-"""How the rows of one group become one value."""
+"""How the rows of one group are combined into one value."""
 
 GoldScope = Literal["population", "rows"]
-"""What a corrected figure is of."""
+"""What a corrected estimate is about."""
 
 ExpressionText = Annotated[str, Field(min_length=1)]
 
 
 class Reduce(ConfigModel):
-    """How the rows of one group become one, for each expression of the evaluation."""
+    """How the rows of one group are combined, for each expression of the evaluation."""
 
     prediction: Reducer | None = None
-    """How a group's predictions become one."""
+    """How the predictions of a group are combined."""
     target: Reducer | None = None
-    """How a group's targets become one; rows without a target are left out of it."""
+    """How the targets of a group are combined; rows without a target are ignored."""
     value: Reducer | None = None
-    """How a group's values become one."""
+    """How the values of a group are combined."""
     probability: Reducer | None = None
-    """How a group's probabilities become one."""
+    """How the probabilities of a group are combined."""
 
 
 class Gold(ConfigModel):
-    """People's labels of some rows, which correct what a judge says of all of them."""
+    """Human labels of some rows, which correct the judge's estimate over all rows."""
 
     target: ExpressionText
-    """Expression over `source` and `human` for what people say of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null where nobody did."""
+    """Expression over `source` and `human` for the human label of a row, such as `source.human`, or `human.label` for labels that `verdict view` collected; null for rows without one."""
     where: ExpressionText | None = None
     """Expression over `source` and `human` that is true of the rows whose label counts; they must be drawn at random."""
     of: GoldScope = "population"
     """What the intervals are about: the `population` that the run's rows were drawn from, or these `rows` alone, of which the labelled ones are a random sample."""
     half_width: Annotated[float, Field(gt=0)] | None = None
-    """How near the truth the figure is to be; the report says how many labels that needs."""
+    """The half width of the interval that is wanted; the report says how many labels that takes."""
 
 
 class Evaluation(ConfigModel):
-    """Figures over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
+    """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
     against each other."""
 
     prediction: ExpressionText | None = None
-    """Expression for what the pipeline says of the row, such as `output.score`."""
+    """Expression for the pipeline's verdict on the row, such as `output.score`."""
     target: ExpressionText | None = None
-    """Expression for what is true of the row, such as `source.label`; rows where it is null leave the figures."""
+    """Expression for the true value of the row, such as `source.label`; rows where it is null are excluded."""
     value: ExpressionText | None = None
-    """Expression for a number or boolean that is summed up without a target."""
+    """Expression for a number or boolean that is summarised without a target."""
     positive: str | int | bool | float | None = None
-    """The target that counts as positive in precision, recall, F1 and the figures of a probability (there, `true` where targets are booleans)."""
+    """The target that counts as positive in precision, recall, F1 and the metrics of a probability (there, `true` where targets are booleans)."""
     probability: ExpressionText | None = None
     """Expression for the probability of `positive`: AUROC, average precision, Brier score, log loss, calibration error."""
-    panel: Annotated[Seq[ExpressionText], Field(min_length=2)] | ExpressionText | None = None
-    """What each of several judges says of the row: expressions such as `nodes['judge[0]'].score`, or `judge.score` for that field of every unit of that name. With `target`, the effective number of judges is of their errors, else of their votes."""
+    panel: Annotated[tuple[ExpressionText, ...], Field(min_length=2)] | ExpressionText | None = None
+    """The verdict of each of several judges on the row: expressions such as `nodes['judge[0]'].score`, or `judge.score` for that field of every unit of that name. With `target`, the effective number of judges is of their errors, else of their votes."""
     consistent: ExpressionText | None = None
     """Expression that is true where a pairwise judge's choice is the same in both orders, such as `output.consistent`."""
-    options: Annotated[Seq[ExpressionText], Field(min_length=2, max_length=2)] | None = None
+    options: Annotated[tuple[ExpressionText, ...], Field(min_length=2, max_length=2)] | None = None
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
-    metrics: Annotated[Seq[MetricKey], Field(min_length=1)] | None = None
-    """The figures wanted; without it, all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
-    by: Seq[ExpressionText] = ()
-    """Expressions; the same figures are given for each value of each."""
+    metrics: Annotated[tuple[MetricKey, ...], Field(min_length=1)] | None = None
+    """The metrics; by default all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
+    by: tuple[ExpressionText, ...] = ()
+    """Expressions; the same metrics are computed for each value of each."""
     cluster: ExpressionText | None = None
-    """Expression that is equal for rows whose errors go together, such as `source.document_id`; intervals resample whole clusters."""
+    """Expression that is equal for rows with correlated errors, such as `source.document_id`; intervals resample whole clusters."""
     published: Annotated[str, Field(min_length=1)] | None = None
-    """A YAML file with a paper's table, whose rows are shown beside the run's own; relative to the pipeline file."""
+    """A YAML file with a paper's table, whose rows are shown next to the run's; relative to the pipeline file."""
     group: ExpressionText | None = None
-    """Expression that is equal for rows that `reduce` makes into one before anything is measured."""
+    """Expression that is equal for rows that `reduce` combines before anything is measured."""
     reduce: Reduce | None = None
-    """How the rows of one group become one."""
+    """How the rows of one group are combined."""
     missing: Literal["exclude", "wrong"] = "exclude"
-    """What becomes of rows without a prediction: they leave the figures, or count as wrong."""
+    """Whether rows without a prediction are excluded or count as wrong."""
     kind: EvaluationKind | None = None
     """What predictions and targets are; without it, inferred from their types."""
     where: ExpressionText | None = None
     """Expression that is true for the rows to be measured."""
     gold: Gold | None = None
-    """People's labels of some rows: gives the mean of `value`, or the share of `prediction` that is `positive`, corrected to what people would say of all rows."""
+    """Human labels of some rows: estimates the mean of `value`, or the proportion of `prediction` that is `positive`, as if people had labelled all rows."""
 
 
 class PublishedRow(ConfigModel):
     """One row of a published table."""
 
     judge: Annotated[str, Field(min_length=1)]
-    """The judge's name as the table gives it."""
+    """The judge's name in the table."""
     value: float
-    """The figure, in the table's unit."""
+    """The value, in the table's unit."""
     own: bool = False
     """Whether this row is the method that the source itself proposes."""
 
 
 class Published(ConfigModel):
-    """A table of a paper: the figures that a run is shown beside."""
+    """A table of a paper, shown next to a run's metrics."""
 
     source: Annotated[str, Field(min_length=1)]
-    """The paper, well enough described to be found."""
+    """The paper, with enough detail to find it."""
     table: str | Annotated[int, Whole]
     """The table's name or number."""
     page: str | Annotated[int, Whole] | None = None
-    """The page on which it stands; where that is not known, a text that leads there, such as `section 5.3`."""
+    """The page of the table, or a text such as `section 5.3`."""
     metric: MetricName
-    """Which of the evaluation's figures the table gives."""
+    """The metric of the evaluation that the table contains."""
     unit: Literal["percent", "fraction"]
     """Whether the values are percentages or fractions of one."""
-    rows: Annotated[Seq[PublishedRow], Field(min_length=1)]
+    rows: Annotated[tuple[PublishedRow, ...], Field(min_length=1)]
     """The table's rows."""
 
 
 EvaluationIssue = tuple[str, str, str]
-"""Where in the section (`safety.reduce`), what is wrong, and the cure."""
+"""Path in the section (`safety.reduce`), what is wrong, and how to fix it."""
 
 _LABELLED = ("prediction", "target")
 
@@ -153,7 +153,7 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
     if evaluation.gold is not None and evaluation.value is None and evaluation.prediction is None:
         return [("gold", "`gold` needs a `value` or a `prediction`", "such as `value: output.score`")]
     if evaluation.gold is not None and evaluation.group is not None:
-        return [("gold", "`gold` corrects figures of rows, not of groups", "leave `group` or `gold` out")]
+        return [("gold", "`gold` corrects metrics of rows, not of groups", "leave `group` or `gold` out")]
     if evaluation.gold is not None and evaluation.target is None and evaluation.probability is None:
         return []
     chosen = _choices_only(evaluation)
@@ -172,7 +172,7 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
 
 
 def _choices_only(evaluation: Evaluation) -> bool:
-    """Whether only what a pairwise judge prefers is asked, which needs no target."""
+    """Whether only a pairwise judge's preferences are measured, which needs no target."""
     if evaluation.metrics is not None:
         return set(evaluation.metrics) <= OF_CHOICE.keys()
     return evaluation.consistent is not None or evaluation.options is not None
@@ -198,7 +198,7 @@ def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
             words = " and ".join(f"`{key}`" for key in lacking)
             found.append((f"metrics[{index}]", f"`{metric}` needs {words}", f"give {words}, or leave `{metric}` out"))
         if metric in (evaluation.metrics or ())[:index]:
-            found.append((f"metrics[{index}]", f"`{metric}` is listed twice", "leave one out"))
+            found.append((f"metrics[{index}]", f"`{metric}` is a duplicate", "leave one out"))
     return found
 
 

@@ -1,14 +1,19 @@
-"""The `gates:` section: the limits that a run must keep (language.md, section 11)."""
+"""The `gates:` section: the limits that a run must meet, and files of gates for `verdict gate --gates FILE`."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from verdict_cli.config_model import ConfigModel
+from verdict_cli.errors import Problem, SpecError
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error
+from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, lacks
 from verdict_cli.language.metric_names import METRICS, OF_GOLD, foreign
 
@@ -21,28 +26,28 @@ RUN_METRICS: tuple[str, ...] = (
     "wall_s",
     "calibration_age_days",
 )
-"""What `run.` can be followed by: facts of the run itself."""
+"""Metrics of the run itself, named `run.NAME`."""
 
 Scalar = str | int | bool | float | None
 
 
 class Gate(ConfigModel):
-    """A limit on one figure; a run that misses it ends with exit code 1."""
+    """A limit on one metric; a run that fails it exits with 1."""
 
     metric: Annotated[str, Field(pattern=r"[^.]\.[a-z]")]
-    """The figure: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began)."""
+    """The metric: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began)."""
     min: float | None = None
-    """The least that passes."""
+    """The smallest value that passes."""
     max: float | None = None
-    """The most that passes."""
+    """The largest value that passes."""
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Not the figure but the end of its two-sided interval at this confidence must keep the limit: the lower end `min`, the upper end `max`."""
+    """The limit applies to the two-sided interval at this confidence instead of the value: its lower end to `min`, its upper end to `max`."""
     where: Annotated[dict[str, Scalar], Field(min_length=1)] | None = None
     """Path to value: only rows where every path has its value count, such as `{source.type: homonyms}`."""
     baseline: Annotated[str, Field(min_length=1)] | None = None
     """The directory of an earlier run; rows of the same id are compared pair by pair."""
     max_drop: Annotated[float, Field(ge=0)] | None = None
-    """How much worse than the baseline the figure may be: the 95% interval of the paired difference must not reach beyond it."""
+    """How much worse than the baseline the metric may be: the 95% interval of the paired difference must not reach beyond it."""
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -61,7 +66,7 @@ def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation])
         found.append(("max_drop", "`max_drop` needs `baseline`", "such as `baseline: runs/main`"))
     if gate.baseline is not None and not (gate.min is None and gate.max is None and gate.confidence is None):
         found.append(
-            ("baseline", "`baseline` stands alone: `min`, `max` and `confidence` are another gate", "write two gates")
+            ("baseline", "`baseline` cannot be combined with `min`, `max` and `confidence`", "write two gates")
         )
     if gate.min is None and gate.max is None and gate.baseline is None and gate.max_drop is None:
         found.append(
@@ -70,7 +75,7 @@ def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation])
     if gate.min is not None and gate.max is not None and gate.min > gate.max:
         found.append(("min", f"`min` {gate.min:g} is above `max` {gate.max:g}", "nothing can pass this gate"))
     if metric == "confusion":
-        found.append(("metric", "`confusion` is a table and has no limit", "name one of the other figures"))
+        found.append(("metric", "`confusion` is a table and has no limit", "name another metric"))
     return [(f"[{index}].{path}" if path else f"[{index}]", message, hint) for path, message, hint in found]
 
 
@@ -112,3 +117,34 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
 def _near(word: str, known: str) -> str:
     close = difflib.get_close_matches(word, known.split(", "), n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {known}"
+
+
+class GatesFile(ConfigModel):
+    """The gates of a file."""
+
+    gates: tuple[Gate, ...]
+    """The gates, in place of the run's own."""
+
+
+def read_gates(path: Path, evaluations: Mapping[str, Evaluation]) -> tuple[Gate, ...]:
+    """The gates of a file that has only `gates:`, or of a pipeline file. SpecError with every problem."""
+    document = read_document(path)
+    data = document.data
+    if isinstance(data, dict) and "pipeline" in data:
+        data = {"gates": data.get("gates", [])}
+    try:
+        gates = GatesFile.model_validate(data).gates
+    except ValidationError as error:
+        raise SpecError(explain_error(error, GatesFile, document)) from None
+    problems = []
+    for index, gate in enumerate(gates):
+        for where, message, hint in gate_problems(index, gate, evaluations):
+            key = where.removeprefix(f"[{index}]").lstrip(".")
+            location: tuple[str | int, ...] = ("gates", index, key) if key else ("gates", index)
+            at = document.value_at(location)
+            problems.append(
+                Problem("bad-gate", message, hint, document.file, at.line, at.column, format_path(location))
+            )
+    if problems:
+        raise SpecError(problems)
+    return gates

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from verdict_cli.language.entry_points import EntryPointGroup, PluginUnion
+from verdict_cli.language.registry import RegisteredName, Registry
 
 MetricInput = Literal["labels", "numbers", "value", "probability"]
 
@@ -50,7 +50,7 @@ class Metric:
 def metric(name: str, loaded: Any) -> Metric:
     """What an entry point holds, which must be a Metric; TypeError says so where it is something else."""
     if not isinstance(loaded, Metric) or loaded.of not in _NEEDS:
-        raise TypeError(f"is no verdict_cli.Metric of {', '.join(_NEEDS)}")
+        raise TypeError(f"is not a verdict_cli.Metric of {', '.join(_NEEDS)}")
     return loaded
 
 
@@ -155,25 +155,16 @@ OF_CHOICE: Mapping[str, tuple[str, ...]] = {
 LOWER_IS_BETTER: frozenset[str] = frozenset({"mae", "rmse", "brier", "log_loss", "ece", "kendall_distance"})
 """Figures that count errors: a drop against a baseline is a rise of these."""
 
-METRIC_PLUGINS: EntryPointGroup[Metric] = EntryPointGroup("verdict_cli.metrics", metric)
-"""Figures of installed packages."""
+METRIC_PLUGINS: Registry[Metric | None] = Registry(__package__, dict.fromkeys(METRICS), "verdict_cli.metrics", metric)
+"""Metrics by name. Those of installed packages are `Metric` objects; built-in ones are computed by `verdict_cli.stats`."""
 
-
-def _offered(value: Any) -> str | None:
-    return value if isinstance(value, str) and foreign(value) is not None else None
-
-
-def _spelled(own: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {**own, "enum": [*own["enum"], *found]}
-
-
-MetricKey = Annotated[str, PluginUnion(METRIC_PLUGINS, _offered, _spelled, own=MetricName)]
-"""How an evaluation spells a figure."""
+MetricKey = Annotated[str, RegisteredName(METRIC_PLUGINS)]
+"""A metric in an evaluation."""
 
 
 def foreign(name: str) -> Metric | None:
     """The figure of an installed package, None for one of our own and where nobody offers it."""
-    return None if name in MEANINGS or name in OF_GOLD else METRIC_PLUGINS.get(name)
+    return None if name in OF_GOLD else METRIC_PLUGINS.plugin(name)
 
 
 def lower_is_better(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Named models: what `models` declares and where a unit names them (language.md, section 4)."""
+"""Named models: those that `models` declares, and where a unit uses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 class ModelError(ValueError):
-    """A model that cannot be asked: a code, a message, a hint, and the path of what is wrong."""
+    """A model that cannot be called: a code, a message, a hint, and the path of what is wrong."""
 
     def __init__(self, code: str, message: str, hint: str, path: tuple[str | int, ...]) -> None:
         super().__init__(message)
@@ -26,18 +26,18 @@ class ModelError(ValueError):
 
 
 class Presets:
-    """The named models of one file; each is worked out once."""
+    """The named models of one file; each is resolved once."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.known: dict[str, tuple[Model, ...]] = {}
 
     def policy(self, key: Any, path: tuple[str | int, ...], seen: tuple[str, ...] = ()) -> tuple[Model, ...]:
-        """The models that a spelling means, in the order in which they are tried. ModelError when it means none."""
+        """The models of a key, in the order in which they are tried. ModelError when there are none."""
         if isinstance(key, list | tuple):
             models: tuple[Model, ...] = ()
-            for place, one in enumerate(key):
-                models += self.policy(one, (*path, place), seen)
+            for index, item in enumerate(key):
+                models += self.policy(item, (*path, index), seen)
                 if len(models) > MOST_FALLBACK_MODELS:
                     message = f"more than {MOST_FALLBACK_MODELS} models would be tried one after another"
                     raise ModelError("too-many-models", message, "name fewer", path)
@@ -47,8 +47,7 @@ class Presets:
                 hint = "name a model of a provider"
                 raise ModelError("model-cycle", f"the model {key!r} names itself", hint, path)
             if key not in self.known:
-                found = self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
-                self.known[key] = found
+                self.known[key] = self.policy(self.spec.file.models[key], ("models", key), (*seen, key))
             return self.known[key]
         model = Model(name=key) if isinstance(key, str) else key
         if model.api_base is None:
@@ -58,23 +57,23 @@ class Presets:
 
 
 def _expanded(text: str, path: tuple[str | int, ...]) -> str:
-    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is no
+    """The address with each `${VAR}` replaced from the environment. ModelError when one is not set, when the result is not a
     plain address, and when a variable is part of an address whose host is not the user's own."""
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
+        setting = os.environ.get(match[1])
+        if setting is None:
             message = f"the environment variable {match[1]!r} is not set"
             raise ModelError("unset-variable", message, f"export {match[1]}=…, or write the value", path)
-        return found
+        return setting
 
-    made = _VARIABLE.sub(value, text)
+    address = _VARIABLE.sub(value, text)
     try:
-        parse_address(made)
+        parse_address(address)
     except AddressError as fault:
         raise ModelError("bad-address", f"the address {fault}", FORM, path) from None
-    if made != text and not is_user_host(made, os.environ):
+    if address != text and not is_user_host(address, os.environ):
         message = "a variable of the environment would be sent to a host that the pipeline file chose"
         hint = f"name the variable ..._BASE_URL or ..._API_BASE, or list the host in {ALLOWED} or with --allow-host"
         raise ModelError("foreign-host", message, hint, path)
-    return made
+    return address

@@ -1,4 +1,4 @@
-"""What the names of one pipeline file mean: scales, models, unit types, blocks, prompt files."""
+"""Resolve the names in one pipeline file: scales, models, unit types, blocks, prompt files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.custom_types import UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES, read_document
-from verdict_cli.language.document.error_locations import known_keys
-from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
+from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.fields.field_keys import PLAIN
 from verdict_cli.language.fields.types import FieldType, RecordType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import NAMED, SCALE_PLUGINS, Scale
+from verdict_cli.language.scales import SCALES, Scale, named_scales
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
@@ -34,7 +33,7 @@ ParsedFile = TypeVar("ParsedFile", bound=Fitted)
 
 
 class UnknownNameError(ValueError):
-    """A name that nothing in the file bears."""
+    """A name that is not defined."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -44,8 +43,8 @@ class UnknownNameError(ValueError):
 
 @dataclass
 class Namespace:
-    """The names of one file; `tell` collects what is wrong with them. `files` are those that `use` has reached,
-    None for one that cannot be used; `prompts` the texts of prompt files, `calibrations` the content of fitted ones."""
+    """The names of one file; `tell` receives their problems. `files` are those that `use` has loaded, None for one that
+    cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files."""
 
     spec: Spec
     tell: Callable[[Problem], None]
@@ -54,18 +53,18 @@ class Namespace:
     calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Remembers itself among the files that `use: FILE#name` may reach."""
+        """Register this file among those that `use: FILE#name` can load."""
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
     def problem(self, code: str, message: str, hint: str, path: Path_, *, key: bool = False) -> None:
-        """Tells of a problem at a path of this file."""
+        """Report a problem at a path of this file."""
         self.tell(self.spec.problem(code, message, hint, path, key=key))
 
     def check(self) -> None:
-        """Checks what is declared by name, whether it is used or not."""
+        """Check all named declarations, used or not."""
         for name, scale in self.spec.file.scales.items():
-            if name in NAMED or name in PLAIN:
+            if name in named_scales() or name in PLAIN:
                 self._built_in(f"the name {name!r}", ("scales", name))
             self.check_scale(scale, ("scales", name))
         for name in self.spec.file.units:
@@ -80,18 +79,18 @@ class Namespace:
         self.problem("name-used-twice", f"{what} is built in", "choose another name", path, key=True)
 
     def check_scale(self, scale: Scale, path: Path_) -> bool:
-        """Whether a scale makes sense; tells when not, a declared one only where it is declared."""
-        trouble = scale.problem()
-        if trouble is None:
+        """Whether a scale makes sense. Reports one that does not; a declared one only at its declaration."""
+        issue = scale.validation_error()
+        if issue is None:
             return True
-        key, message, hint = trouble
+        key, message, hint = issue
         declared = any(scale is known for known in self.spec.file.scales.values())
         if not declared or path[0] == "scales":
             self.problem("bad-scale", message, hint, (*path, key) if key else path)
         return False
 
     def sound(self, kind: FieldType, path: Path_) -> FieldType:
-        """The type, in which a scale that makes no sense is told of and unknown."""
+        """The type, with `UnknownType` for each scale that makes no sense, which is reported."""
         if isinstance(kind, ScaleType):
             return kind if self.check_scale(kind.scale, path) else UnknownType()
         if isinstance(kind, RecordType):
@@ -99,22 +98,27 @@ class Namespace:
         return kind
 
     def scale_named(self, name: str) -> Scale:
-        """The scale of that name. UnknownNameError when there is none."""
-        scale = self.spec.file.scales.get(name) or NAMED.get(name)
+        """The scale of that name: declared in the file, built in, or a registered type that needs no keys.
+
+        Raises UnknownNameError when there is none.
+        """
+        scale = self.spec.file.scales.get(name) or named_scales().get(name)
         if scale is not None:
             return scale
-        offered = SCALE_PLUGINS.get(name)
-        if offered is None:
-            known = [*NAMED, *self.spec.file.scales, *SCALE_PLUGINS.names()]
+        kind = SCALES.get(name)
+        if kind is None:
+            known = [*named_scales(), *self.spec.file.scales, *SCALES.names()]
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
         try:
-            return offered.model_validate({"type": name})
+            scale = kind.model_validate({"type": name})
         except ValidationError:
-            hint = f"write it out: `{{type: {name}, …}}`"
-            raise UnknownNameError(f"the scale {name!r} needs keys", hint) from None
+            scale = None
+        if scale is None or scale.validation_error() is not None:
+            raise UnknownNameError(f"the scale {name!r} needs keys", f"write it out: `{{type: {name}, …}}`")
+        return scale
 
     def policy(self, key: Any, path: Path_) -> tuple[Model, ...] | None:
-        """The models that a spelling means, in the order in which they are tried; None, and told, for a bad one."""
+        """The models of a key, in the order in which they are tried. Reports a bad one and returns None."""
         try:
             return self.presets.policy(key, path)
         except ModelError as error:
@@ -122,7 +126,7 @@ class Namespace:
             return None
 
     def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
-        """The unit of a step; a declared type's keys merged with the step's. None, and told, when there is none."""
+        """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
             return step
         try:
@@ -146,7 +150,7 @@ class Namespace:
             return None
 
     def _check_type(self, name: str) -> None:
-        """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
+        """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
         try:
             made = merge_custom_type(name, self.spec.file.units)
         except UnknownTypeError as error:
@@ -172,7 +176,7 @@ class Namespace:
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
-        """(text, whether it is Jinja2) of a prompt; None, and told, when its file cannot be read."""
+        """(text, whether it is Jinja2) of a prompt. Reports an unreadable file and returns None."""
         if isinstance(key, str):
             return key, False
         if isinstance(key, JinjaPrompt):
@@ -185,7 +189,7 @@ class Namespace:
         return self.prompts[key.file], False
 
     def inside(self, file: str, path: Path_) -> Path | None:
-        """Where a file stands that this one names; None, and told, where it may not be read."""
+        """The path of a file that this one uses. Reports one outside the allowed folders and returns None."""
         try:
             return self.spec.fence.path(self.spec.folder, file)
         except OutsideError as error:
@@ -212,7 +216,7 @@ class Namespace:
         return None
 
     def fitted(self, key: Any, kind: type[ParsedFile], path: Path_) -> ParsedFile | None:
-        """The calibration that a key names or spells; None, and told, when its file has none of that kind."""
+        """The calibration of a key. Reports a file without one of that kind and returns None."""
         if isinstance(key, kind):
             return key
         assert isinstance(key, CalibrationFile)
@@ -241,8 +245,8 @@ class Namespace:
         return made
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
-        """The namespace, steps and path of a named block of this file or of `FILE#name`; None, and told, when
-        there is none."""
+        """The namespace, steps and path of a named block of this file or of `FILE#name`. Reports an unknown one and
+        returns None."""
         file, mark, block = name.rpartition("#")
         owner = self._file(file, path) if mark else self
         if owner is None:
@@ -269,7 +273,7 @@ class Namespace:
         return self.files[target]
 
     def bad_file(self, file: str, error: SpecError, path: Path_) -> None:
-        """Tells of a file that this one names: here, and of its own problems where they stand in it."""
+        """Report a file that this one uses: here, and its own problems at their positions in it."""
         whole = next((problem for problem in error.problems if not problem.line), None)
         reason = f": {whole.message}" if whole is not None else ""
         hint = whole.hint if whole is not None else "its own problems follow"
@@ -279,5 +283,5 @@ class Namespace:
                 self.tell(problem)
 
     def _reached(self, file: str) -> Path:
-        """The file's path without `..` in its middle, so that one file is one key."""
+        """The normalized path of a file, so that one file is one key."""
         return Path(os.path.normpath(self.spec.folder / file))

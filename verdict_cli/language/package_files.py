@@ -1,6 +1,6 @@
 """Files that come with the program: pipelines, published tables, samples, data cards, schemas.
 
-They stand within an installed package (`pyproject.toml` puts them there), or beside it in a checkout.
+They are inside an installed package (`pyproject.toml` puts them there), or next to it in a checkout.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def recordings() -> dict[str, Path]:
 
 
 def file_or_named(given: Path, known: Callable[[], Mapping[str, Path]]) -> Path:
-    """The file as it is given; where there is none, the one of that name that comes with verdict.
+    """The given file; if it does not exist, the one of that name that comes with verdict.
 
     Only a bare name is looked up, so that a path that is wrong stays an error. A user's own file comes first.
     """

@@ -1,4 +1,4 @@
-"""A pipeline file as a whole, and how it reads its data (language.md, sections 1 and 9)."""
+"""A pipeline file as a whole, and how it reads its data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, One, Seq
+from verdict_cli.config_model import ConfigModel, One
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
 from verdict_cli.language.gate_rules import Gate
@@ -30,7 +30,7 @@ class DatasetKeys(ConfigModel):
 
 
 class PipelineFile(ConfigModel):
-    """A pipeline of the Verdict language: a compound judge, the data it reads and how it is measured."""
+    """A pipeline of the Verdict language: a compound judge, the data it reads and its metrics."""
 
     verdict: One
     """The language's version."""
@@ -43,19 +43,19 @@ class PipelineFile(ConfigModel):
     models: dict[str, ModelKey] = Field(default_factory=dict)
     """Named models, usable wherever a model is."""
     delimit: bool = False
-    """Whether texts in prompts that rows or models wrote stand between tags that they cannot contain, in every unit that
-    does not say otherwise."""
+    """Whether texts in prompts that rows or models wrote are put between tags that they cannot contain; the default of all
+    units."""
     scales: dict[str, ScaleKeys] = Field(default_factory=dict)
     """Named scales, usable wherever a scale is."""
     units: dict[str, CustomType] = Field(default_factory=dict)
     """Unit types of this file."""
-    blocks: dict[str, Annotated[Seq[StepKey], Field(min_length=1)]] = Field(default_factory=dict)
+    blocks: dict[str, Annotated[tuple[StepKey, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """Named blocks for `use:`."""
     dataset: DatasetKeys = DatasetKeys()
-    """How the data is read where the command line does not say otherwise."""
-    pipeline: Annotated[Seq[StepKey], Field(min_length=1)]
+    """How the data is read; options of the command line win."""
+    pipeline: Annotated[tuple[StepKey, ...], Field(min_length=1)]
     """The steps, run one after another."""
     evaluate: dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation] = Field(default_factory=dict)
-    """Figures that are measured on the results."""
-    gates: Seq[Gate] = ()
-    """Bounds that figures must keep, else the run exits with 1."""
+    """Metrics of the results."""
+    gates: tuple[Gate, ...] = ()
+    """Limits on metrics; a run that fails one exits with 1."""

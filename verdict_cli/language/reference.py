@@ -1,7 +1,7 @@
-"""What is said of a part of the language: of a unit, a scale, an extractor, or another mapping of a pipeline file.
+"""The reference entry of a unit, a scale, an extractor, or another mapping of a pipeline file.
 
-The texts are the docstrings of the classes that read the files, as the JSON Schema has them; the examples are the
-pipelines of `configs/examples`, which the tests run.
+The texts are the docstrings of the classes, as in the JSON Schema; the examples are the pipelines of `configs/examples`,
+which the tests run.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from verdict_cli.language import extractors, scales
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import pipeline_schema, schema_of
 from verdict_cli.language.package_files import folder
-from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales import SCALES
 from verdict_cli.language.units import TYPES
-
-SCALES = {kind.model_fields["type"].default: kind.__name__ for kind in get_args(Scale)}
-"""The class of each kind of scale."""
 
 _FILE = "pipeline file"
 _PLAIN = {"string", "integer", "number", "boolean"}
@@ -29,19 +25,19 @@ _DATA = re.compile(r"^# Data: (\S+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ReferenceKey:
-    """A key of a mapping: how its value is written, and what it is for."""
+    """A key of a mapping: its kind of value, and its description."""
 
     name: str
     kind: str
     default: str | None
-    """The value where the key is left out, as YAML; None where it has none, or none that says anything."""
+    """The default as YAML; None without one, and for an empty one."""
     required: bool
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A whole pipeline that shows the part, and the sample that it judges."""
+    """A complete pipeline that uses the part, and the sample that it judges."""
 
     file: str
     data: str
@@ -50,7 +46,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceEntry:
-    """A part of the language under the name by which a file, or the schema, spells it."""
+    """A part of the language under its name in a file or in the schema."""
 
     name: str
     group: str
@@ -60,30 +56,27 @@ class ReferenceEntry:
     example: Example | None
 
     def own(self) -> tuple[ReferenceKey, ...]:
-        """The keys without those that every unit of its sort has, and without the one that names the sort itself."""
+        """The keys without those of every unit of its kind, and without the one that names the type itself."""
         shared = {key.name for key in shared_keys(asking=any(key.name == "prompt" for key in self.keys))}
         left = shared if self.group == "unit" else set()
         return tuple(key for key in self.keys if key.name not in left | {"unit", "type"})
 
 
 def entries() -> dict[str, ReferenceEntry]:
-    """Every part by its name: units, scales, extractors, then the mappings that stand in files, the file itself first."""
+    """Every part by its name: units, scales, extractors, then the other mappings of files, the file itself first."""
     return {part.name: part for part in _entries()}
 
 
-def offered_parts(name: str) -> ReferenceEntry | None:
-    """The scale or the extractor of that name that an installed package offers."""
-    for group, kind in (
-        ("scale", scales.SCALE_PLUGINS.get(name)),
-        ("extractor", extractors.EXTRACTOR_PLUGINS.get(name)),
-    ):
+def plugin_entry(name: str) -> ReferenceEntry | None:
+    """The entry of a scale or an extractor of an installed package."""
+    for group, kind in (("scale", SCALES.plugin(name)), ("extractor", EXTRACTORS.plugin(name))):
         if kind is not None:
             return _entry(name, group, schema_of(kind))
     return None
 
 
 def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
-    """The keys of every unit; with `asking`, of every unit that asks a model."""
+    """The keys of every unit; with `asking`, of every unit that calls a model."""
     units = [set(_definition(TYPES.title(name))["properties"]) for name in TYPES]
     if asking:
         units = [names for names in units if "prompt" in names]
@@ -95,7 +88,7 @@ def _entries() -> Iterator[ReferenceEntry]:
     used: set[str] = set()
     for group, names in (
         ("unit", {name: TYPES.title(name) for name in TYPES}),
-        ("scale", SCALES),
+        ("scale", {name: SCALES.title(name) for name in SCALES}),
         ("extractor", {name: EXTRACTORS.title(name) for name in EXTRACTORS}),
     ):
         for name, definition in names.items():
@@ -170,7 +163,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _named(definition: str) -> str:
-    if definition in SCALES.values():
+    if definition in map(SCALES.title, SCALES):
         return "scale"
     if definition in map(EXTRACTORS.title, EXTRACTORS):
         return "extractor"

@@ -1,4 +1,4 @@
-"""A first pipeline for somebody's own data: from what is judged and the columns of a file to a small commented file."""
+"""Write a first pipeline for a user's data: a small commented file from the question and the columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from math import ceil, floor
 from typing import Any
 
 SCHEMA = "pipeline.schema.json"
-"""The name of the schema's copy, which stands beside the pipeline for editors."""
+"""The name of the copy of the schema next to the pipeline, for editors."""
 
-MOST_WORDS = 12
-"""A column with more different texts than this is no column of categories."""
+MAX_CATEGORIES = 12
+"""A column with more distinct texts than this is not treated as categories."""
 
 _SCHEMA_LINE = re.compile(r"\A# yaml-language-server: \$schema=\S+\n")
 _NAME = re.compile(r"[a-z0-9]+")
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Scaffold:
-    """What a first pipeline is made of. ``scale`` is `boolean`, `A-B` (whole numbers) or words from worst to best;
+    """The parts of a first pipeline. ``scale`` is `boolean`, `A-B` (whole numbers) or words from worst to best;
     ``numbers`` is `int` or `float` where the file writes the target's numbers as texts."""
 
     name: str
@@ -37,12 +37,12 @@ class Scaffold:
 
 
 def with_schema_line(text: str) -> str:
-    """The pipeline with the line by which an editor finds the schema beside it."""
+    """The pipeline with the line that leads editors to the schema next to it."""
     return f"# yaml-language-server: $schema={SCHEMA}\n{_SCHEMA_LINE.sub('', text)}"
 
 
 def scale_of(values: Sequence[Any]) -> str | None:
-    """The scale that these labels are on, as `Start` spells it; None where they are on none that can be told."""
+    """The scale of these labels, as in `Scaffold`; None where it cannot be inferred."""
     seen = [value for value in values if value is not None]
     if not seen:
         return None
@@ -51,9 +51,9 @@ def scale_of(values: Sequence[Any]) -> str | None:
     if all(numeric(value) for value in seen):
         numbers = [float(value) for value in seen]
         low, high = floor(min(numbers)), ceil(max(numbers))
-        return f"{low}-{high}" if low >= 0 and 0 < high - low < MOST_WORDS else None
+        return f"{low}-{high}" if low >= 0 and 0 < high - low < MAX_CATEGORIES else None
     words = sorted({str(value) for value in seen})
-    return ",".join(words) if 1 < len(words) <= MOST_WORDS and not any("," in word for word in words) else None
+    return ",".join(words) if 1 < len(words) <= MAX_CATEGORIES and not any("," in word for word in words) else None
 
 
 def numeric(value: Any) -> bool:
@@ -72,7 +72,7 @@ def number_type(values: Sequence[Any]) -> str | None:
 
 
 def texts(values: Sequence[Any]) -> list[str]:
-    """The different texts among labels that are no numbers; none where they are not texts."""
+    """The distinct texts among labels, without numbers and truth values."""
     words = dict.fromkeys(value for value in values if isinstance(value, str) and not numeric(value))
     return [word for word in words if word.lower() not in ("true", "false")]
 
@@ -83,7 +83,7 @@ def nameable(column: str) -> bool:
 
 
 def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
-    """The column that names each row: `id` or the like, with no value twice."""
+    """The column that identifies each row: `id` or the like, without duplicates."""
     for name, values in samples.items():
         keyed = name.lower() in ("id", "key", "uid", "uuid") or name.lower().endswith("_id")
         if keyed and None not in values and len({str(value) for value in values}) == len(values):
@@ -91,17 +91,17 @@ def identifier(samples: Mapping[str, Sequence[Any]]) -> str | None:
     return None
 
 
-def written(start: Scaffold) -> str:
+def pipeline_text(start: Scaffold) -> str:
     """The pipeline's text."""
     parts = [
         "verdict: 1",
         f"name: {_scalar(start.name)}",
         "",
         "# Any model of OpenAI's API, of a server that speaks it, or that litellm knows, such as gpt-4o-mini,",
-        "# anthropic/claude-haiku-4-5 or ollama/llama3.2. baseline/lexical needs no key: a floor to beat, not a judge.",
+        "# anthropic/claude-haiku-4-5 or ollama/llama3.2. baseline/lexical needs no key: a baseline, not an LLM judge.",
         f"model: {_scalar(start.model)}",
         "",
-        "# Texts of rows stand between tags that they cannot contain: whoever wrote them cannot pass for you.",
+        "# Texts of rows are put between tags that they cannot contain, so that they cannot pass for instructions.",
         "delimit: true",
         "",
         *_dataset(start),
@@ -163,7 +163,7 @@ def _evaluate(start: Scaffold) -> list[str]:
     if start.target is not None:
         return [
             "evaluate:",
-            "  agreement:   # with the labels: each figure with its 95% interval",
+            "  agreement:   # with the labels: each metric with its 95% interval",
             "    prediction: output.score",
             f"    target: {_scalar(_path(start.target))}",
         ]
@@ -179,7 +179,7 @@ def _evaluate(start: Scaffold) -> list[str]:
 
 
 def _scalar(text: str) -> str:
-    """The text in YAML: as it stands where it can only be a text, else quoted."""
+    """The text in YAML: plain where it can only be a string, else quoted."""
     plain = re.fullmatch(r"[A-Za-z_][\w./-]*", text, re.ASCII) is not None
     return text if plain and text.lower() not in _RESERVED else json.dumps(text, ensure_ascii=False)
 
@@ -188,5 +188,5 @@ _RESERVED = {"yes", "no", "true", "false", "on", "off", "null", "y", "n"}
 
 
 def plain_name(text: str) -> str:
-    """A pipeline's name from a file's."""
+    """The name of a pipeline from the name of a file."""
     return "-".join(_NAME.findall(text.lower())) or "judge"

@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.language.lazy_registry import LazyUnion
+from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase
 from verdict_cli.model import ModelKey

@@ -38,7 +38,7 @@ def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
         column = scope.resolve(("source", name))
         if not fits(column.type, kind):
             raise ExpressionError(
-                f"the input field {name!r} is to be {kind.spell()}, but the column is {column.type.spell()}",
+                f"the input field {name!r} is to be {kind.type_name()}, but the column is {column.type.type_name()}",
                 "declare the type that `dataset.schema` gives",
             )
         return Cast(name, kind, column.paths[0])
@@ -52,7 +52,7 @@ def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
         found = named[0].output.fields[name]
         if not fits(found, kind):
             raise ExpressionError(
-                f"the input field {name!r} is to be {kind.spell()}, but {named[0].id} gives {found.spell()}",
+                f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {found.type_name()}",
                 "declare the type that is given, or convert it with `propagate`",
             )
         return Cast(name, kind, scope.resolve(("previous", name)).paths[0])
@@ -60,7 +60,7 @@ def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
     if len(same) != 1:
         said = ", ".join(f"{unit.id}.{field}" for unit, field in same)
         raise ExpressionError(
-            f"nothing fills the input field {name!r} of type {kind.spell()}"
+            f"nothing fills the input field {name!r} of type {kind.type_name()}"
             if not same
             else f"several fields could fill the input field {name!r}: {said}",
             "rename an upstream field with `propagate`, or leave `input` out",
@@ -252,7 +252,7 @@ def _declared_output(bench: CompileContext, output: RecordType) -> RecordType:
             hint = f"it gives {', '.join(output.fields)}; `propagate` makes new fields"
             bench.problem("unknown-field", f"the unit gives no {name!r}", hint, "output", name, key=True)
         elif not fits(given, kind):
-            message = f"{name!r} is to be {kind.spell()}, but the unit gives {given.spell()}"
+            message = f"{name!r} is to be {kind.type_name()}, but the unit gives {given.type_name()}"
             bench.problem("wrong-type", message, "declare the type that is given", "output", name)
         else:
             kept[name] = kind

@@ -6,8 +6,8 @@ from typing import Any
 
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.extractors import extractor
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor
+from verdict_cli.language.extractors import resolve_extractor
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import TEXT, RecordType
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
@@ -90,10 +90,10 @@ def _reading(bench: CompileContext, unit: LLMUnit, response: RecordType) -> Boun
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
     if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
         key = "structured"
-    chosen = _fitted(bench, extractor(key))
+    chosen = _fitted(bench, resolve_extractor(key))
     if chosen is None or not response.fields:
         return None
-    trouble = chosen.problem(response)
+    trouble = chosen.validation_error(response)
     if trouble:
         where, message, hint = trouble
         bench.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
@@ -101,7 +101,7 @@ def _reading(bench: CompileContext, unit: LLMUnit, response: RecordType) -> Boun
     return chosen.bind(response)
 
 
-def _fitted(bench: CompileContext, chosen: BaseExtractor) -> BaseExtractor | None:
+def _fitted(bench: CompileContext, chosen: Extractor) -> Extractor | None:
     """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
     read: dict[str, Any] = {}
     for key, kind in (("calibration", "probability"), ("weights", "score_weights")):

@@ -7,7 +7,6 @@ from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.fields.types import NUMBER, TEXT, FieldType, PlainType, RecordType, ScaleType, UnknownType
-from verdict_cli.language.scales.discrete import Discrete
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
@@ -80,7 +79,7 @@ def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> t
                 bench.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
                 return None
             if unit.numbers and kind.numeric() is False:
-                message = f"{parent.id}.{name} is of type {kind.spell()} and has no number"
+                message = f"{parent.id}.{name} is of type {kind.type_name()} and has no number"
                 bench.problem("no-number", message, _WAYS_OUT, *at)
                 return None
     return named
@@ -118,12 +117,7 @@ def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
 
 
 def _scored(unit: Pool, kind: FieldType) -> bool:
-    return (
-        unit.numbers
-        and isinstance(kind, ScaleType)
-        and isinstance(kind.scale, Discrete)
-        and kind.scale.scores is not None
-    )
+    return unit.numbers and isinstance(kind, ScaleType) and kind.scale.has_scores
 
 
 def _same(value: Any) -> Any:

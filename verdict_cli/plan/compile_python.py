@@ -18,8 +18,6 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.scales import Scale
-from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.language.steps import PythonCode
 from verdict_cli.plan.compile_context import CompileContext
 from verdict_cli.plan.scope import NodeScope
@@ -39,18 +37,14 @@ def sample_value(kind: FieldType) -> Any:
     if isinstance(kind, RecordType):
         return _Row({name: sample_value(inner) for name, inner in kind.fields.items()})
     if isinstance(kind, ScaleType):
-        return _on(kind.scale)
+        return kind.scale.sample()
     if isinstance(kind, DistributionType):
-        return {_on(kind.scale): 1.0}
+        return {kind.scale.sample(): 1.0}
     if isinstance(kind, TranscriptType):
         return [{"role": "speaker", "content": "1"}]
     if isinstance(kind, TextListType):
         return ["1"]
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
-
-
-def _on(scale: Scale) -> Any:
-    return scale.max if isinstance(scale, Continuous) else scale.values()[-1]
 
 
 RESOLVED = ("previous", "input")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
@@ -106,23 +104,14 @@ def _count(kinds: Sequence[FieldType]) -> int | None:
 def _values(kind: FieldType) -> int | None:
     if kind == TRUTH:
         return 2
-    if isinstance(kind, ScaleType) and not isinstance(kind.scale, Continuous):
-        return len(kind.scale.values())
-    return None
+    return len(kind.scale.values()) or None if isinstance(kind, ScaleType) else None
 
 
 def _ends(kind: FieldType) -> tuple[float, float] | None:
     """The smallest and the largest number that a value can have."""
     if kind == TRUTH:
         return 0.0, 1.0
-    if not isinstance(kind, ScaleType):
-        return None
-    if isinstance(kind.scale, Continuous):
-        return kind.scale.min, kind.scale.max
-    if isinstance(kind.scale, Boolean):
-        return 0.0, 1.0
-    numbers = [number for value in kind.scale.values() if (number := kind.scale.number(value)) is not None]
-    return (min(numbers), max(numbers)) if numbers else None
+    return kind.scale.bounds() if isinstance(kind, ScaleType) else None
 
 
 def _node(nodes: Sequence[Node | None], place: int) -> Node:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.extractors import extractor
+from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.field_keys import record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
@@ -107,7 +107,7 @@ def _asked(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict
 
 def extracted(unit: LLMUnit) -> dict[str, Any]:
     """The extractor's keys, but for its model and for what was fitted."""
-    chosen = extractor(unit.extract)
+    chosen = resolve_extractor(unit.extract)
     fitted = {
         key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.document.error_locations import locate_error
+from verdict_cli.language.document.error_messages import locate_error
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.load import in_order, validated
 from verdict_cli.language.pipeline_file import PipelineFile

@@ -13,8 +13,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, format_expression_path
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.result_scope import MEASURED, ResultScope
 
@@ -29,7 +28,7 @@ class Possible:
 
     values: tuple[Any, ...] | None
     numeric: bool | None
-    scale: Boolean | None = None
+    scale: Scale | None = None
 
 
 def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possible:
@@ -42,7 +41,7 @@ def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possib
     except ExpressionError:
         return Possible(None, None)
     domains = {path: _values(kind) for path, kind in kinds.items()}
-    scale = _boolean(kinds.get(plain.way)) if plain.way is not None else None
+    scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
     if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
         prod(len(domain or ()) for domain in domains.values()) > _MOST
     ):
@@ -61,13 +60,15 @@ def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possib
     return Possible(values or None, numbers.pop() if len(numbers) == 1 else None, scale)
 
 
-def _boolean(kind: FieldType | None) -> Boolean | None:
-    return kind.scale if isinstance(kind, ScaleType) and isinstance(kind.scale, Boolean) else None
+def _boolean(kind: FieldType | None) -> Scale | None:
+    if not isinstance(kind, ScaleType) or kind.json_schema() != TRUTH.json_schema():
+        return None
+    return kind.scale
 
 
 def _values(kind: FieldType) -> tuple[Any, ...] | None:
-    if isinstance(kind, ScaleType) and not isinstance(kind.scale, Continuous):
-        return kind.scale.values()
+    if isinstance(kind, ScaleType):
+        return kind.scale.values() or None
     return (False, True) if kind == TRUTH else None
 
 

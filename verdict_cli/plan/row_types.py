@@ -12,7 +12,7 @@ from verdict_cli.language.fields.field_keys import field_type
 from verdict_cli.language.fields.image import ImageType, is_image_url
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, RecordType
 from verdict_cli.language.namespace import Namespace, UnknownNameError
-from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales import named_scales
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.expand import InstancePath
 from verdict_cli.plan.scope import NodeScope
@@ -62,7 +62,7 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
         return int(value)
     if kind == NUMBER:
         return float(value)
-    return Boolean().read(value) if kind == TRUTH else value
+    return named_scales()["boolean"].read(value) if kind == TRUTH else value
 
 
 def row_types(names: Namespace) -> RecordType | None:

@@ -17,7 +17,6 @@ from verdict_cli.language.fields.types import (
     TextListType,
     UnknownType,
 )
-from verdict_cli.language.scales.continuous import Continuous
 
 
 def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
@@ -33,15 +32,14 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         deeper, found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
         return (part, *deeper), found
     if isinstance(kind, DistributionType):
-        tokens = () if isinstance(kind.scale, Continuous) else kind.scale.tokens()
-        value = next((value for token, value in tokens if value == part or token == str(part)), None)
+        value = next((value for token, value in kind.scale.tokens() if value == part or token == str(part)), None)
         if value is None or more:
             raise ExpressionError(f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}")
         return (value,), NUMBER
     if isinstance(kind, TextListType) and isinstance(part, int) and not more:
         return rest, TEXT
-    if isinstance(kind, ScaleType) or kind.spell() in ("str", "int", "float", "bool", "list[str]"):
-        raise ExpressionError(f"{where} is of type {kind.spell()} and has no part {part!r}", "")
+    if isinstance(kind, ScaleType) or kind.type_name() in ("str", "int", "float", "bool", "list[str]"):
+        raise ExpressionError(f"{where} is of type {kind.type_name()} and has no part {part!r}", "")
     return rest, UnknownType()
 
 

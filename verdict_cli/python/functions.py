@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
-from verdict_cli.language.scales import NAMED
+from verdict_cli.language.scales import named_scales
 from verdict_cli.python.schema import Schema, plain_view, spelled_type, viewed
 from verdict_cli.python.validate_kwargs import known
 
@@ -166,5 +166,5 @@ def _record(fields: Mapping[str, Any] | None) -> RecordType | None:
     if not fields:
         return None
     keys = TypeAdapter(FieldTypes).validate_python(dict(fields))
-    types: dict[str, FieldType] = {name: field_type(key, NAMED.__getitem__) for name, key in keys.items()}
+    types: dict[str, FieldType] = {name: field_type(key, named_scales().__getitem__) for name, key in keys.items()}
     return RecordType(types)

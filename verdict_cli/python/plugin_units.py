@@ -15,7 +15,7 @@ from typing import Any
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.source_positions import Document
-from verdict_cli.language.entry_points import EntryPointGroup
+from verdict_cli.language.registry import Registry
 from verdict_cli.language.units import TYPES
 from verdict_cli.python.steps import Functions
 from verdict_cli.python.unit import Unit
@@ -23,11 +23,11 @@ from verdict_cli.python.unit import Unit
 
 def _unit(_: str, loaded: Any) -> type[Unit]:
     if not (isinstance(loaded, type) and issubclass(loaded, Unit)):
-        raise TypeError("is no subclass of verdict_cli.Unit")
+        raise TypeError("is not a subclass of verdict_cli.Unit")
     return loaded
 
 
-UNIT_PLUGINS = EntryPointGroup("verdict_cli.units", _unit)
+UNIT_PLUGINS: Registry[type[Unit]] = Registry("", {}, "verdict_cli.units", _unit)
 """Unit types of installed packages."""
 
 Types = Callable[[str], type[Unit] | None]

@@ -7,14 +7,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar, Unpack
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, Extractor
+from verdict_cli.language.scales import Scale
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, snake
-from verdict_cli.python.extractors import Extractor
 from verdict_cli.python.functions import OUTPUT_NAMES, RULE_NAMES, Function, function, method_function, rule
 from verdict_cli.python.models import ModelKeys, ModelLike
 from verdict_cli.python.prompts import Prompt, prompt_key
-from verdict_cli.python.scales import Scale
 from verdict_cli.python.schema import Schema, plain_view, spelled_type
 from verdict_cli.python.steps import Functions, Step, StepPath
 from verdict_cli.python.validate_kwargs import known

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from verdict_cli.errors import UsageError
+from verdict_cli.language.scales import Scale
 from verdict_cli.python.functions import MAP_NAMES, function
-from verdict_cli.python.scales import Scale
 from verdict_cli.python.unit import CommonKeys, CommonUnit, Unit, UnitKeys
 
 

@@ -134,7 +134,7 @@ def _kind(node: Node) -> str:
 
 
 def _what(node: Node) -> str:
-    given = ", ".join(f"{name}: {kind.spell()}" for name, kind in node.output.fields.items())
+    given = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
     return visible_text(f"{node.unit.type_name}{pinned} ({given})")
 

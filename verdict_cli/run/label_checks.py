@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from verdict_cli.errors import Problem, ReplyError
-from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales import Scale, named_scales
 from verdict_cli.run.label_counts import Key, LabelCounts, label_value_key
 
 _MOST_WORDS = 10
@@ -55,16 +55,16 @@ def _fixes(counts: LabelCounts) -> Iterator[str]:
 
 def _for_truth(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
     """Predictions are true or false, labels are words."""
-    scale = counts.possible.scale or Boolean()
+    scale = counts.possible.scale or named_scales()["boolean"]
     meant = {label: _truth(scale, label) for label in labels}
     prediction = _operand(counts.evaluation.prediction or "")
     words = {truth: label for label, truth in meant.items() if isinstance(label, str)}
     plain = all(isinstance(label, str) and label.isprintable() and not set(label) & set("'\"\\") for label in labels)
     if None not in meant.values() and plain and len(words) == len(labels):
-        yes = words.get(True, scale.yes[0])
-        no = words.get(False, scale.no[0])
+        yes = words.get(True, _token(scale, True))
+        no = words.get(False, _token(scale, False))
         yield f"write `prediction: \"'{yes}' if {prediction} else '{no}'\"`"
-    column = counts.target.way
+    column = counts.target.path
     if None not in meant.values() and column is not None and len(column) == 2 and _all_read(labels):
         yield f"write `dataset: {{schema: {{{column[1]}: bool}}}}`, which reads the labels as true and false"
     if plain and len(labels) == 2:
@@ -77,7 +77,7 @@ def _for_truth(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
 
 def _of_truth(counts: LabelCounts, values: tuple[Any, ...]) -> Iterator[str]:
     """Labels are true or false, predictions are words."""
-    words = {_truth(Boolean(), value): value for value in values}
+    words = {_truth(named_scales()["boolean"], value): value for value in values}
     if len(values) == 2 and words.keys() == {True, False}:
         target = _operand(counts.target.text)
         yield f"write `target: \"'{words[True]}' if {target} else '{words[False]}'\"`"
@@ -99,16 +99,21 @@ def _with_filter(counts: LabelCounts, labels: list[Any]) -> Iterator[str]:
             yield f"write `target: {_operand(counts.target.text)} | {name}`"
 
 
-def _truth(scale: Boolean, label: Any) -> bool | None:
+def _truth(scale: Scale, label: Any) -> bool | None:
     try:
-        return scale.read(label)
+        return bool(scale.read(label))
     except ReplyError:
         return None
 
 
+def _token(scale: Scale, value: bool) -> str:
+    """The word that prompts use for true or for false."""
+    return next(token for token, meant in scale.tokens() if meant is value)
+
+
 def _all_read(labels: list[Any]) -> bool:
     """Whether the column type `bool` reads all of these labels."""
-    return all(_truth(Boolean(), label) is not None for label in labels)
+    return all(_truth(named_scales()["boolean"], label) is not None for label in labels)
 
 
 def _is_number(text: str) -> bool:

@@ -105,7 +105,7 @@ class LabelCounts:
             if isinstance(value, Mapping)
             else []
         )
-        if named and self.target.way is not None:
+        if named and self.target.path is not None:
             example = (
                 f"{self.target.text}.{named[0]}"
                 if str(named[0]).isidentifier()

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem, ReplyError
-from verdict_cli.language.extractors import extractor
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor
-from verdict_cli.language.extractors.regex import Regex
+from verdict_cli.language.extractors import resolve_extractor
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
+from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import INTEGER, TEXT, FieldType, RecordType, ScaleType
-from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.llm.providers.wire_values import read_logprobs
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
@@ -108,8 +107,8 @@ def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtract
         OWN_EXTRACTOR: work.reading if work.reading.then is None else "a second call reads its text"
     }
     for name in extractors:
-        chosen: BaseExtractor = _regex(work.response) if name == "regex" else extractor(name)
-        trouble = chosen.problem(work.response)
+        chosen: Extractor = _regex(work.response) if name == "regex" else resolve_extractor(name)
+        trouble = chosen.validation_error(work.response)
         found[name] = trouble[1] if trouble else _held_to(work.response, chosen.bind(work.response))
     return found
 
@@ -133,18 +132,19 @@ def _between(kind: ScaleType, value: Any) -> bool:
     scale = kind.scale
     if not scale.numeric() or not isinstance(value, int | float):
         return False
-    ends = (scale.min, scale.max) if isinstance(scale, Continuous) else map(scale.number, scale.values())
-    numbers = [float(end) for end in ends if end is not None]
-    return min(numbers) <= value <= max(numbers)
+    bounds = scale.bounds()
+    return bounds is not None and bounds[0] <= value <= bounds[1]
 
 
-def _regex(response: RecordType) -> Regex:
+def _regex(response: RecordType) -> RegexExtractor:
     """Patterns for a response: its first number, or the one of its words that the text holds."""
-    return Regex(fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first")
+    return RegexExtractor(
+        fields={name: _pattern(kind) for name, kind in response.fields.items() if kind != TEXT}, match="first"
+    )
 
 
 def _pattern(kind: FieldType) -> str:
-    if isinstance(kind, ScaleType) and not isinstance(kind.scale, Continuous):
+    if isinstance(kind, ScaleType) and kind.scale.tokens():
         words = [token for token, value in kind.scale.tokens() if isinstance(value, str | bool)]
         if words:
             return r"(?i)(?<!\w)(?:" + "|".join(sorted(words, key=len, reverse=True)) + r")(?!\w)"

@@ -78,7 +78,7 @@ def test_what_comes_out_is_json_and_not_a_lazy_object(text: str, expected: Any) 
         ("outputs | map(attribute='scor') | max", "there is no 'scor' among the fields: score"),
         ("outputs | map(attribute='scor') | mean", "there is no 'scor' among the fields: score"),
         ("{}.a", "there is no 'a' among the fields: none"),
-        ("none.score", "there is no 'score': what it is asked of has no value"),
+        ("none.score", "there is no 'score': the value before it is missing"),
         ("outputs[9].score", "list object has no element 9"),
         ("nowhere", "'nowhere' is undefined"),
         ("output.keys", "`keys` is a method: call it with `()`"),
@@ -144,11 +144,11 @@ def test_keys_of_a_row_come_before_the_methods_of_a_mapping() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no expression"),
-        ("{{ output.score }}", "is no expression"),
-        ("output.score +", "is no expression"),
+        ("", "is not an expression"),
+        ("{{ output.score }}", "is not an expression"),
+        ("output.score +", "is not an expression"),
         ("output score", "chunk after expression"),
-        ("1" * 5000, "is no expression"),
+        ("1" * 5000, "is not an expression"),
         ("output.score | maen", "there is no filter `maen`"),
         ("1 if output.ok else 2 | maen", "there is no filter `maen`"),
         ("1e310 > output.score", "too large"),
@@ -305,10 +305,10 @@ def test_a_mere_path_gives_what_the_template_gives(text: str, source: dict[str, 
             return str(error), error.failure
 
     expression = compile_expression(text, ("source",))
-    assert expression.way is not None
-    assert outcome(expression) == outcome(replace(expression, way=None))
+    assert expression.path is not None
+    assert outcome(expression) == outcome(replace(expression, path=None))
 
 
-def test_what_is_more_than_a_path_has_no_way() -> None:
+def test_what_is_more_than_a_path_has_no_path() -> None:
     for text in ("a.b + 0", "a.b | length", "a[b]", "a.b()", "[a.b]", "none"):
-        assert compile_expression(text).way is None
+        assert compile_expression(text).path is None

@@ -10,9 +10,8 @@ from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolved
 from verdict_cli.language.fields.field_keys import fits
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, ScaleType, UnknownType
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 
 FIELDS: dict[Any, tuple[FieldType, Any]] = {
     "i": (INTEGER, 3),
@@ -20,8 +19,8 @@ FIELDS: dict[Any, tuple[FieldType, Any]] = {
     "t": (TEXT, "hello"),
     "b": (TRUTH, True),
     "likert": (ScaleType(LIKERT), 4),
-    "yes": (ScaleType(Boolean()), True),
-    "word": (ScaleType(Discrete(values=("a", "b"), scores={"a": 0, "b": 1})), "a"),
+    "yes": (ScaleType(BooleanScale()), True),
+    "word": (ScaleType(DiscreteScale(values=("a", "b"), scores={"a": 0, "b": 1})), "a"),
     "any": (UnknownType(), [1, 2]),
 }
 

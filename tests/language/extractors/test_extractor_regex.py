@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.regex import Regex
+from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
@@ -22,21 +22,21 @@ from verdict_cli.language.fields.types import (
     ScaleType,
     TextListType,
 )
-from verdict_cli.language.scales import LIKERT, Scale
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
 
 REQUEST = Request(Row(0, 0, {}), "judge", Model(name="m"), ())
-ABC = Discrete(values=("A", "B", "C"))
+ABC = DiscreteScale(values=("A", "B", "C"))
 
 
 def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first", finish_reason: str = "stop") -> Any:
     response = RecordType({"score": kind if not isinstance(kind, Scale) else ScaleType(kind)})
-    extractor = Regex(fields={"score": pattern}, match=match)
-    assert extractor.problem(response) is None
+    extractor = RegexExtractor(fields={"score": pattern}, match=match)
+    assert extractor.validation_error(response) is None
     return extractor.bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)["score"]
 
 
@@ -45,7 +45,7 @@ def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first",
     [
         ("I give 4 of 5", "FIRST_INT", LIKERT, "first", 4),
         ("I give 4 of 5", "LAST_INT", LIKERT, "first", 5),
-        ("a 0.25 then 0.75", "FIRST_FLOAT", Continuous(), "first", 0.25),
+        ("a 0.25 then 0.75", "FIRST_FLOAT", ContinuousScale(), "first", 0.25),
         ("a 0.25 then 0.75", "LAST_FLOAT", NUMBER, "first", 0.75),
         ("-3 and 4", "FIRST_INT", INTEGER, "first", -3),
         ("1,234,567 people", "FIRST_INT", INTEGER, "first", 1234567),
@@ -59,7 +59,7 @@ def read(text: str, pattern: str, kind: FieldType | Scale, match: Any = "first",
         ("A or B or C", r"\b[ABC]\b", ABC, "last", "C"),
         ("A, yes: A", r"\b[ABC]\b", ABC, "unique", "A"),
         ("Verdict: Yes.", r"Verdict: (\w+)", TRUTH, "first", True),
-        ("Verdict: no", r"Verdict: (\w+)", Boolean(), "first", False),
+        ("Verdict: no", r"Verdict: (\w+)", BooleanScale(), "first", False),
         ("x: foo | y: bar", r"x: (\w+)|y: (\w+)", TEXT, "last", "bar"),
     ],
 )
@@ -127,8 +127,8 @@ def test_a_letter_is_returned_only_if_it_stands_as_a_whole_word(text: str, patte
 @given(st.one_of(st.text(), st.lists(st.sampled_from([*list("()[]{}*+?|\\.^$:!=<>-,dwsbPRnAC019"), "(?", "(?P<"]), max_size=8).map("".join)), TEXTS)  # fmt: skip
 def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str, text: str) -> None:
     response = RecordType({"score": ScaleType(LIKERT)})
-    extractor = Regex(fields={"score": pattern})
-    if extractor.problem(response) is not None:
+    extractor = RegexExtractor(fields={"score": pattern})
+    if extractor.validation_error(response) is not None:
         return
     with contextlib.suppress(ReplyError):
         assert extractor.bind(response).read(Reply(text), REQUEST)["score"] in LIKERT.values()
@@ -136,8 +136,8 @@ def test_any_pattern_is_a_problem_or_reads_or_raises_a_reply_error(pattern: str,
 
 def test_a_number_where_the_reply_was_cut_off_is_not_read() -> None:
     with pytest.raises(ReplyError, match="cut off"):
-        read("I give it 1", "FIRST_INT", Discrete(range=(1, 10)), finish_reason="length")
-    assert read("I give it 1 of", "FIRST_INT", Discrete(range=(1, 10)), finish_reason="length") == 1
+        read("I give it 1", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length")
+    assert read("I give it 1 of", "FIRST_INT", DiscreteScale(range=(1, 10)), finish_reason="length") == 1
     assert read("because it is", r".*", TEXT, finish_reason="length") == "because it is"
 
 
@@ -163,7 +163,7 @@ def test_a_pattern_that_takes_too_long_is_a_reply_error(monkeypatch: pytest.Monk
 )
 def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(pattern: str) -> None:
     response = RecordType({"score": TEXT})
-    path, message, _ = Regex(fields={"score": pattern}).problem(response) or ("", "", "")
+    path, message, _ = RegexExtractor(fields={"score": pattern}).validation_error(response) or ("", "", "")
     assert path == "fields.score" and "repetition counts" in message
 
 
@@ -178,7 +178,7 @@ def test_repetitions_that_would_take_all_memory_are_refused_before_compilation(p
     ],
 )
 def test_ordinary_repetitions_are_taken(pattern: str) -> None:
-    assert Regex(fields={"score": pattern}).problem(RecordType({"score": TEXT})) is None
+    assert RegexExtractor(fields={"score": pattern}).validation_error(RecordType({"score": TEXT})) is None
 
 
 @pytest.mark.parametrize(
@@ -194,28 +194,28 @@ def test_a_field_without_a_pattern_and_a_pattern_without_a_field_are_problems(
     fields: dict[str, str], response: dict[str, Any], key: str
 ) -> None:
     record = RecordType({name: ScaleType(kind) if isinstance(kind, Scale) else kind for name, kind in response.items()})
-    trouble = Regex(fields=fields).problem(record)
+    trouble = RegexExtractor(fields=fields).validation_error(record)
     assert trouble is not None
     assert trouble[0] == key
     assert trouble[2]
 
 
 def test_a_list_cannot_be_read_from_text_and_an_explanation_is_the_whole_text() -> None:
-    trouble = Regex(fields={"items": "x"}).problem(RecordType({"items": TextListType()}))
+    trouble = RegexExtractor(fields={"items": "x"}).validation_error(RecordType({"items": TextListType()}))
     assert trouble is not None
     assert "cannot be read from text" in trouble[1]
     response = RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)})
-    extractor = Regex(fields={"score": "LAST_INT"})
-    assert extractor.problem(response) is None
+    extractor = RegexExtractor(fields={"score": "LAST_INT"})
+    assert extractor.validation_error(response) is None
     assert extractor.bind(response).read(Reply("Good. 4"), REQUEST) == {"explanation": "Good. 4", "score": 4}
 
 
 def test_what_counts_at_the_end_needs_a_whole_reply() -> None:
     response = RecordType({"score": ScaleType(LIKERT)})
-    assert Regex(fields={"score": "LAST_INT"}).bind(response).whole
-    assert Regex(fields={"score": "x"}, match="last").bind(response).whole
-    assert Regex(fields={"score": "x"}, match="unique").bind(response).whole
-    assert not Regex(fields={"score": "FIRST_INT"}).bind(response).whole
+    assert RegexExtractor(fields={"score": "LAST_INT"}).bind(response).whole
+    assert RegexExtractor(fields={"score": "x"}, match="last").bind(response).whole
+    assert RegexExtractor(fields={"score": "x"}, match="unique").bind(response).whole
+    assert not RegexExtractor(fields={"score": "FIRST_INT"}).bind(response).whole
 
 
 def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
@@ -223,9 +223,9 @@ def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str,
         given_case = case["given"]
         keys = given_case["scale"]
         scale: Scale = (
-            Discrete(range=keys["range"])
+            DiscreteScale(range=keys["range"])
             if "range" in keys
-            else Continuous(min=keys["continuous"][0], max=keys["continuous"][1])
+            else ContinuousScale(min=keys["continuous"][0], max=keys["continuous"][1])
         )
         if case["expect"].get("error"):
             with pytest.raises(ReplyError):
@@ -236,6 +236,8 @@ def test_the_shared_cases_of_patterns_hold(value_cases: dict[str, list[dict[str,
 
 @pytest.mark.parametrize("depth", [1000, 5000])
 def test_a_pattern_that_is_nested_too_deeply_is_an_error_of_the_file(depth: int) -> None:
-    trouble = Regex(fields={"score": "(" * depth + "a" + ")" * depth}).problem(RecordType({"score": TEXT}))
+    trouble = RegexExtractor(fields={"score": "(" * depth + "a" + ")" * depth}).validation_error(
+        RecordType({"score": TEXT})
+    )
     assert trouble is not None and trouble[0] == "fields.score" and "nested too deeply" in trouble[1]
     assert len(trouble[1]) < 200

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.structured import Structured, json_object, repaired
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object, repaired
 from verdict_cli.language.fields.types import INTEGER, RecordType
 
 PLAIN = ['{"score": 4}', ' {"score": 4}\n', '{\n  "score": 4\n}']
@@ -59,5 +59,5 @@ def test_the_draft_within_a_broken_object_is_never_read() -> None:
 
 
 def test_the_reading_says_whether_a_text_was_repaired() -> None:
-    reading = Structured().bind(RecordType({"score": INTEGER}))
+    reading = StructuredOutputExtractor().bind(RecordType({"score": INTEGER}))
     assert [reading.repaired(text) for text in (PLAIN[0], MENDED[0])] == [False, True]

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.structured import Structured, json_object
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor, json_object
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
-from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -59,7 +59,7 @@ AROUND = [
 
 
 def read(text: str, response: RecordType = RESPONSE, finish_reason: str = "stop") -> dict[str, Any]:
-    return Structured().bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)
+    return StructuredOutputExtractor().bind(response).read(Reply(text, finish_reason=finish_reason), REQUEST)
 
 
 @settings(deadline=None)
@@ -244,8 +244,8 @@ def test_prose_that_was_cut_off_is_not_read_but_a_whole_object_is() -> None:
 
 
 def test_fields_come_in_the_schemas_order_and_the_schema_is_asked_for() -> None:
-    reading = Structured().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
+    reading = StructuredOutputExtractor().bind(RecordType({"why": TEXT, "score": ScaleType(LIKERT)}))
     assert list(reading.read(Reply('{"score": 4, "why": "x"}'), REQUEST)) == ["why", "score"]
     assert reading.json_schema == reading.output.json_schema()
     assert reading.corrects
-    assert Structured().problem(RESPONSE) is None
+    assert StructuredOutputExtractor().validation_error(RESPONSE) is None

@@ -14,24 +14,29 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.token_probability import (
-    ArgmaxScore,
-    SampleScore,
-    TokenProbability,
-    WeightedSummedScore,
+    ArgmaxScoreExtractor,
+    SampleScoreExtractor,
+    TokenProbabilityExtractor,
+    WeightedSummedScoreExtractor,
     distribution,
 )
 from verdict_cli.language.extractors.token_support import ambiguity
 from verdict_cli.language.fields.types import NUMBER, TEXT, RecordType, ScaleType
-from verdict_cli.language.scales import LIKERT, Scale
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 from verdict_cli.messages import Alternative, Reply, Request, Row
 from verdict_cli.model import Model
 
-TEN = Discrete(range=(1, 10))
-WORDS = Discrete(values=("unsafe", "safe"))
-EXTRACTORS = (TokenProbability(), ArgmaxScore(), SampleScore(), WeightedSummedScore())
+TEN = DiscreteScale(range=(1, 10))
+WORDS = DiscreteScale(values=("unsafe", "safe"))
+EXTRACTORS = (
+    TokenProbabilityExtractor(),
+    ArgmaxScoreExtractor(),
+    SampleScoreExtractor(),
+    WeightedSummedScoreExtractor(),
+)
 
 
 def request(row: int = 0, seed: int = 0, attempt: int = 0) -> Request:
@@ -47,14 +52,16 @@ def at(*probabilities: tuple[str, float]) -> list[tuple[str, float]]:
     return [(token, math.log(p)) for token, p in probabilities]
 
 
-def refused(scale: Boolean | Discrete, *positions: list[tuple[str, float]]) -> str:
+def refused(scale: BooleanScale | DiscreteScale, *positions: list[tuple[str, float]]) -> str:
     with pytest.raises(ReplyError) as caught:
         distribution(reply(*positions), scale)
     assert caught.value.failure == "no-logprobs"
     return caught.value.message
 
 
-SCALES = st.sampled_from([LIKERT, TEN, WORDS, Boolean(), Discrete(range=("a", "e")), Discrete(values=("m", "M"))])
+SCALES = st.sampled_from(
+    [LIKERT, TEN, WORDS, BooleanScale(), DiscreteScale(range=("a", "e")), DiscreteScale(values=("m", "M"))]
+)
 TOKENS = st.one_of(
     st.sampled_from(["1", "2", "3", "10", "0", "yes", "no", "Yes", "NO", "true", "safe", "unsafe", "uns", "un", "a", "b", "E", "m", "M", "The", " ", "", "▁1", "Ġ2", " yes"]),
     st.text(max_size=3),
@@ -96,13 +103,13 @@ def test_probabilities_are_normalised_over_the_support_alone_in_any_order(
 
 def test_tokens_that_differ_only_in_surrounding_space_or_in_case_are_merged() -> None:
     found = distribution(
-        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))), Boolean()
+        reply(at(("Yes", 0.2), (" yes", 0.1), ("YES\n", 0.1), ("▁yes", 0.1), ("no", 0.3), ("No", 0.2))), BooleanScale()
     )
     assert found == pytest.approx({True: 0.5, False: 0.5})
 
 
 def test_case_counts_where_two_values_differ_only_in_case() -> None:
-    found = distribution(reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), Discrete(values=("m", "M")))
+    found = distribution(reply(at(("M", 0.6), (" M", 0.1), ("m", 0.3))), DiscreteScale(values=("m", "M")))
     assert found == pytest.approx({"m": 0.3, "M": 0.7})
 
 
@@ -117,14 +124,16 @@ def test_a_values_unique_beginning_counts_for_it() -> None:
     assert distribution(reply(at(("uns", 0.75), ("safe", 0.25)), at(("afe", 1.0))), WORDS) == pytest.approx(
         {"unsafe": 0.75, "safe": 0.25}
     )
-    assert distribution(reply(at(("very", 1.0)), at((" good", 1.0))), Discrete(values=("bad", "very good"))) == {
+    assert distribution(reply(at(("very", 1.0)), at((" good", 1.0))), DiscreteScale(values=("bad", "very good"))) == {
         "bad": 0.0,
         "very good": 1.0,
     }
 
 
 def test_a_stray_letter_does_not_make_a_position_count() -> None:
-    found = distribution(reply(at(("The", 0.9), ("N", 0.05), ("T", 0.05)), at(("No", 0.8), ("Yes", 0.2))), Boolean())
+    found = distribution(
+        reply(at(("The", 0.9), ("N", 0.05), ("T", 0.05)), at(("No", 0.8), ("Yes", 0.2))), BooleanScale()
+    )
     assert found == pytest.approx({True: 0.2, False: 0.8})
 
 
@@ -136,9 +145,9 @@ def test_a_reply_without_log_probabilities_is_no_score(positions: Any) -> None:
 
 
 def test_what_is_no_probability_is_no_score() -> None:
-    assert "no log-probability" in refused(LIKERT, [("4", math.nan), ("3", -0.1)])
-    assert "no log-probability" in refused(LIKERT, [("4", 0.5)])
-    assert "no log-probability" in refused(LIKERT, [("4", math.inf)])
+    assert "not a log-probability" in refused(LIKERT, [("4", math.nan), ("3", -0.1)])
+    assert "not a log-probability" in refused(LIKERT, [("4", 0.5)])
+    assert "not a log-probability" in refused(LIKERT, [("4", math.inf)])
     assert "no probability at all" in refused(LIKERT, [("4", -math.inf)])
     assert "no probability at all" in refused(LIKERT, [("4", -9999.0), ("3", -9999.0)])
     assert "none of the tokens 1, 2, 3, 4, 5" in refused(LIKERT, at(("The", 0.9), ("four", 0.1)))
@@ -152,9 +161,9 @@ def test_what_is_no_probability_is_no_score() -> None:
         (LIKERT, [at(("1", 1.0)), at(("5", 1.0))]),
         (LIKERT, [at(("1", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
         (LIKERT, [at(("1", 1.0)), at((".5", 1.0))]),
-        (Discrete(values=("safe", "safe-ish")), [at(("safe", 1.0)), at(("-", 1.0)), at(("ish", 1.0))]),
-        (Discrete(range=(0, 1, 0.5)), [at(("0", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
-        (Discrete(range=(0, 1, 0.5)), [at(("1", 0.6), ("0", 0.4)), at((".", 1.0)), at(("0", 1.0))]),
+        (DiscreteScale(values=("safe", "safe-ish")), [at(("safe", 1.0)), at(("-", 1.0)), at(("ish", 1.0))]),
+        (DiscreteScale(range=(0, 1, 0.5)), [at(("0", 1.0)), at((".", 1.0)), at(("5", 1.0))]),
+        (DiscreteScale(range=(0, 1, 0.5)), [at(("1", 0.6), ("0", 0.4)), at((".", 1.0)), at(("0", 1.0))]),
     ],
 )
 def test_a_value_that_the_model_writes_in_several_tokens_is_refused(scale: Any, positions: Any) -> None:
@@ -169,31 +178,31 @@ def test_a_number_that_ends_there_is_read(following: str) -> None:
 @pytest.mark.parametrize(
     "scale",
     [
-        Discrete(values=("very good", "very bad")),
-        Discrete(values=("A1", "A2")),
-        Discrete(range=(-2, 2)),
-        Boolean(yes=("definitely yes",), no=("definitely no",)),
-        Discrete(values=("-", "-ish")),
+        DiscreteScale(values=("very good", "very bad")),
+        DiscreteScale(values=("A1", "A2")),
+        DiscreteScale(range=(-2, 2)),
+        BooleanScale(yes=("definitely yes",), no=("definitely no",)),
+        DiscreteScale(values=("-", "-ish")),
     ],
 )
 def test_values_that_begin_with_the_same_token_are_refused_before_anything_runs(scale: Any) -> None:
     assert ambiguity(scale) is not None
-    trouble = ArgmaxScore().problem(RecordType({"score": ScaleType(scale)}))
+    trouble = ArgmaxScoreExtractor().validation_error(RecordType({"score": ScaleType(scale)}))
     assert trouble is not None
     assert "begin with the same token" in trouble[1]
 
 
-@pytest.mark.parametrize("scale", [LIKERT, TEN, WORDS, Boolean(), Discrete(values=("m", "M")), Discrete(values=(-1, 1)), Discrete(range=(0, 1, 0.25))])  # fmt: skip
+@pytest.mark.parametrize("scale", [LIKERT, TEN, WORDS, BooleanScale(), DiscreteScale(values=("m", "M")), DiscreteScale(values=(-1, 1)), DiscreteScale(range=(0, 1, 0.25))])  # fmt: skip
 def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
     assert ambiguity(scale) is None
-    assert TokenProbability().problem(RecordType({"score": ScaleType(scale)})) is None
+    assert TokenProbabilityExtractor().validation_error(RecordType({"score": ScaleType(scale)})) is None
 
 
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 @pytest.mark.parametrize(
     "response",
     [
-        RecordType({"score": ScaleType(Continuous())}),
+        RecordType({"score": ScaleType(ContinuousScale())}),
         RecordType({"score": TEXT}),
         RecordType({"explanation": TEXT, "score": ScaleType(LIKERT)}),
     ],
@@ -201,42 +210,46 @@ def test_values_that_begin_with_tokens_of_their_own_are_fit(scale: Any) -> None:
 def test_anything_but_one_field_on_a_discrete_or_boolean_scale_is_a_problem(
     extractor: Any, response: RecordType
 ) -> None:
-    trouble = extractor.problem(response)
+    trouble = extractor.validation_error(response)
     assert trouble is not None
     assert f"`{extractor.type}` needs" in trouble[1]
 
 
 def score(extractor: Any, scale: Scale, answer: Reply, asked: Request | None = None) -> Any:
     response = RecordType({"score": ScaleType(scale)})
-    assert extractor.problem(response) is None
+    assert extractor.validation_error(response) is None
     (found,) = extractor.bind(response).read(answer, asked or request()).values()
     return found
 
 
 def test_the_reading_asks_for_alternatives_and_names_the_support_worst_first() -> None:
-    reading = TokenProbability().bind(RecordType({"score": ScaleType(Boolean())}))
+    reading = TokenProbabilityExtractor().bind(RecordType({"score": ScaleType(BooleanScale())}))
     assert reading.top_logprobs == 20
     assert reading.support == ("no", "false", "yes", "true")
     assert list(reading.output.fields) == ["distribution"]
-    assert WeightedSummedScore().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType({"score": NUMBER})
+    assert WeightedSummedScoreExtractor().bind(RecordType({"score": ScaleType(LIKERT)})).output == RecordType(
+        {"score": NUMBER}
+    )
 
 
 def test_the_mode_the_expectation_and_own_weights() -> None:
     answer = reply(at(("4", 0.5), ("2", 0.3), ("1", 0.2)))
-    assert score(ArgmaxScore(), LIKERT, answer) == 4
-    assert score(WeightedSummedScore(), LIKERT, answer) == pytest.approx(2.8)
+    assert score(ArgmaxScoreExtractor(), LIKERT, answer) == 4
+    assert score(WeightedSummedScoreExtractor(), LIKERT, answer) == pytest.approx(2.8)
     weights = {1: 0.0, 2: 0.0, 3: 0.0, 4: 10.0, 5: 0.0}
-    assert score(WeightedSummedScore(weights=weights), LIKERT, answer) == pytest.approx(5)
-    scored = Discrete(values=("unsafe", "safe"), scores={"unsafe": -1, "safe": 1})
-    assert score(WeightedSummedScore(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(0.5)
+    assert score(WeightedSummedScoreExtractor(weights=weights), LIKERT, answer) == pytest.approx(5)
+    scored = DiscreteScale(values=("unsafe", "safe"), scores={"unsafe": -1, "safe": 1})
+    assert score(WeightedSummedScoreExtractor(), scored, reply(at(("safe", 0.75), ("unsafe", 0.25)))) == pytest.approx(
+        0.5
+    )
 
 
 def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
     answer = reply(at(("1", 0.7), ("5", 0.3)))
-    draws = [score(SampleScore(), LIKERT, answer, request(row)) for row in range(400)]
-    assert draws == [score(SampleScore(), LIKERT, answer, request(row)) for row in range(400)]
-    assert draws != [score(SampleScore(), LIKERT, answer, request(row, seed=1)) for row in range(400)]
-    assert draws != [score(SampleScore(), LIKERT, answer, request(row, attempt=1)) for row in range(400)]
+    draws = [score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)]
+    assert draws == [score(SampleScoreExtractor(), LIKERT, answer, request(row)) for row in range(400)]
+    assert draws != [score(SampleScoreExtractor(), LIKERT, answer, request(row, seed=1)) for row in range(400)]
+    assert draws != [score(SampleScoreExtractor(), LIKERT, answer, request(row, attempt=1)) for row in range(400)]
     assert set(draws) == {1, 5}
     assert 230 < draws.count(1) < 330
 
@@ -250,20 +263,20 @@ def test_a_draw_is_seeded_and_follows_the_distribution() -> None:
     ],
 )
 def test_an_expectation_needs_a_number_for_every_value(scale: Any, weights: Any, key: str, said: str) -> None:
-    trouble = WeightedSummedScore(weights=weights).problem(RecordType({"score": ScaleType(scale)}))
+    trouble = WeightedSummedScoreExtractor(weights=weights).validation_error(RecordType({"score": ScaleType(scale)}))
     assert trouble is not None
     assert trouble[0] == key
     assert said in trouble[1]
 
 
 def test_the_shared_cases_of_token_probabilities_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
-    methods = {"argmax": ArgmaxScore(), "weighted_sum": WeightedSummedScore()}
+    methods = {"argmax": ArgmaxScoreExtractor(), "weighted_sum": WeightedSummedScoreExtractor()}
     for case in value_cases["token_probability"]:
         keys = case["given"]["scale"]
         scale: Scale = (
-            Boolean()
+            BooleanScale()
             if keys.get("boolean")
-            else Discrete(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
+            else DiscreteScale(range=(*keys["range"], *([keys["step"]] if "step" in keys else [])))
         )
         found = score(methods[case["given"]["method"]], scale, reply(case["given"]["first_position_top_logprobs"]))
         expected = case["expect"]["score"]
@@ -295,7 +308,7 @@ def test_recorded_log_probabilities_of_a_real_judge_give_the_published_win_rate(
             preference = 1.5
             if not row["identical_outputs"]:
                 counted = [(token, logprob) for token, logprob in chosen_first if not bare or token == token.strip()]
-                p = score(TokenProbability(), Categories(values=("m", "M")), reply(counted))["m"]
+                p = score(TokenProbabilityExtractor(), Categories(values=("m", "M")), reply(counted))["m"]
                 preference = 1 + p if row["switched"] else 2 - p
             preferences.append(preference)
         assert rates[True][-1] == pytest.approx(row["preference"], abs=1e-9)

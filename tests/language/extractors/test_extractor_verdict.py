@@ -11,11 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.verdict import Verdict, build_rubric, parse_verdict
+from verdict_cli.language.extractors.verdict import VerdictExtractor, build_rubric, parse_verdict
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, FieldType, RecordType, ScaleType
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 from verdict_cli.messages import Reply, Request, Row
 from verdict_cli.model import Model
 
@@ -89,10 +88,10 @@ def test_the_rubric_numbers_its_criteria_and_ends_with_the_two_lines() -> None:
 
 
 def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
-    reading = Verdict().bind(RecordType({"score": INTEGER}))
+    reading = VerdictExtractor().bind(RecordType({"score": INTEGER}))
     assert reading.read(Reply("ok\nVERDICT: PASS\nSCORE: 9"), REQUEST) == {"verdict": "PASS", "score": 9}
     assert reading.whole
-    explained = Verdict().bind(RecordType({"explanation": TEXT, "score": INTEGER}))
+    explained = VerdictExtractor().bind(RecordType({"explanation": TEXT, "score": INTEGER}))
     assert explained.read(Reply("?"), REQUEST) == {"explanation": "?", "verdict": "FAIL", "score": 0}
     assert list(explained.output.fields) == ["explanation", "verdict", "score"]
 
@@ -112,7 +111,7 @@ def test_both_fields_are_read_and_the_text_explains_where_asked() -> None:
     ],
 )
 def test_a_score_with_decimals_is_the_number_that_is_written(written: str, score: float) -> None:
-    reading = Verdict().bind(RecordType({"score": NUMBER}))
+    reading = VerdictExtractor().bind(RecordType({"score": NUMBER}))
     assert reading.read(Reply(f"VERDICT: PASS\nSCORE: {written}"), REQUEST)["score"] == score
 
 
@@ -120,9 +119,11 @@ def test_parse_verdict_gives_whole_numbers() -> None:
     assert parse_verdict("SCORE: 7.5, PASS") == {"verdict": "PASS", "score": 7}
 
 
-@pytest.mark.parametrize("kind", [NUMBER, ScaleType(Continuous()), ScaleType(Discrete(range=(0.0, 1.0, 0.25)))])
+@pytest.mark.parametrize(
+    "kind", [NUMBER, ScaleType(ContinuousScale()), ScaleType(DiscreteScale(range=(0.0, 1.0, 0.25)))]
+)
 def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
-    reading = Verdict().bind(RecordType({"score": kind}))
+    reading = VerdictExtractor().bind(RecordType({"score": kind}))
     assert reading.output.fields["score"] == NUMBER
     assert reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)["score"] == 0.62
     assert isinstance(reading.read(Reply("VERDICT: PASS\nSCORE: 1"), REQUEST)["score"], float)
@@ -130,14 +131,14 @@ def test_decimals_are_read_where_the_response_has_them(kind: FieldType) -> None:
 
 @pytest.mark.parametrize("kind", [INTEGER, ScaleType(LIKERT)])
 def test_decimals_are_unreadable_where_scores_are_whole_and_never_a_silent_zero(kind: FieldType) -> None:
-    reading = Verdict().bind(RecordType({"score": kind}))
-    with pytest.raises(ReplyError, match=r"0\.62 is no whole number"):
+    reading = VerdictExtractor().bind(RecordType({"score": kind}))
+    with pytest.raises(ReplyError, match=r"0\.62 is not a whole number"):
         reading.read(Reply("VERDICT: PASS\nSCORE: 0.62"), REQUEST)
     assert reading.read(Reply("SCORE: 3.0"), REQUEST)["score"] == 3
 
 
 def test_a_field_that_it_does_not_read_is_a_problem() -> None:
-    assert Verdict().problem(RecordType({"verdict": TEXT, "score": ScaleType(LIKERT)})) is None
-    trouble = Verdict().problem(RecordType({"choice": TEXT}))
+    assert VerdictExtractor().validation_error(RecordType({"verdict": TEXT, "score": ScaleType(LIKERT)})) is None
+    trouble = VerdictExtractor().validation_error(RecordType({"choice": TEXT}))
     assert trouble is not None
     assert "'choice'" in trouble[1]

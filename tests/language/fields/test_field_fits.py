@@ -21,10 +21,9 @@ from verdict_cli.language.fields.types import (
     TextListType,
     UnknownType,
 )
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 
 KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
     (TEXT, st.text()),
@@ -33,11 +32,11 @@ KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
     (TRUTH, st.booleans()),
     (TextListType(), st.lists(st.text())),
     (ScaleType(LIKERT), st.integers(1, 5)),
-    (ScaleType(Boolean()), st.booleans()),
-    (ScaleType(Continuous()), st.floats(0, 1)),
-    (ScaleType(Discrete(values=("a", "b"))), st.sampled_from(["a", "b"])),
+    (ScaleType(BooleanScale()), st.booleans()),
+    (ScaleType(ContinuousScale()), st.floats(0, 1)),
+    (ScaleType(DiscreteScale(values=("a", "b"))), st.sampled_from(["a", "b"])),
     (ScaleType(Categories(values=("b", "c"))), st.sampled_from(["b", "c"])),
-    (ScaleType(Discrete(range=(0, 1, 0.5))), st.sampled_from([0.0, 0.5, 1.0])),
+    (ScaleType(DiscreteScale(range=(0, 1, 0.5))), st.sampled_from([0.0, 0.5, 1.0])),
     (RecordType({"a": INTEGER}), st.fixed_dictionaries({"a": st.integers(-9, 9)})),
 ]
 
@@ -60,18 +59,18 @@ def test_every_type_fits_itself_and_the_unknown(kind: FieldType, _: Any) -> None
 
 
 def test_bounds_and_directions_must_be_the_same() -> None:
-    assert not fits(ScaleType(LIKERT), ScaleType(Discrete(range=(1, 10))))
-    assert not fits(ScaleType(Discrete(values=("a", "b"))), ScaleType(Discrete(values=("b", "a"))))
-    assert fits(ScaleType(Discrete(values=(1, 2, 3, 4, 5))), ScaleType(LIKERT))
+    assert not fits(ScaleType(LIKERT), ScaleType(DiscreteScale(range=(1, 10))))
+    assert not fits(ScaleType(DiscreteScale(values=("a", "b"))), ScaleType(DiscreteScale(values=("b", "a"))))
+    assert fits(ScaleType(DiscreteScale(values=(1, 2, 3, 4, 5))), ScaleType(LIKERT))
 
 
 def test_scales_fit_the_plain_type_of_their_values() -> None:
     assert fits(ScaleType(LIKERT), INTEGER)
     assert fits(ScaleType(LIKERT), NUMBER)
-    assert fits(ScaleType(Boolean()), TRUTH)
+    assert fits(ScaleType(BooleanScale()), TRUTH)
     assert fits(ScaleType(Categories(values=("x",))), TEXT)
-    assert not fits(ScaleType(Continuous()), INTEGER)
-    assert not fits(ScaleType(Discrete(values=("x", 1))), TEXT)
+    assert not fits(ScaleType(ContinuousScale()), INTEGER)
+    assert not fits(ScaleType(DiscreteScale(values=("x", 1))), TEXT)
     assert not fits(INTEGER, ScaleType(LIKERT))
     assert not fits(TRUTH, INTEGER)
 

@@ -9,10 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from verdict_cli.language.fields.field_keys import PLAIN, Enum, FieldKey, FieldTypes, field_type, record
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
-from verdict_cli.language.scales import LIKERT, Scale
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 
 KEY: TypeAdapter[Any] = TypeAdapter(FieldKey)
 
@@ -31,9 +31,9 @@ def named(name: str) -> Scale:
         ("list[str]", TextListType()),
         ("likert", ScaleType(LIKERT)),
         ({"enum": ["a", "b"]}, ScaleType(Categories(values=("a", "b")))),
-        ({"type": "boolean"}, ScaleType(Boolean())),
-        ({"type": "discrete", "range": [1, 3]}, ScaleType(Discrete(range=(1, 3)))),
-        ({"type": "continuous", "max": 10}, ScaleType(Continuous(max=10))),
+        ({"type": "boolean"}, ScaleType(BooleanScale())),
+        ({"type": "discrete", "range": [1, 3]}, ScaleType(DiscreteScale(range=(1, 3)))),
+        ({"type": "continuous", "max": 10}, ScaleType(ContinuousScale(max=10))),
         ({"a": "int", "b": {"c": "str"}}, RecordType({"a": INTEGER, "b": RecordType({"c": TEXT})})),
         ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
     ],

@@ -22,10 +22,9 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -39,7 +38,7 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "bool": (TRUTH, st.booleans()),
     "list[str]": (TextListType(), st.lists(st.text())),
     "likert": (ScaleType(LIKERT), st.integers(1, 5)),
-    "continuous": (ScaleType(Continuous()), st.floats(0, 1)),
+    "continuous": (ScaleType(ContinuousScale()), st.floats(0, 1)),
     "record": (RecordType({"a": INTEGER, "b": TEXT}), st.fixed_dictionaries({"a": st.integers(), "b": st.text()})),
     "conversation": (TranscriptType(), st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))),
 }
@@ -93,7 +92,7 @@ def test_a_record_names_the_field_that_is_missing_unknown_or_of_a_wrong_type() -
     record = RecordType({"score": ScaleType(LIKERT), "why": TEXT})
     with pytest.raises(ReplyError, match="the field 'why' is missing"):
         record.read({"score": 3})
-    with pytest.raises(ReplyError, match="'extra' was not asked for; expected score, why"):
+    with pytest.raises(ReplyError, match="'extra' is not in the response schema; expected score, why"):
         record.read({"score": 3, "why": "", "extra": 1})
     with pytest.raises(ReplyError, match="score: 9 is not on the scale") as caught:
         record.read({"score": 9, "why": ""})
@@ -112,7 +111,7 @@ def test_a_record_is_read_in_its_own_order() -> None:
     [None, "hello", {"role": "a", "content": "b"}, [{"role": "a"}], [{"role": 1, "content": "b"}], [["a", "b"]]],
 )
 def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
-    with pytest.raises(ReplyError, match="no list of turns"):
+    with pytest.raises(ReplyError, match="not a list of turns"):
         TranscriptType().read(value)
 
 
@@ -130,21 +129,21 @@ def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
 
 
 def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
-    words = ScaleType(Discrete(values=("a", "b")))
+    words = ScaleType(DiscreteScale(values=("a", "b")))
     spelled = {
         "str": (TEXT, False),
         "int": (INTEGER, True),
         "bool": (TRUTH, True),
         "list[str]": (TextListType(), False),
         "discrete scale a, b": (words, False),
-        "boolean scale yes, no": (ScaleType(Boolean()), True),
+        "boolean scale yes, no": (ScaleType(BooleanScale()), True),
         "{a: int}": (RecordType({"a": INTEGER}), False),
         "distribution": (DistributionType(LIKERT), False),
         "conversation": (TranscriptType(), False),
         "any": (UnknownType(), None),
     }
     for name, (kind, numeric) in spelled.items():
-        assert kind.spell() == name
+        assert kind.type_name() == name
         assert kind.numeric() is numeric
         assert isinstance(kind.json_schema(), dict)
 

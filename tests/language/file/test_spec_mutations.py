@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from verdict_cli.errors import SpecError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.json_schema import pipeline_schema, violations
+from verdict_cli.language.json_schema import pipeline_schema
 from verdict_cli.language.load import validated
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.units import TYPES
@@ -78,16 +78,14 @@ def copy_of_good(seed: int) -> bytes:
 
 
 def check_agreement(data: object) -> None:
-    """The classes and the JSON Schema accept the same documents, by jsonschema also where keys are numbers."""
+    """The classes and the JSON Schema accept the same documents."""
     try:
         PipelineFile.model_validate(data)
-        said: object = None
+        refused: object = None
     except ValidationError as error:
-        said = [(each["loc"], each["type"]) for each in error.errors()]
-    found = violations(data)
-    assert not (said is None and found), found[:3]
-    found = [error.message for error in SCHEMA.iter_errors(data)]
-    assert (said is None) == (not found), (said, found[:3])
+        refused = [(each["loc"], each["type"]) for each in error.errors()]
+    forbidden = [error.message for error in SCHEMA.iter_errors(data)]
+    assert (refused is None) == (not forbidden), (refused, forbidden[:3])
 
 
 def check_problems(error: SpecError, lines: int) -> None:

@@ -11,13 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from verdict_cli.cli.app import app
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.language import extractors, metric_names, scales
+from verdict_cli.language import metric_names
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import complete_schema, pipeline_schema
+from verdict_cli.language.scales import SCALES
 from verdict_cli.stats.metrics.plugin_metric import from_package
 
 DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
@@ -69,9 +73,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     monkeypatch.syspath_prepend(info.parent)
-    groups = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_names.METRIC_PLUGINS)
-    for offers in groups:
-        monkeypatch.setattr(offers, "found", {})
+    for registry in (SCALES, EXTRACTORS, metric_names.METRIC_PLUGINS):
+        monkeypatch.setattr(registry, "plugins", {})
     yield tmp_path
     sys.modules.pop("starry", None)
 
@@ -89,7 +92,7 @@ def test_a_scale_of_a_package_is_named_or_written_out(folder: Path, spelled: str
     node = load_plan_for_command(_file(folder, scale=spelled), [], None).plan.nodes[0]
     (score,) = node.output.fields.values()
     assert score.read("***") == 3
-    assert score.spell().startswith("stars scale 1, 2, 3")
+    assert score.type_name().startswith("stars scale 1, 2, 3")
 
 
 @pytest.mark.parametrize("spelled", ["last_line", "{type: last_line}", '{type: last_line, prefix: "Stars:"}'])
@@ -114,7 +117,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--json"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder / "site")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), *sys.path])},
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -158,6 +161,23 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
     assert "lenient" in json.dumps(made["$defs"]["Evaluation"]["properties"]["metrics"])
 
 
+def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
+    _file(folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient")
+    SCALES.get("stars"), EXTRACTORS.get("last_line"), metric_names.METRIC_PLUGINS.get("lenient")
+    validator = Draft202012Validator(pipeline_schema())
+    text = (folder / "p.yaml").read_text(encoding="utf-8")
+    for bad, good in (("rnge", "range"), ("starz", "stars"), ("last_lin}", "last_line}"), ("[lenien]", "[lenient]")):
+        assert validator.is_valid(parse_document(text.encode(), "p.yaml").data)
+        assert not validator.is_valid(parse_document(text.replace(good, bad).encode(), "p.yaml").data), bad
+
+
+def test_a_python_subclass_is_never_taken_for_the_scale_that_it_derives_from(folder: Path) -> None:
+    import starry
+
+    with pytest.raises(UsageError, match="Stars is not the scale of the type 'discrete'"):
+        starry.Stars().key()
+
+
 def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(**_: object) -> None:
         raise AssertionError("entry points were looked at")
@@ -170,8 +190,8 @@ def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monke
     ("keys", "message"),
     [
         ({"scale": "{type: broken}"}, "cannot be imported"),
-        ({"scale": "{type: wrong}"}, "is no subclass of verdict_cli.language.scales"),
-        ({"named": "nothing"}, "is no verdict_cli.Metric"),
+        ({"scale": "{type: wrong}"}, "is not a subclass of verdict_cli.language.scales"),
+        ({"named": "nothing"}, "is not a verdict_cli.Metric"),
     ],
 )
 def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[str, str], message: str) -> None:
@@ -210,7 +230,7 @@ def test_explain_says_what_a_package_offers(folder: Path, name: str, said: str) 
 
 
 def test_a_scale_of_a_package_takes_no_mapping_without_its_type(folder: Path) -> None:
-    assert scales.SCALE_PLUGINS.get("stars") is not None
+    assert SCALES.get("stars") is not None
     node = load_plan_for_command(_file(folder, scale="{range: [1, 3]}"), [], None).plan.nodes[0]
     (score,) = node.output.fields.values()
-    assert score.spell().startswith("discrete scale")
+    assert score.type_name().startswith("discrete scale")

@@ -39,9 +39,9 @@ def test_what_was_set_stands_where_its_nearest_ancestor_does():
     [
         ("name", "PATH=VALUE"),
         ("=x", "PATH=VALUE"),
-        ("a..b=1", "is no path"),
-        ("steps[x]=1", "is no path"),
-        ("steps[99999999999999999999]=1", "is no path"),
+        ("a..b=1", "is not a path"),
+        ("steps[x]=1", "is not a path"),
+        ("steps[99999999999999999999]=1", "is not a path"),
         ("steps[1].a=1", "there is no 1"),
         ("steps[-2]=1", "there is no -2"),
         ("name.x=1", "there is no 'x'"),

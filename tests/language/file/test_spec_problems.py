@@ -46,7 +46,7 @@ def problem(text: str) -> Problem:
         (HEAD + "pipeline: [{unit: DebateUnit, prompt: x, role_name: a}]", (4, 12), "pipeline[0].stance", "missing-key", "'stance'", "position"),
         (HEAD + "pipeline: [{unit: JudgeUnit}]", (4, 12), "pipeline[0]", "missing-key", "`prompt`", ""),
         # duplicate key
-        (HEAD + UNIT + "    prompt: Again?\n", (7, 5), "pipeline[0].prompt", "duplicate-key", "first on line 6", "one of the two"),
+        (HEAD + UNIT + "    prompt: Again?\n", (7, 5), "pipeline[0].prompt", "duplicate-key", "first one is on line 6", "one of the two"),
         # wrong type
         (HEAD + UNIT + "    explanation: 1\n", (7, 18), "pipeline[0].explanation", "wrong-type", "expected true or false, found 1", ""),
         (HEAD + UNIT + "    name: 3\n", (7, 11), "pipeline[0].name", "wrong-type", "expected a text, found 3", "quotes"),

@@ -25,8 +25,9 @@ def test_a_unit_s_own_keys_are_those_that_not_every_unit_has() -> None:
 
 
 def test_a_key_s_value_default_and_need_are_those_of_the_schema() -> None:
+    assert {key.name: key for key in entries()["CustomType"].keys}["base"].required
     keys = {key.name: key for key in entries()["regex"].keys}
-    assert (keys["fields"].required, keys["fields"].kind) == (True, "names, each with text")
+    assert (keys["fields"].required, keys["fields"].kind) == (False, "names, each with text")
     assert (keys["match"].required, keys["match"].default) == (False, "first")
 
 

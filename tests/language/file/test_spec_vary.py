@@ -79,7 +79,7 @@ def test_on_and_off_are_texts_where_a_text_stands() -> None:
         (["model=[a"], "not YAML"),
         (["model=a,a"], "twice"),
         (["model=a", "model=b"], "twice"),
-        (["a b=1"], "no path"),
+        (["a b=1"], "not a path"),
     ],
 )
 def test_a_mistake_is_told(vary: list[str], words: str) -> None:

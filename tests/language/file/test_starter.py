@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.load import validated
-from verdict_cli.language.scaffold import Scaffold, nameable, plain_name, scale_of, written
+from verdict_cli.language.scaffold import Scaffold, nameable, pipeline_text, plain_name, scale_of
 from verdict_cli.plan.build import build_plan
 
 LINE = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=20)
@@ -22,7 +22,7 @@ SCALES = st.sampled_from(["boolean", "1-5", "0-10", "bad,fair,good", "no,yes"])
 @example(["0"], " 0", "boolean", None)
 def test_the_file_is_a_valid_pipeline(columns: list[str], question: str, scale: str, target: str | None) -> None:
     start = Scaffold("judge", question, tuple(columns), scale, "gpt-4o-mini", target=target, numbers=target and "int")
-    built = build_plan(validated(parse_document(written(start).encode(), "judge.yaml"), Path()))
+    built = build_plan(validated(parse_document(pipeline_text(start).encode(), "judge.yaml"), Path()))
     assert {used.column for used in built.plan.columns} >= set(columns)
 
 

@@ -17,7 +17,7 @@ from verdict_cli.language.prompts import delimit
 from verdict_cli.language.prompts.delimit import Delimited, boundary
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.prompt import compile_prompt
-from verdict_cli.language.scales import LIKERT
+from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.messages import Message
 
 TAG = re.compile(r"(?s)<data-([0-9a-f]{16})>\n(.*?)\n</data-\1>")

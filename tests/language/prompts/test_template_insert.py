@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.prompts.insert import insert, is_conversation, transcript
+from verdict_cli.language.prompts.placeholders import insert, is_conversation, transcript
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none(),

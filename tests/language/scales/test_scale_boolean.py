@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.boolean import BooleanScale
 
 
 @settings(deadline=None)
@@ -21,7 +21,7 @@ from verdict_cli.language.scales.boolean import Boolean
 def test_yes_no_true_and_false_are_read_in_any_case_with_quotes_spaces_and_a_period(
     word: tuple[str, bool], around: str, case: Any
 ) -> None:
-    assert Boolean().read(around.format(case(word[0]))) is word[1]
+    assert BooleanScale().read(around.format(case(word[0]))) is word[1]
 
 
 @settings(deadline=None)
@@ -30,19 +30,19 @@ def test_nothing_else_is_ever_read(value: Any) -> None:
     known = isinstance(value, str) and value.strip("\"'`“”‘’. \n\t").casefold() in ("yes", "true", "no", "false")
     if not known:
         with pytest.raises(ReplyError):
-            Boolean().read(value)
+            BooleanScale().read(value)
 
 
 def test_json_booleans_are_read_and_numbers_are_not() -> None:
-    assert (Boolean().read(True), Boolean().read(False)) == (True, False)
+    assert (BooleanScale().read(True), BooleanScale().read(False)) == (True, False)
     for value in (1, 0, "1", "y", "yes!", "yes, it is"):
         with pytest.raises(ReplyError) as caught:
-            Boolean().read(value)
+            BooleanScale().read(value)
         assert caught.value.failure == "off-scale"
 
 
 def test_own_tokens_replace_the_usual_ones() -> None:
-    scale = Boolean(yes=("safe", "ok."), no=("unsafe",))
+    scale = BooleanScale(yes=("safe", "ok."), no=("unsafe",))
     assert [scale.read(text) for text in ("SAFE", "ok", "Ok.", "unsafe")] == [True, True, True, False]
     with pytest.raises(ReplyError, match="not on the scale safe, unsafe"):
         scale.read("yes")
@@ -50,31 +50,31 @@ def test_own_tokens_replace_the_usual_ones() -> None:
 
 
 def test_the_support_has_yes_before_no_and_the_values_the_worst_first() -> None:
-    assert [value for _, value in Boolean().tokens()] == [True, True, False, False]
-    assert Boolean().values() == (False, True)
-    assert Boolean(end_is_worst=True).values() == (True, False)
+    assert [value for _, value in BooleanScale().tokens()] == [True, True, False, False]
+    assert BooleanScale().values() == (False, True)
+    assert BooleanScale(end_is_worst=True).values() == (True, False)
 
 
 def test_booleans_count_one_and_zero_whichever_end_is_worse() -> None:
-    for scale in (Boolean(), Boolean(end_is_worst=True)):
+    for scale in (BooleanScale(), BooleanScale(end_is_worst=True)):
         assert [scale.number(value) for value in (True, False)] == [1.0, 0.0]
         assert scale.numeric()
 
 
 @pytest.mark.parametrize("tokens", [{"yes": ("a", "b"), "no": ("B",)}, {"yes": ("a",), "no": ("a.",)}])
 def test_a_token_that_means_both_is_a_problem(tokens: Any) -> None:
-    trouble = Boolean(**tokens).problem()
+    trouble = BooleanScale.model_validate(tokens).validation_error()
     assert trouble is not None
     assert "means both yes and no" in trouble[1]
 
 
 def test_a_blank_token_is_a_problem() -> None:
-    assert (Boolean(yes=(" ",)).problem() or ("",))[0] == "yes"
-    assert (Boolean(no=("no", "")).problem() or ("",))[0] == "no"
-    assert Boolean().problem() is None
+    assert (BooleanScale.model_validate({"yes": [" "]}).validation_error() or ("",))[0] == "yes"
+    assert (BooleanScale.model_validate({"no": ["no", ""]}).validation_error() or ("",))[0] == "no"
+    assert BooleanScale().validation_error() is None
 
 
 def test_the_prompt_names_the_first_tokens_and_the_schema_is_a_boolean() -> None:
-    assert Boolean().sentence("score") == 'Answer with "yes" or "no" as the score.'
-    assert Boolean().display() == "yes, no"
-    assert Boolean().json_schema() == {"type": "boolean"}
+    assert BooleanScale().sentence("score") == 'Answer with "yes" or "no" as the score.'
+    assert BooleanScale().display() == "yes, no"
+    assert BooleanScale().json_schema() == {"type": "boolean"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales.continuous import Continuous
+from verdict_cli.language.scales.continuous import ContinuousScale
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -18,14 +18,14 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @settings(deadline=None)
 @given(st.floats(0, 1), st.sampled_from(["{}", " {} ", '"{}"', "{}.", "'{}'."]))
 def test_every_number_between_the_ends_is_read_with_quotes_spaces_and_a_period(value: float, around: str) -> None:
-    assert Continuous().read(value) == value
-    assert Continuous().read(around.format(f"{value:.6f}")) == float(f"{value:.6f}")
+    assert ContinuousScale().read(value) == value
+    assert ContinuousScale().read(around.format(f"{value:.6f}")) == float(f"{value:.6f}")
 
 
 @settings(deadline=None)
 @given(FINITE, FINITE, st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none()))
 def test_nothing_outside_the_ends_is_ever_read(one: float, other: float, value: Any) -> None:
-    scale = Continuous(min=min(one, other), max=max(one, other))
+    scale = ContinuousScale.model_validate({"min": min(one, other), "max": max(one, other)})
     try:
         read = scale.read(value)
     except ReplyError as error:
@@ -40,26 +40,26 @@ def test_nothing_outside_the_ends_is_ever_read(one: float, other: float, value: 
 )
 def test_what_is_no_number_of_the_scale_is_an_extraction_error(value: Any) -> None:
     with pytest.raises(ReplyError, match="is not on the scale 0 to 1"):
-        Continuous().read(value)
+        ContinuousScale().read(value)
 
 
 def test_the_written_end_itself_is_included() -> None:
-    assert Continuous(min=0.1, max=0.3).read("0.3") == 0.3
-    assert Continuous(min=0.1, max=0.3).read("0.1") == 0.1
+    assert ContinuousScale(min=0.1, max=0.3).read("0.3") == 0.3
+    assert ContinuousScale(min=0.1, max=0.3).read("0.1") == 0.1
 
 
 def test_the_prompt_names_the_ends_exactly_and_which_one_is_worst() -> None:
-    assert Continuous(min=0, max=1234567.5).display() == "0 to 1234567.5"
-    assert Continuous(max=10, end_is_worst=True).sentence("risk") == (
+    assert ContinuousScale(min=0, max=1234567.5).display() == "0 to 1234567.5"
+    assert ContinuousScale(max=10, end_is_worst=True).sentence("risk") == (
         "The risk must be a number from 0 to 10, where 10 is the worst and 0 the best."
     )
-    assert Continuous(max=10).json_schema() == {"type": "number", "minimum": 0, "maximum": 10}
+    assert ContinuousScale(max=10).json_schema() == {"type": "number", "minimum": 0, "maximum": 10}
 
 
 def test_ends_in_the_wrong_order_are_a_problem() -> None:
-    trouble = Continuous(min=1, max=1).problem()
+    trouble = ContinuousScale.model_validate({"min": 1, "max": 1}).validation_error()
     assert trouble is not None
     assert trouble[0] == "min"
-    assert Continuous().problem() is None
-    assert Continuous().numeric()
-    assert Continuous().number(0.5) == 0.5
+    assert ContinuousScale().validation_error() is None
+    assert ContinuousScale().numeric()
+    assert ContinuousScale().number(0.5) == 0.5

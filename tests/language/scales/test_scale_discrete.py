@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.errors import ReplyError, UsageError
+from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 
 WORDS = st.lists(
     st.text(st.characters(codec="ascii", categories=["L", "N"], include_characters=" -_"), min_size=1, max_size=8)
@@ -21,16 +20,16 @@ WORDS = st.lists(
     unique_by=str.lower,
 )
 SCALES = st.one_of(
-    WORDS.map(lambda values: Discrete(values=values)),
+    WORDS.map(lambda values: DiscreteScale(values=values)),
     WORDS.map(lambda values: Categories(values=values)),
     st.tuples(st.integers(-50, 50), st.integers(0, 30), st.integers(1, 7)).map(
-        lambda drawn: Discrete(range=(drawn[0], drawn[0] + drawn[1], drawn[2]))
+        lambda drawn: DiscreteScale(range=(drawn[0], drawn[0] + drawn[1], drawn[2]))
     ),
     st.tuples(st.integers(-5, 5), st.sampled_from([0.1, 0.2, 0.25, 0.5, 1.0])).map(
-        lambda drawn: Discrete(range=(float(drawn[0]), drawn[0] + 2.0, drawn[1]))
+        lambda drawn: DiscreteScale(range=(float(drawn[0]), drawn[0] + 2.0, drawn[1]))
     ),
-    st.sampled_from([("a", "e"), ("A", "Z"), ("а", "д")]).map(lambda ends: Discrete(range=ends)),
-    st.lists(st.integers(), min_size=1, max_size=6, unique=True).map(lambda values: Discrete(values=values)),
+    st.sampled_from([("a", "e"), ("A", "Z"), ("а", "д")]).map(lambda ends: DiscreteScale(range=ends)),
+    st.lists(st.integers(), min_size=1, max_size=6, unique=True).map(lambda values: DiscreteScale(values=values)),
 )
 AROUND = st.sampled_from(["{}", " {} ", '"{}"', "'{}'", "{}.", '"{}."', '"{}".', "\n“{}”\n", "`{}`"])
 CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
@@ -39,9 +38,9 @@ CASES = st.sampled_from([str, str.upper, str.lower, str.title, str.swapcase])
 @settings(deadline=None)
 @given(SCALES, AROUND, CASES, st.data())
 def test_every_value_is_read_back_from_its_token_in_any_case_with_quotes_spaces_and_a_period(
-    scale: Discrete, around: str, case: Any, data: st.DataObject
+    scale: DiscreteScale, around: str, case: Any, data: st.DataObject
 ) -> None:
-    assert scale.problem() is None
+    assert scale.validation_error() is None
     token, value = data.draw(st.sampled_from(scale.tokens()))
     read = scale.read(around.format(case(token)))
     assert read == value
@@ -50,19 +49,19 @@ def test_every_value_is_read_back_from_its_token_in_any_case_with_quotes_spaces_
 
 @settings(deadline=None)
 @given(SCALES)
-def test_every_value_is_read_back_as_it_is(scale: Discrete) -> None:
-    assert [scale.read(value) for value in scale.ordered()] == list(scale.ordered())
+def test_every_value_is_read_back_as_it_is(scale: DiscreteScale) -> None:
+    assert [scale.read(value) for value in scale.written_values()] == list(scale.written_values())
 
 
 @settings(deadline=None)
 @given(SCALES, st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.lists(st.integers())))
-def test_nothing_off_the_scale_is_ever_read(scale: Discrete, value: Any) -> None:
+def test_nothing_off_the_scale_is_ever_read(scale: DiscreteScale, value: Any) -> None:
     try:
         read = scale.read(value)
     except ReplyError as error:
         assert error.failure == "off-scale"
     else:
-        assert read in scale.ordered()
+        assert read in scale.written_values()
         if not isinstance(value, str):
             assert read == value
 
@@ -85,8 +84,8 @@ def test_anything_but_a_value_is_an_extraction_error(text: str) -> None:
 def test_a_number_written_in_another_way_is_the_same_value() -> None:
     assert LIKERT.read("4.0") == 4
     assert LIKERT.read(4.0) == 4
-    assert Discrete(range=(0, 1, 0.1)).read("0.10") == 0.1
-    assert Discrete(range=(0, 1, 0.1)).read(".3") == 0.3
+    assert DiscreteScale(range=(0, 1, 0.1)).read("0.10") == 0.1
+    assert DiscreteScale(range=(0, 1, 0.1)).read(".3") == 0.3
 
 
 def test_a_boolean_is_no_number_of_a_scale() -> None:
@@ -95,14 +94,14 @@ def test_a_boolean_is_no_number_of_a_scale() -> None:
 
 
 def test_values_that_differ_only_in_case_are_told_apart() -> None:
-    scale = Discrete(values=("m", "M"))
+    scale = DiscreteScale(values=("m", "M"))
     assert (scale.read("m"), scale.read(" M.")) == ("m", "M")
     with pytest.raises(ReplyError):
-        Discrete(values=("aB", "Ab")).read("AB")
+        DiscreteScale(values=("aB", "Ab")).read("AB")
 
 
 def test_values_that_end_in_a_period_or_stand_in_quotes_are_read() -> None:
-    scale = Discrete(values=("No.", "'tis", "x"))
+    scale = DiscreteScale(values=("No.", "'tis", "x"))
     assert [scale.read(text) for text in ("No.", "no.", "no", "'TIS", "tis")] == ["No.", "No.", "No.", "'tis", "'tis"]
 
 
@@ -113,14 +112,14 @@ def test_a_message_stays_short_whatever_the_reply() -> None:
 
 
 def test_both_ends_of_a_range_are_included() -> None:
-    assert Discrete(range=(0, 1, 0.25)).ordered() == (0.0, 0.25, 0.5, 0.75, 1.0)
-    assert Discrete(range=("a", "e")).ordered() == ("a", "b", "c", "d", "e")
-    assert Discrete(range=(1, 10)).ordered() == tuple(range(1, 11))
-    assert Discrete(range=(0.1, 0.7, 0.1)).ordered() == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    assert DiscreteScale(range=(0, 1, 0.25)).written_values() == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert DiscreteScale(range=("a", "e")).written_values() == ("a", "b", "c", "d", "e")
+    assert DiscreteScale(range=(1, 10)).written_values() == tuple(range(1, 11))
+    assert DiscreteScale(range=(0.1, 0.7, 0.1)).written_values() == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
-    scale = Discrete(values=("good", "bad"), end_is_worst=True)
+    scale = DiscreteScale(values=("good", "bad"), end_is_worst=True)
     assert scale.values() == ("bad", "good")
     assert scale.json_schema() == {"type": "string", "enum": ["bad", "good"]}
     assert scale.sentence("score") == ("The score must be one of: good, bad, where bad is the worst and good the best.")
@@ -128,12 +127,12 @@ def test_a_flipped_scale_has_its_worst_value_at_the_end() -> None:
 
 
 def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
-    scored = Discrete(values=("unsafe", "safe"), scores={"unsafe": 0, "safe": 1})
+    scored = DiscreteScale(values=("unsafe", "safe"), scores={"unsafe": 0, "safe": 1})
     assert (scored.number("safe"), scored.numeric()) == (1, True)
-    bare = Discrete(values=("unsafe", "safe"))
+    bare = DiscreteScale(values=("unsafe", "safe"))
     assert (bare.number("safe"), bare.numeric()) == (None, False)
     assert (LIKERT.number(4), LIKERT.numeric()) == (4.0, True)
-    assert Discrete(values=(False, True)).number(True) == 1.0
+    assert DiscreteScale(values=(False, True)).number(True) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -141,18 +140,18 @@ def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
     [
         ({}, "", "needs either `range` or `values`"),
         ({"range": (1, 2), "values": ("a",)}, "", "needs either `range` or `values`"),
-        ({"values": ("a", "a")}, "values", "stands twice"),
-        ({"values": (1, 1.0)}, "values", "stands twice"),
-        ({"values": (True, 1)}, "values", "stands twice"),
-        ({"values": ("1", 1)}, "values", "stands twice"),
-        ({"values": ("a", " ")}, "values", "is no word"),
+        ({"values": ("a", "a")}, "values", "is a duplicate"),
+        ({"values": (1, 1.0)}, "values", "is a duplicate"),
+        ({"values": (True, 1)}, "values", "is a duplicate"),
+        ({"values": ("1", 1)}, "values", "is a duplicate"),
+        ({"values": ("a", " ")}, "values", "is not a word"),
         ({"range": (5, 1)}, "range", "runs from 5 down to 1"),
         ({"range": ("e", "a")}, "range", "runs from 'e' down to 'a'"),
         ({"range": (1, 5, 0)}, "range", "the step 0"),
         ({"range": (1, 5, -1)}, "range", "the step -1"),
         ({"range": (1, 5, True)}, "range", "the step True"),
-        ({"range": (1, "e")}, "range", "not of one kind"),
-        ({"range": (False, True)}, "range", "not of one kind"),
+        ({"range": (1, "e")}, "range", "not of one type"),
+        ({"range": (False, True)}, "range", "not of one type"),
         ({"range": ("A", "z")}, "range", "letters"),
         ({"range": ("ab", "c")}, "range", "letters"),
         ({"range": ("a", "e", 0.5)}, "range", "letters"),
@@ -164,7 +163,7 @@ def test_scores_give_words_a_number_and_without_them_they_have_none() -> None:
     ],
 )
 def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys: Any, key: str, said: str) -> None:
-    trouble = Discrete(**keys).problem()
+    trouble = DiscreteScale.model_validate(keys).validation_error()
     assert trouble is not None
     assert trouble[0] == key
     assert said in trouble[1]
@@ -183,9 +182,9 @@ def test_a_scale_that_makes_no_sense_says_which_key_and_why(keys: Any, key: str,
 @example([10**28 - 998, 10**28 + 1])
 @example([1e20, 1e20 + 32768, 1])
 def test_any_range_is_a_scale_or_a_problem(ends: list[Any]) -> None:
-    scale = Discrete(range=tuple(ends))
-    if scale.problem() is None:
-        values = scale.ordered()
+    scale = DiscreteScale.model_validate({"range": ends})
+    if scale.validation_error() is None:
+        values = scale.written_values()
         assert 1 <= len(values) <= 1000
         assert values[0] == ends[0]
         assert len(set(values)) == len(values)
@@ -198,11 +197,11 @@ def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, A
         if "step" in keys:
             keys["range"] = (*keys["range"], keys.pop("step"))
         if expect.get("error"):
-            with pytest.raises(ValueError, match="at least 1 item"):
-                Discrete(**keys)
+            with pytest.raises(UsageError, match="at least 1 item"):
+                DiscreteScale(**keys)
             continue
-        scale = Discrete(**keys)
-        assert scale.problem() is None, case["name"]
+        scale = DiscreteScale(**keys)
+        assert scale.validation_error() is None, case["name"]
         assert list(scale.values()) == expect["values"], case["name"]
         assert {type(value).__name__ for value in scale.values()} == {expect["type"]}, case["name"]
         assert scale.display() == expect["display"], case["name"]

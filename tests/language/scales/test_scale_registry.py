@@ -7,29 +7,29 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from verdict_cli.language.scales import LIKERT, NAMED, ScaleKey, scale_kind_of
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import ScaleKey, named_scales, scale_type
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.continuous import ContinuousScale
+from verdict_cli.language.scales.discrete import LIKERT, DiscreteScale
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(ScaleKey)
 
 
 def test_the_named_scales_are_likert_and_boolean() -> None:
-    assert {"likert": LIKERT, "boolean": Boolean()} == NAMED
+    assert {"likert": LIKERT, "boolean": BooleanScale()} == named_scales()
     assert LIKERT.values() == (1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
     ("written", "scale"),
     [
-        ({"type": "discrete", "range": [1, 10]}, Discrete(range=(1, 10))),
-        ({"type": "discrete", "range": ["a", "e"]}, Discrete(range=("a", "e"))),
-        ({"type": "discrete", "range": [0, 1, 0.25]}, Discrete(range=(0, 1, 0.25))),
-        ({"type": "discrete", "values": ["unsafe", "safe"]}, Discrete(values=("unsafe", "safe"))),
-        ({"type": "boolean", "yes": ["safe"], "no": ["unsafe"]}, Boolean(yes=("safe",), no=("unsafe",))),
-        ({"type": "continuous", "min": 0, "max": 1}, Continuous(min=0, max=1)),
-        ({"values": [1, 2]}, Discrete(values=(1, 2))),
+        ({"type": "discrete", "range": [1, 10]}, DiscreteScale(range=(1, 10))),
+        ({"type": "discrete", "range": ["a", "e"]}, DiscreteScale(range=("a", "e"))),
+        ({"type": "discrete", "range": [0, 1, 0.25]}, DiscreteScale(range=(0, 1, 0.25))),
+        ({"type": "discrete", "values": ["unsafe", "safe"]}, DiscreteScale(values=("unsafe", "safe"))),
+        ({"type": "boolean", "yes": ["safe"], "no": ["unsafe"]}, BooleanScale(yes=("safe",), no=("unsafe",))),
+        ({"type": "continuous", "min": 0, "max": 1}, ContinuousScale(min=0, max=1)),
+        ({"values": [1, 2]}, DiscreteScale(values=(1, 2))),
         ("likert", "likert"),
     ],
 )
@@ -39,6 +39,6 @@ def test_each_spelling_of_the_language_means_its_scale(written: Any, scale: Any)
 
 @pytest.mark.parametrize("written", [{"type": "ordinal"}, {"type": 3}, {}, {"min": 0, "values": [1]}, 3, None, ["a"]])
 def test_what_spells_no_scale_is_refused(written: Any) -> None:
-    assert scale_kind_of(written) is None
+    assert scale_type(written) is None
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(written)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import TEXT, RecordType, TranscriptType
 from verdict_cli.language.units.conversational import ConversationalUnit, DebateUnit
 
@@ -35,7 +35,7 @@ def test_a_turn_takes_the_conversation_and_gives_it_on() -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"role_name": ""}])
 def test_a_speaker_needs_a_name(keys: Any) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(UsageError, match="role_name"):
         ConversationalUnit(unit="ConversationalUnit", **keys)
-    with pytest.raises(ValidationError):
+    with pytest.raises(UsageError, match="role_name"):
         DebateUnit(unit="DebateUnit", stance="yes", **keys)

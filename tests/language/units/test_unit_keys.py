@@ -11,8 +11,8 @@ from verdict_cli.language.expressions.paths import unresolved
 from verdict_cli.language.fields.types import INTEGER, TEXT, ScaleType
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile, compile_prompt
-from verdict_cli.language.scales import LIKERT
-from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales.boolean import BooleanScale
+from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.argument import ArgumentUnit
 from verdict_cli.language.units.base import snake
@@ -98,7 +98,7 @@ def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
     assert Unit(unit="Unit", response={"a": "str"}).problem() is None
     assert Unit(unit="Unit", response={"a": "str"}).own_fields(None) == {}
     scaled = Unit(unit="Unit", scale="boolean")
-    assert (scaled.scaled_field(), scaled.own_fields(Boolean())) == ("score", {"score": ScaleType(Boolean())})
+    assert (scaled.scaled_field(), scaled.own_fields(BooleanScale())) == ("score", {"score": ScaleType(BooleanScale())})
 
 
 def test_reasoning_is_free_text() -> None:

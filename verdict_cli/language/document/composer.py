@@ -14,7 +14,6 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.document.scalars import UnfitError, resolve, spell_tag, wrong_tag
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode, format_path
 
 _BLANK = re.compile(r"[ \t]*[#\r\n\0]")
@@ -29,7 +28,7 @@ class Events(Reader, Scanner, Parser):
         Parser.__init__(self)
 
     def scan_to_next_token(self) -> None:
-        """Skip tabs in flow collections, behind a token of the line, and on blank lines; never as indentation."""
+        """Skip tabs in flow collections, after a token of the line, and on blank lines; never as indentation."""
         super().scan_to_next_token()
         while self.peek() == "\t" and self._separates():
             while self.peek() in " \t":
@@ -47,22 +46,22 @@ MAX_ALIASED = 10_000
 
 _CYCLE = "A value cannot contain itself."
 _START = "A pipeline file begins with `verdict: 1`, `name:` and `pipeline:`."
-_AWAITED: Any = object()
+_NO_KEY: Any = object()
 _DROPPED: Any = object()
 
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end is not reached; ``key`` is the one whose value is read (_DROPPED: it was wrong)."""
+    """A collection that is not closed yet; ``key`` is the one whose value comes next (_DROPPED: it was wrong)."""
 
     node: ValueNode
     anchor: str | None
-    key: Any = _AWAITED
+    key: Any = _NO_KEY
     key_at: Position | None = None
 
 
 class Composer:
-    """Builds the nodes from events, one at a time, and collects what is wrong."""
+    """Builds the nodes from events, one at a time, and collects problems."""
 
     def __init__(self, file: str, back: dict[int, str]) -> None:
         self.file = file
@@ -106,7 +105,7 @@ class Composer:
         return Document(self.file, root.value, root)
 
     def stop(self, code: str, message: str, hint: str, mark: Any) -> NoReturn:
-        """Raise SpecError with this problem behind all that were found before it."""
+        """Raise SpecError with this problem after all earlier ones."""
         self._problem(code, message, hint, _position(mark))
         raise SpecError(self.problems)
 
@@ -114,12 +113,12 @@ class Composer:
         path: list[Any] = []
         for opened in self.stack:
             key = len(opened.node.value) if isinstance(opened.node.value, list) else opened.key
-            if key is _AWAITED or key is _DROPPED:
+            if key is _NO_KEY or key is _DROPPED:
                 break
             path.append(key)
         message = message.translate(self.back)
-        spelled = format_path(tuple(path)) if len(path) <= 20 else ""  # deeper than anybody would read
-        self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, spelled))
+        shown = format_path(tuple(path)) if len(path) <= 20 else ""  # longer than anybody would read
+        self.problems.append(Problem(code, message, hint, self.file, at.line, at.column, shown))
 
     def _open(self, event: events.CollectionStartEvent) -> None:
         if len(self.stack) >= MAX_DEPTH:
@@ -128,7 +127,7 @@ class Composer:
         empty: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
         at = _position(event.start_mark)
         expected = "!!seq" if empty == [] else "!!map"
-        tag = spell_tag(event.tag)
+        tag = format_tag(event.tag)
         if tag not in (None, "!", expected):
             self._problem("tag", *wrong_tag(tag, "a list" if empty == [] else "a mapping"), at)
         self.stack.append(_Open(ValueNode(empty, at), event.anchor))
@@ -137,7 +136,7 @@ class Composer:
 
     def _scalar(self, event: events.ScalarEvent) -> None:
         at = _position(event.start_mark)
-        tag = spell_tag(event.tag)
+        tag = format_tag(event.tag)
         value: Any = None
         fits = True
         try:
@@ -148,11 +147,11 @@ class Composer:
         node = ValueNode(value, at)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
-        is_key = bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is _AWAITED
+        is_key = bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is _NO_KEY
         if is_key and fits and value == "<<" and event.implicit[0]:
             fits = False
             hint = "Merge keys are not part of YAML 1.2: write the keys out, or name a block under `blocks:`."
-            self._problem("merge-key", "`<<` is a plain key here and merges nothing", hint, at)
+            self._problem("merge-key", "`<<` is a plain key in YAML 1.2 and merges nothing", hint, at)
         if is_key and not fits:
             self.stack[-1].key = _DROPPED
         else:
@@ -164,9 +163,9 @@ class Composer:
         node = self.anchors.get(name)
         if node is None:
             near = get_close_matches(name, self.anchors, n=1)
-            hint = f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must stand in quotes."
+            hint = f"Did you mean `*{near[0]}`?" if near else "Text that begins with `*` must be in quotes."
             if name in self.anchors:
-                self._problem("recursive-alias", f"`*{name}` stands inside its own anchor", _CYCLE, at)
+                self._problem("recursive-alias", f"`*{name}` is inside its own anchor", _CYCLE, at)
             else:
                 self._problem("unknown-alias", f"there is no anchor `&{name}` above this alias", hint, at)
             node = ValueNode(None, at)
@@ -180,24 +179,24 @@ class Composer:
         self._put(node.copy(), at)
 
     def _put(self, node: ValueNode, at: Position) -> None:
-        """Hand a finished value to the collection that it stands in."""
+        """Hand a finished value to the collection that contains it."""
         if not self.stack:
             self.root = node
             return
         parent = self.stack[-1]
         if isinstance(parent.node.value, list):
             parent.node.add(len(parent.node.value), node, None)
-        elif parent.key is _AWAITED:
+        elif parent.key is _NO_KEY:
             self._key(parent, node.value, at)
         else:
             if parent.key is not _DROPPED:
                 parent.node.add(parent.key, node, parent.key_at)
-            parent.key = _AWAITED
+            parent.key = _NO_KEY
 
     def _key(self, parent: _Open, key: Any, at: Position) -> None:
-        """Note a mapping's key, or what is wrong with it."""
+        """Record a key of a mapping, or the problem with it."""
         if key is None or isinstance(key, dict | list):
-            hint = "Text that begins with `{` or `[` must stand in quotes or in a block scalar: `prompt: |`."
+            hint = "Text that begins with `{` or `[` must be in quotes or in a block scalar: `prompt: |`."
             self._problem("key", f"{_kind(key)} cannot be a key, expected a word", hint, at)
             parent.key = _DROPPED
             return
@@ -205,7 +204,7 @@ class Composer:
         parent.key, parent.key_at = key, at
         if first is not None:
             message = (
-                f"the key {json.dumps(key, ensure_ascii=False)} stands here a second time, first on line {first.line}"
+                f"the key {json.dumps(key, ensure_ascii=False)} is a duplicate; the first one is on line {first.line}"
             )
             self._problem("duplicate-key", message, "Keep one of the two.", at)
             parent.key = _DROPPED
@@ -217,3 +216,82 @@ def _position(mark: Any) -> Position:
 
 def _kind(value: Any) -> str:
     return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+
+
+class UnfitError(Exception):
+    """A scalar that has no value."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+
+
+# YAML 1.2.2, section 10.3.2, in its order.
+_NULL = re.compile(r"null|Null|NULL|~|")
+_BOOL = re.compile(r"(true|True|TRUE)|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_UNBOUNDED = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+
+def resolve(text: str, tag: str | None, *, plain: bool) -> Any:
+    """The value of a scalar with this tag. Raises UnfitError."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        text = _joined(text)
+    if tag in ("!", "!!str") or (tag is None and not plain):
+        return text
+    if tag in (None, "!!null") and _NULL.fullmatch(text):
+        return None
+    truth = _BOOL.fullmatch(text)
+    if tag in (None, "!!bool") and truth:
+        return truth[1] is not None
+    if tag in (None, "!!int") and _INT.fullmatch(text):
+        return _whole(text)
+    if tag in (None, "!!float") and (_FLOAT.fullmatch(text) or _UNBOUNDED.fullmatch(text)):
+        number = float("nan") if _UNBOUNDED.fullmatch(text) else float(text)
+        if not abs(number) < float("inf"):
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            raise UnfitError("not-finite", f"{shown} is not a finite number", "If text is meant, put it in quotes.")
+        return number
+    if tag is None:
+        return text
+    raise UnfitError("tag", *wrong_tag(tag, json.dumps(text[:40], ensure_ascii=False)))
+
+
+_DIGITS = 300
+"""The most digits of a whole number. A longer one exceeds every float."""
+
+
+def _whole(text: str) -> int:
+    if len(text.lstrip("+-")) > _DIGITS:
+        message = f"a whole number of {len(text):,} characters is too long"
+        raise UnfitError("number-too-long", message, "If text is meant, put it in quotes.")
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    return int(text[2:] if base != 10 else text, base)
+
+
+def _joined(text: str) -> str:
+    """JSON's ``"\\ud83d\\ude00"`` as one character. Raises UnfitError for half a pair."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        hint = "Write the character itself, or both halves of the pair."
+        raise UnfitError("surrogate", "a `\\u` escape is half of a surrogate pair", hint) from None
+
+
+_CORE = ("!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq")
+
+
+def format_tag(tag: str | None) -> str | None:
+    """The tag in its short form."""
+    if tag is None or tag.startswith("!"):
+        return tag
+    core = tag.removeprefix("tag:yaml.org,2002:")
+    return f"!!{core}" if core != tag else f"!<{tag}>"
+
+
+def wrong_tag(tag: str | None, value: str) -> tuple[str, str]:
+    """Message and hint for a tag that the value cannot have."""
+    if tag in _CORE:
+        return f"{value} is not a `{tag}`", "Remove the tag or change the value."
+    return f"the tag `{tag}` is not allowed", f"Remove it: the only tags are {', '.join(_CORE)}."

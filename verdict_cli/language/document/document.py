@@ -19,7 +19,7 @@ MAX_BYTES = 10 * 1024 * 1024
 
 
 def read_document(path: pathlib.Path) -> Document:
-    """The document in a file. Raises SpecError when it cannot be opened or is no YAML mapping."""
+    """The document in a file. Raises SpecError when it cannot be opened or is not a YAML mapping."""
     file = str(path)
     try:
         with path.open("rb") as stream:
@@ -57,7 +57,7 @@ def _nearest_file(path: pathlib.Path) -> str:
 def parse_document(text: bytes, file: str) -> Document:
     """The document in a file's bytes; ``file`` is its name in messages.
 
-    Raises SpecError with every problem of the values; a problem of the syntax ends the reading.
+    Raises SpecError with every problem of the values; a syntax error is always the last one.
     """
     if len(text) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 1024**2} MiB"
@@ -65,7 +65,7 @@ def parse_document(text: bytes, file: str) -> Document:
         raise SpecError([Problem("too-large", message, hint, file)])
     decoded = _decode(text, file)
     # YAML 1.2 breaks lines at LF and CR only, PyYAML also at these; it drops a byte order mark at the start.
-    # Characters for private use that the file names neither as they are nor as an escape stand in for them.
+    # They are replaced by private-use characters that the file contains neither literally nor as an escape.
     used = set(map(ord, set(decoded))) | {int(code, 16) for code in re.findall(r"\\U([0-9a-fA-F]{8})", decoded)}
     free = (code for code in range(0xF0000, 0x10FFFE) if code not in used)
     away = dict(zip(map(ord, "\x85\u2028\u2029\ufeff"), free, strict=False))
@@ -78,7 +78,7 @@ def parse_document(text: bytes, file: str) -> Document:
     except MarkedYAMLError as error:
         tree.stop(*plain_words(error, source.buffer))
     except (ValueError, OverflowError):
-        # chr() and int() refuse `"\UFFFFFFFF"` and an endless number behind `%YAML`; PyYAML lets that through.
+        # chr() and int() refuse `"\UFFFFFFFF"` and an endless number after `%YAML`; PyYAML does not catch these errors.
         hint = "`\\U` goes up to `\\U0010FFFF`."
         tree.stop("yaml-syntax", "a number is out of range", hint, source.get_mark())
     return tree.finish()
@@ -93,20 +93,20 @@ def _decode(text: bytes, file: str) -> str:
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:
-        at = _place(text[: error.start].decode("utf-8"))
+        at = _end_of(text[: error.start].decode("utf-8"))
         message = f"byte 0x{text[error.start]:02x} is not valid UTF-8"
         raise SpecError([Problem("not-utf8", message, "Save the file as UTF-8.", file, at.line, at.column)]) from None
     bad = Reader.NON_PRINTABLE.search(decoded)
     if bad:
-        at = _place(decoded[: bad.start()])
+        at = _end_of(decoded[: bad.start()])
         message = f"the control character U+{ord(bad[0]):04X} is not allowed in YAML"
         hint = 'Remove it, or write it as an escape in double quotes, such as "\\x07".'
         raise SpecError([Problem("control-character", message, hint, file, at.line, at.column)])
     return decoded
 
 
-def _place(before: str) -> Position:
-    """The position behind this text."""
+def _end_of(before: str) -> Position:
+    """The position after this text."""
     before = before.replace("\r\n", "\n").replace("\r", "\n")
     return Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
 
@@ -114,23 +114,23 @@ def _place(before: str) -> Position:
 # Patterns in what PyYAML says, the message, the hint. {0} is the pattern's first group; an empty hint is found
 # by _why from the line itself.
 _QUOTES = "Put the text into quotes, or below its key as a block scalar: `prompt: |`."
-_SAID: tuple[tuple[str, str, str], ...] = (
+_MESSAGES: tuple[tuple[str, str, str], ...] = (
     (r"found character '\\t'", "a tab is used for indentation", "Indent with spaces."),
-    (r"found character ('.')", "text cannot begin with {0} unless it stands in quotes", _QUOTES),
-    (r"could not find expected ':'", "this line is no `key: value`", "Write a colon and a space behind the key. Long text stands in quotes, or below its key as a block scalar: `prompt: |`."),
+    (r"found character ('.')", "text cannot begin with {0} unless it is in quotes", _QUOTES),
+    (r"could not find expected ':'", "this line is not a `key: value`", "Write a colon and a space after the key. Put long text in quotes, or below its key as a block scalar: `prompt: |`."),
     (r"mapping values are not", "a `:` cannot stand here", ""),
     (r"sequence entries are not", "a list item `- ` cannot stand here", "Begin a list on a line of its own below its key; put text that begins with `- ` into quotes."),
     (r"mapping keys are not", "`? ` cannot stand here", _QUOTES),
     (r"quoted scalar: found unexpected", "this quote is never closed", "Close it. Inside single quotes an apostrophe is doubled: 'it''s'."),
     (r"unknown escape character ['\"](.+)['\"]", "`\\{0}` is no escape in double quotes", "Write `\\\\` for a backslash, or use single quotes."),
     (r"escape sequence of (\d) hexa", "an escape in double quotes needs {0} hexadecimal digits here", "Write `\\\\` for a backslash, or use single quotes."),
-    (r"scanning an (anchor|alias)", "this is no name of an {0}", "A name has letters, digits, `-` and `_`; text that begins with `*` or `&` must stand in quotes."),
+    (r"scanning an (anchor|alias)", "this is not the name of an {0}", "A name has letters, digits, `-` and `_`; text that begins with `*` or `&` must be in quotes."),
     (r"scanning a block scalar", "only `+`, `-` or a digit from 1 to 9 may follow `|` or `>` on its line", "Begin the text on the next line, indented."),
-    (r"directive|YAML document|tag handle|a tag\b", "a directive or tag cannot be read: {problem}", "Text that begins with `%` or `!` must stand in quotes."),
-    (r"flow mapping.*got '(.+)'", "the `{{` of line {line} is not closed: expected `,` or `}}`, found {token}", "Text that contains braces must stand in quotes or in a block scalar: `prompt: |`. A key and its colon stand on one line."),
-    (r"flow sequence.*got '(.+)'", "the `[` of line {line} is not closed: expected `,` or `]`, found {token}", "Text that contains brackets must stand in quotes or in a block scalar: `prompt: |`."),
-    (r"block mapping.*found '(.+)'", "{token} cannot stand here, in the mapping that begins on line {line}", ""),
-    (r"block collection.*found '(.+)'", "{token} cannot stand here, in the list that begins on line {line}", ""),
+    (r"directive|YAML document|tag handle|a tag\b", "a directive or tag cannot be read: {problem}", "Text that begins with `%` or `!` must be in quotes."),
+    (r"flow mapping.*got '(.+)'", "the `{{` of line {line} is not closed: expected `,` or `}}`, found {token}", "Text that contains braces must be in quotes or in a block scalar: `prompt: |`. A key and its colon are on one line."),
+    (r"flow sequence.*got '(.+)'", "the `[` of line {line} is not closed: expected `,` or `]`, found {token}", "Text that contains brackets must be in quotes or in a block scalar: `prompt: |`."),
+    (r"block mapping.*found '(.+)'", "{token} is not allowed here, in the mapping that begins on line {line}", ""),
+    (r"block collection.*found '(.+)'", "{token} is not allowed here, in the list that begins on line {line}", ""),
     (r"node content, but found '(.+)'", "expected a value, found {token}", _QUOTES),
     (r"document start>', but found '(.+)'", "the top level has ended above, found {token}", ""),
     (r"", "the YAML cannot be read here: {problem}", _QUOTES),
@@ -149,34 +149,34 @@ _TOKENS = {
 
 
 def plain_words(error: MarkedYAMLError, text: str) -> tuple[str, str, str, Any]:
-    """Code, message, hint and mark for what PyYAML says about the syntax of ``text``."""
-    said = f"{error.context}: {error.problem}"
+    """Code, message, hint and mark for a syntax error of PyYAML in ``text``."""
+    original = f"{error.context}: {error.problem}"
     begun, at = error.context_mark, error.problem_mark
     match, message, hint = next(
-        (match, message, hint) for pattern, message, hint in _SAID if (match := re.search(pattern, said))
+        (match, message, hint) for pattern, message, hint in _MESSAGES if (match := re.search(pattern, original))
     )
     found = match[1] if match.re.groups else ""
     token = _TOKENS.get(found, f"`{found.strip('<>')}`")
     message = message.format(found, token=token, line=begun.line + 1 if begun else 0, problem=error.problem)
-    cause_is_earlier = "could not find" in said or "scalar: found unexpected" in said
+    cause_is_earlier = "could not find" in original or "scalar: found unexpected" in original
     line = "" if at is None else text[at.index - at.column :].partition("\n")[0]
     if quote := _TYPOGRAPHIC.search(line):
-        hint = f"{quote[1]} is a typographic quote, which YAML takes for a letter: write \" or '."
+        hint = f"{quote[1]} is a typographic quote, which is a letter to YAML: write \" or '."
     elif at is not None and not hint:
         hint = _why(text[at.index - at.column : at.index].strip(" "))
     return "yaml-syntax", message, hint, begun if cause_is_earlier else at
 
 
 _TYPOGRAPHIC = re.compile(r"(?:[:-] |[\[{,] *)([“”„‘’«»])")
-"""A value that begins with a quote which is none to YAML."""
+"""A value that begins with a character that looks like a quote."""
 
 
 def _why(before: str) -> str:
-    """The likely cause when something stands where it cannot, from the text before it on its line."""
+    """The likely cause of an unexpected token, from the text before it on its line."""
     if "\t" in before:
-        return f"A tab cannot stand in unquoted text. {_QUOTES}"
+        return f"Unquoted text cannot contain a tab. {_QUOTES}"
     if before[-1:] in ("'", '"', "}", "]"):
         return f"Nothing may follow the closing {before[-1]} on its line. {_QUOTES}"
     if ": " in before:
-        return f"Unquoted text cannot contain a colon with a space behind it. {_QUOTES}"
-    return "Indent the line as those around it; see also that every key above has a colon and a space behind it."
+        return f"Unquoted text cannot contain a colon followed by a space. {_QUOTES}"
+    return "Indent the line as those around it; check that every key above has a colon and a space after it."

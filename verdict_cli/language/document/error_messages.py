@@ -1,21 +1,25 @@
-"""Validation errors in the user's words: what stands there, what was expected, and the nearest valid spelling."""
+"""Explain validation errors: what is in the file, what was expected, and the nearest valid name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
+from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.errors import Problem
-from verdict_cli.language import extractors, metric_names
-from verdict_cli.language.document.error_locations import ErrorPath, known_keys, locate_error
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.scales import NAMED, SCALE_PLUGINS
+from verdict_cli.language.metric_names import METRIC_PLUGINS
+from verdict_cli.language.registry import LazyUnion
+from verdict_cli.language.scales import SCALES, named_scales
 from verdict_cli.language.steps import STEP_KINDS
+
+ErrorPath = tuple[str | int, ...]
 
 _TYPES = {
     "string_type": "a text",
@@ -49,7 +53,7 @@ def _itself(path: ErrorPath) -> ErrorPath:
 def explain_error(
     error: ValidationError, root: type[BaseModel], document: Document, place: Callable[[ErrorPath], ErrorPath] = _itself
 ) -> list[Problem]:
-    """Every problem of a validation error, each at its place: `place` gives the document's path for one in `root`."""
+    """Every problem of a validation error, with its position. `place` maps a path in `root` to one in the document."""
     grouped: dict[ErrorPath, list[tuple[Any, type[BaseModel] | None]]] = {}
     for detail in error.errors(include_url=False):
         path, owner = locate_error(root, detail["loc"])
@@ -71,7 +75,7 @@ def explain_error(
 
 
 def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: ErrorPath) -> tuple[str, str, str, bool]:
-    """(code, message, hint, whether it stands at the key)."""
+    """(code, message, hint, whether the problem is at the key)."""
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     last = path[-1] if path else ""
     if kind == "missing":
@@ -83,8 +87,10 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
         return "wrong-type", message, hint, False
     if kind == "literal_error":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
-        allowed += extractors.EXTRACTOR_PLUGINS.names() if last == "extract" else ()
-        allowed += metric_names.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
+        if last == "extract":
+            allowed = [*EXTRACTORS.names()]
+        elif path[-2:-1] == ("metrics",):
+            allowed = [*METRIC_PLUGINS.names()]
         return (
             "wrong-value",
             f"{given!r:.80} is not one of {', '.join(allowed)}",
@@ -100,7 +106,7 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
 
 
 def _is_of_key(detail: Any) -> bool:
-    """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the place."""
+    """Whether a mapping's key is wrong, and not its value: pydantic then adds `[key]` to the location."""
     return bool(detail["type"] == "string_pattern_mismatch" and detail["loc"][-1] == "[key]")
 
 
@@ -121,7 +127,7 @@ def _limit(kind: str, context: dict[str, Any]) -> str:
 
 
 def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
-    """What was expected where a union of spellings fits nothing."""
+    """What was expected where a value fits no member of a union."""
     last = next((part for part in reversed(path) if isinstance(part, str)), "")
     if last in ("pipeline", "layer", "block", "blocks") or (len(path) > 1 and path[-2:-1] == ("blocks",)):
         if isinstance(given, dict):
@@ -136,7 +142,7 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
             return "a step has exactly one of `unit`, `layer`, `block`, `use`; this one has none", close
         return f"expected a step, found {_shown(given)}", "a step is a mapping such as `- unit: JudgeUnit`"
     if last == "extract":
-        names = [*EXTRACTORS, *extractors.EXTRACTOR_PLUGINS.names()]
+        names = EXTRACTORS.names()
         kind = given.get("type") if isinstance(given, dict) else None
         message = f"unknown extractor {kind!r}" if kind is not None else f"expected an extractor, found {_shown(given)}"
         return message, nearest_spelling(
@@ -146,9 +152,9 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
         kind = given.get("type") if isinstance(given, dict) else None
         message = f"unknown type of scale {kind!r}" if kind is not None else f"expected a scale, found {_shown(given)}"
         hint = (
-            nearest_spelling(str(kind), ("boolean", "discrete", "continuous", *SCALE_PLUGINS.names()))
+            nearest_spelling(str(kind), SCALES.names())
             if kind is not None
-            else (f"write a name ({', '.join(NAMED)}) or `{{type: discrete, range: [1, 5]}}`")
+            else (f"write a name ({', '.join(named_scales())}) or `{{type: discrete, range: [1, 5]}}`")
         )
         return message, hint
     if last == "prompt":
@@ -161,7 +167,7 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
 
 def _unknown(key: str, owner: type[BaseModel] | None) -> str:
     if key == "api_key":
-        return "keys never stand in a file: name the environment variable that holds it with `api_key_env`"
+        return "a file never contains an API key: name the environment variable that holds it with `api_key_env`"
     if key == "<<":
         return "merge keys are not part of YAML 1.2"
     return nearest_spelling(key, known_keys(owner)) if owner is not None else ""
@@ -173,7 +179,7 @@ def _purpose(owner: type[BaseModel] | None, key: str) -> str:
 
 def _boolean_hint(given: Any, kinds: set[str]) -> str:
     if "bool_type" in kinds and isinstance(given, str) and given.lower() in ("yes", "no", "on", "off", "y", "n"):
-        return f"in YAML 1.2 `{given}` is a text; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
+        return f"in YAML 1.2 `{given}` is a string; write {'true' if given.lower() in ('yes', 'on', 'y') else 'false'}"
     if "string_type" in kinds and isinstance(given, bool | int | float):
         return "put it in quotes to make it a text"
     return ""
@@ -189,3 +195,84 @@ def _shown(given: Any) -> str:
     if isinstance(given, bool):
         return "true" if given else "false"
     return f"{given!r:.80}"
+
+
+def locate_error(root: type[BaseModel], loc: ErrorPath) -> tuple[ErrorPath, type[BaseModel] | None]:
+    """The path in the data of a pydantic location (which also names union members), and the innermost class
+    that the path enters."""
+    here: Any = root
+    path: list[str | int] = []
+    owner: type[BaseModel] | None = root
+    for part in loc:
+        member = _member(here, part)
+        if member is not None:
+            here = member
+        else:
+            path.append(part)
+            here = _inside(here, part)
+        bare = _bare(here)
+        if isinstance(bare, type) and issubclass(bare, BaseModel):
+            owner = bare
+    return tuple(path), owner
+
+
+def known_keys(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The keys of a class, as in a file."""
+    return tuple(field.alias or name for name, field in kind.model_fields.items())
+
+
+def _bare(annotation: Any) -> Any:
+    while True:
+        if isinstance(annotation, TypeAliasType):
+            annotation = annotation.__value__
+        elif get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        else:
+            return annotation
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    bare = _bare(annotation)
+    return get_args(bare) if get_origin(bare) in (Union, UnionType) else ()
+
+
+def _look_up(annotation: Any, tag: str | int) -> Any:
+    """What a `LazyUnion` in the annotation's marks looks up for the tag."""
+    if isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
+    marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    members = (mark.member(tag) for mark in marks if isinstance(mark, LazyUnion))
+    return next((member for member in members if member is not None), None)
+
+
+def _member(annotation: Any, tag: str | int) -> Any:
+    """The union member that the tag names, in an optional union also."""
+    if (member := _look_up(annotation, tag)) is not None:
+        return member
+    for member in _members(annotation):
+        if get_origin(member) is Annotated and any(
+            isinstance(mark, Tag) and mark.tag == tag for mark in get_args(member)[1:]
+        ):
+            return member
+        if get_origin(member) is Annotated and (inner := _member(member, tag)) is not None:
+            return inner
+    return None
+
+
+def _inside(annotation: Any, part: str | int) -> Any:
+    """The annotation of a key or an item."""
+    bare = _bare(annotation)
+    options = [option for option in _members(bare) if option is not NoneType] or [bare]
+    for option in options:
+        kind = _bare(option)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind.model_rebuild()
+            for name, field in kind.model_fields.items():
+                if part in (field.alias, name):
+                    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        arguments = get_args(kind)
+        if get_origin(kind) is dict:
+            return arguments[1]
+        if get_origin(kind) in (tuple, list) and isinstance(part, int):
+            return arguments[0]
+    return None

@@ -1,4 +1,4 @@
-"""`--set PATH=VALUE`, and values taken away: changes to a document before it is validated."""
+"""Change a document before it is validated: `--set PATH=VALUE`, and removed values."""
 
 from __future__ import annotations
 
@@ -21,61 +21,61 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
         return document
     data = copy.deepcopy(document.data)
     for setting in settings:
-        path, found, text = setting.partition("=")
-        if not found or not path:
+        path, equals, text = setting.partition("=")
+        if not equals or not path:
             raise UsageError(f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'")
         _put(data, parts_of(path), _value(text, setting), path)
     return replace(document, data=data)
 
 
 def remove_value(document: Document, paths: Sequence[str]) -> Document:
-    """The document without what stands at these paths, all of them as in the document given. UsageError where there is
-    nothing."""
-    ways = []
+    """The document without the values at these paths of the given document. UsageError for a path without a value."""
+    targets = []
     for path in paths:
-        parts, place = parts_of(path), find_target(document.data, path)
-        if not isinstance(place, OverrideTarget):
-            raise _absent(path, parts[-1])
-        ways.append(place.way)
+        target = find_target(document.data, path)
+        if target is None:
+            raise _absent(path, parts_of(path)[-1])
+        targets.append(target.path)
     data, root = copy.deepcopy(document.data), document.root
-    for way in sorted(set(ways), key=lambda way: [(str(type(part)), part) for part in way], reverse=True):
-        here = data
-        for part in way[:-1]:
-            here = here[part]
-        del here[way[-1]]
-        root = _without(root, way)
+    # From the back, so that removing an item of a list does not move the other targets.
+    for target_path in sorted(set(targets), key=lambda path: [(str(type(part)), part) for part in path], reverse=True):
+        parent = data
+        for part in target_path[:-1]:
+            parent = parent[part]
+        del parent[target_path[-1]]
+        root = _without(root, target_path)
     return replace(document, data=data, root=root)
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideTarget:
-    """What stands at a path, and the path with its indices counted from the front."""
+    """The value at a path, and the path with its indices counted from the front."""
 
-    way: DocumentPath
+    path: DocumentPath
     value: Any
 
 
 def find_target(data: Any, path: str) -> OverrideTarget | None:
-    """What stands at the path; None where there is nothing. UsageError where it is no path."""
-    here, way = data, []
+    """The target of a path, None where it has no value. UsageError for a malformed path."""
+    value, normalized = data, []
     for part in parts_of(path):
-        if isinstance(here, dict) and part in here:
-            way.append(part)
-        elif _holds(here, part) and isinstance(part, int):
-            way.append(part % len(here))
+        if isinstance(value, dict) and part in value:
+            normalized.append(part)
+        elif _has_index(value, part) and isinstance(part, int):
+            normalized.append(part % len(value))
         else:
             return None
-        here = here[part]
-    return OverrideTarget(tuple(way), here)
+        value = value[part]
+    return OverrideTarget(tuple(normalized), value)
 
 
-def _without(node: ValueNode, way: DocumentPath) -> ValueNode:
-    """The node without its value at the path; what follows in the same list moves up."""
-    if not node.children or way[0] not in node.children:
+def _without(node: ValueNode, path: DocumentPath) -> ValueNode:
+    """The node without its value at the path; later items of the same list move up."""
+    if not node.children or path[0] not in node.children:
         return node
-    if len(way) > 1:
-        return replace(node, children=node.children | {way[0]: _without(node.children[way[0]], way[1:])})
-    at = way[0]
+    if len(path) > 1:
+        return replace(node, children=node.children | {path[0]: _without(node.children[path[0]], path[1:])})
+    at = path[0]
     moved = {
         key - 1 if isinstance(at, int) and isinstance(key, int) and key > at else key: child
         for key, child in node.children.items()
@@ -85,15 +85,15 @@ def _without(node: ValueNode, way: DocumentPath) -> ValueNode:
 
 
 def parts_of(path: str) -> list[str | int]:
-    """The keys and indices of a path. UsageError where it is none."""
+    """The keys and indices of a path. UsageError for a malformed one."""
     parts: list[str | int] = []
-    place = 0
-    while place < len(path):
-        match = _PART.match(path, place)
+    position = 0
+    while position < len(path):
+        match = _PART.match(path, position)
         if match is None:
-            raise UsageError(f"--set: {path!r} is no path", hint="a path is written `pipeline[1].layer[0].scale`")
+            raise UsageError(f"--set: {path!r} is not a path", hint="a path is written `pipeline[1].layer[0].scale`")
         parts.append(int(match[2]) if match[2] is not None else match[1])
-        place = match.end()
+        position = match.end()
     return parts
 
 
@@ -110,22 +110,22 @@ def _value(text: str, setting: str) -> Any:
 
 
 def _put(data: Any, parts: list[str | int], value: Any, path: str) -> None:
-    here = data
+    parent = data
     for part in parts[:-1]:
-        if isinstance(here, dict) and isinstance(part, str):
-            here = here.setdefault(part, {})
-        elif _holds(here, part):
-            here = here[part]
+        if isinstance(parent, dict) and isinstance(part, str):
+            parent = parent.setdefault(part, {})
+        elif _has_index(parent, part):
+            parent = parent[part]
         else:
             raise _absent(path, part)
     last = parts[-1]
-    if not (isinstance(here, dict) and isinstance(last, str)) and not _holds(here, last):
+    if not (isinstance(parent, dict) and isinstance(last, str)) and not _has_index(parent, last):
         raise _absent(path, last)
-    here[last] = value
+    parent[last] = value
 
 
-def _holds(here: Any, place: str | int) -> bool:
-    return isinstance(here, list) and isinstance(place, int) and -len(here) <= place < len(here)
+def _has_index(value: Any, index: str | int) -> bool:
+    return isinstance(value, list) and isinstance(index, int) and -len(value) <= index < len(value)
 
 
 def _absent(path: str, part: str | int) -> UsageError:

@@ -1,4 +1,4 @@
-"""A YAML file's values, and where each of them stands."""
+"""The values of a YAML file with their positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DocumentPath = tuple[str | int | float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a file, counted from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
@@ -20,7 +20,7 @@ class Position:
 
 @dataclass(slots=True)
 class ValueNode:
-    """A value and where it stands. ``size`` counts its keys and values, ``height`` its nested collections."""
+    """A value and its position. ``size`` counts its keys and values, ``height`` its nested collections."""
 
     value: Any
     at: Position
@@ -57,9 +57,9 @@ class Document:
     root: ValueNode = field(repr=False, compare=False)
 
     def value_at(self, path: DocumentPath) -> Position:
-        """Where the value at ``path`` stands; for a path that does not exist, its nearest existing ancestor.
+        """The position of the value at ``path``; for a path that does not exist, of its nearest existing ancestor.
 
-        A value that an alias stands for is where its anchor is.
+        The value of an alias is where its anchor is.
         """
         node = self.root
         for key in path:
@@ -70,7 +70,7 @@ class Document:
         return node.at
 
     def key_at(self, path: DocumentPath) -> Position:
-        """Where the last key of ``path`` stands; for a list's item and a missing key as ``value_at``."""
+        """The position of the last key of ``path``; for a list's item and a missing key as ``value_at``."""
         node: ValueNode | None = self.root
         for key in path[:-1]:
             node = (node.children or {}).get(key) if node else None

@@ -1,1 +1,1 @@
-"""Paths, expressions and the sandbox that they run in (language.md, section 2)."""
+"""Paths, expressions and the sandbox that they run in."""

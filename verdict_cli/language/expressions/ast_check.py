@@ -1,4 +1,4 @@
-"""Walking and rewriting Jinja2 syntax trees: which paths they name, and what each one means."""
+"""Walk and rewrite Jinja2 syntax trees: find the paths in them and replace each by what it resolves to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPa
 
 
 def literal_path(node: nodes.Node) -> ExpressionPath | None:
-    """The path that a chain of literal keys such as `a.b['c'][0]` spells, None when it is no such chain."""
+    """The path that a chain of literal keys such as `a.b['c'][0]` means, None for any other node."""
     parts: list[str | int] = []
     while True:
         if isinstance(node, nodes.Name):
@@ -38,10 +38,10 @@ def rewrite(
     node: nodes.Node,
     resolve: Resolve,
     roots: Collection[str] | None,
-    found: list[ExpressionPath],
+    paths: list[ExpressionPath],
     local: frozenset[str],
 ) -> nodes.Node:
-    """The node with every path replaced by what `resolve` says that it means; written paths go to `found`.
+    """The node with every path replaced by what `resolve` returns; written paths are appended to `paths`.
 
     Raises ExpressionError for a name that is neither a root nor set in the template itself.
     """
@@ -51,26 +51,26 @@ def rewrite(
             close = get_close_matches(str(path[0]), sorted(roots), n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"the names are {', '.join(sorted(roots))}"
             raise ExpressionError(f"unknown name `{path[0]}`", hint)
-        found.append(path)
-        meant = resolve(path)
-        if not meant.many and meant.paths == (path,):
+        paths.append(path)
+        resolved = resolve(path)
+        if not resolved.many and resolved.paths == (path,):
             return node
-        built = [_access(one) for one in meant.paths]
-        return nodes.List(built, lineno=1) if meant.many else built[0]
+        items = [_access(target) for target in resolved.paths]
+        return nodes.List(items, lineno=1) if resolved.many else items[0]
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr) and literal_path(node.node):
-        node.node.node = _expr(rewrite(node.node.node, resolve, roots, found, local))
+        node.node.node = _expr(rewrite(node.node.node, resolve, roots, paths, local))
         for child in list(node.iter_child_nodes(exclude=("node",))):
-            _replace(node, child, rewrite(child, resolve, roots, found, local))
+            _replace(node, child, rewrite(child, resolve, roots, paths, local))
         return node
     for child in list(node.iter_child_nodes()):
-        new = rewrite(child, resolve, roots, found, local)
+        new = rewrite(child, resolve, roots, paths, local)
         if new is not child:
             _replace(node, child, new)
     return node
 
 
 def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
-    """Raises ExpressionError for a filter or a test that there is not, and for a number too large for a float."""
+    """Raise ExpressionError for an unknown filter or test, and for a number too large for a float."""
     for node in (tree, *tree.find_all((nodes.Filter, nodes.Test, nodes.Const))):
         if isinstance(node, nodes.Filter):
             _known(node.name, "filter", sandbox.filters)

@@ -21,10 +21,9 @@ from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, Fiel
 
 
 def to_plain(value: Any) -> Any:
-    """The value with mappings as dicts and with tuples and what filters such as `map` give as lists.
+    """The value with mappings as dicts, and with tuples and iterators of filters such as `map` as lists.
 
-    RowError for a value that is not there, and for one that JSON has not: a method that was not called, a complex
-    number.
+    RowError for a missing value, and for one that JSON does not have: a method that was not called, a complex number.
     """
     if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
         raise RowError("the result is too large a whole number")
@@ -40,7 +39,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if callable(value):
         raise RowError(f"`{getattr(value, '__name__', value)}` is a method: call it with `()`")
-    raise RowError(f"the result is a {type(value).__name__}, which is no value of JSON")
+    raise RowError(f"the result is a {type(value).__name__}, which JSON does not have")
 
 
 _FILTERS: dict[str, FieldType] = {
@@ -51,7 +50,7 @@ _FILTERS: dict[str, FieldType] = {
 
 
 def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType]) -> FieldType:
-    """The type, `Unknown` where it depends on the values. `type_of` tells a written path's type."""
+    """The type of an expression, `Unknown` where it depends on the values. `type_of` returns the type of a path."""
     path = literal_path(node)
     if path is not None:
         return type_of(path)
@@ -76,16 +75,16 @@ def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType])
 
 
 def _arithmetic(sides: list[FieldType], *, always_float: bool) -> FieldType:
-    found = [_plain(side) for side in sides]
-    if not all(isinstance(side, PlainType) and side.numeric() for side in found):
+    kinds = [_plain(side) for side in sides]
+    if not all(isinstance(kind, PlainType) and kind.numeric() for kind in kinds):
         return UnknownType()
-    return NUMBER if always_float or NUMBER in found else INTEGER
+    return NUMBER if always_float or NUMBER in kinds else INTEGER
 
 
 def _plain(kind: FieldType) -> FieldType:
     """The plain type of a scale's values; another type as it is."""
     return next(
-        (one for one in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, one)), kind
+        (plain for plain in (INTEGER, TRUTH, NUMBER, TEXT) if isinstance(kind, ScaleType) and fits(kind, plain)), kind
     )
 
 
@@ -108,28 +107,29 @@ FAULTS = (
     TypeError,
     ValueError,
 )
-"""What a row's values can make an expression or a template raise."""
+"""The exceptions that an expression or a template can raise because of a row's values."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A compiled expression. `paths` are the literal paths that it names, as written; `type` what it gives.
+    """A compiled expression. `paths` are the literal paths in it, as written; `type` is the type of its value.
 
-    `way` is the path that it is, where it is nothing more: followed without the template, which takes much longer.
+    `path` is set where the expression is a path and nothing more. It is then followed without the template, which takes
+    much longer.
     """
 
     text: str
     paths: tuple[ExpressionPath, ...]
     type: FieldType
     template: Template
-    way: ExpressionPath | None = None
+    path: ExpressionPath | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
         try:
-            if self.way is not None:
+            if self.path is not None:
                 here: Any = values
-                for part in self.way:
+                for part in self.path:
                     if type(here) is not dict or part not in here:
                         break
                     here = here[part]
@@ -147,13 +147,13 @@ class Expression:
 
 
 def compile_expression(text: str, roots: Collection[str] | None = None, resolve: Resolve = unresolved) -> Expression:
-    """The expression, its paths replaced by what `resolve` says that they mean.
+    """The expression, its paths replaced by what `resolve` returns.
 
     Raises ExpressionError for bad syntax, a name outside `roots` (None: any), an unknown filter, or a path that
-    `resolve` refuses.
+    `resolve` rejects.
     """
     sandbox = _sandbox()
-    found: list[ExpressionPath] = []
+    paths: list[ExpressionPath] = []
 
     def type_of(path: ExpressionPath) -> FieldType:
         try:
@@ -169,19 +169,19 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
         check_ast(parsed, sandbox)
         kind = infer_type(parsed, type_of)
-        meant = rewrite(parsed, resolve, roots, found, frozenset())
+        meant = rewrite(parsed, resolve, roots, paths, frozenset())
         assert isinstance(meant, nodes.Expr)
         body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
         template = sandbox.from_string(nodes.Template(body, lineno=1))
     except TemplateSyntaxError as error:
-        raise ExpressionError(f"`{text}` is no expression: {error.message}", _cure(text)) from None
+        raise ExpressionError(f"`{text}` is not an expression: {error.message}", _syntax_hint(text)) from None
     except (RecursionError, MemoryError):
         raise ExpressionError("the expression is nested too deeply", "compute it in several fields") from None
     except ExpressionError:
         raise
     except (SyntaxError, ValueError) as error:
-        raise ExpressionError(f"`{text:.200}` is no expression: {error}", _cure(text)) from None
-    return Expression(text, tuple(found), kind, template, literal_path(meant))
+        raise ExpressionError(f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)) from None
+    return Expression(text, tuple(paths), kind, template, literal_path(meant))
 
 
 @cache
@@ -189,7 +189,7 @@ def _sandbox() -> Sandbox:
     return sandbox_environment()
 
 
-def _cure(text: str) -> str:
+def _syntax_hint(text: str) -> str:
     if "{{" in text or text.startswith("{"):
-        return "an expression stands without braces: `output.score > 3`"
+        return "an expression has no braces: `output.score > 3`"
     return "expressions are Jinja2: `output.score / 5`, `'safe' if output.score > 0.5 else 'unsafe'`"

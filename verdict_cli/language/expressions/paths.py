@@ -10,7 +10,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, UnknownType
 
 ExpressionPath = tuple[str | int, ...]
-"""A root (`source`, `previous`, `input`, `unit` …) and the keys and places that follow it."""
+"""A root (`source`, `previous`, `input`, `unit` …) and the keys and indices that follow it."""
 
 
 _UNKNOWN = UnknownType()
@@ -18,7 +18,7 @@ _UNKNOWN = UnknownType()
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a written path means: the paths to follow at run time, and the type found there.
+    """What a written path means: the paths to follow at run time, and the type of their values.
 
     One path gives its value; ``many`` gives the list of the values at all of ``paths``.
     """
@@ -29,7 +29,7 @@ class Resolved:
 
 
 Resolve = Callable[[ExpressionPath], Resolved]
-"""Resolves a written path, or raises ExpressionError when nothing fills it."""
+"""Resolves a written path, or raises ExpressionError when nothing provides it."""
 
 
 class ExpressionError(ValueError):
@@ -58,29 +58,29 @@ def format_expression_path(path: ExpressionPath) -> str:
 
 
 def follow(path: ExpressionPath, values: Mapping[str, Any]) -> Any:
-    """The value at the path: mapping keys and list items only. RowError says which part is not there."""
-    here: Any = values
+    """The value at the path: mapping keys and list items only. RowError names the missing part."""
+    value: Any = values
     depth = 0
     try:
         for part in path:
-            if type(here) is not dict and not _holds(here, part):
+            if type(value) is not dict and not _holds(value, part):
                 raise KeyError(part)
-            here = here[part]
+            value = value[part]
             depth += 1
     except (KeyError, IndexError):
-        raise RowError(_absent(path, depth, here), kind="missing-value") from None
-    return here
+        raise RowError(_absent(path, depth, value), kind="missing-value") from None
+    return value
 
 
-def _holds(here: Any, part: str | int) -> bool:
-    """Whether a key or a place can be looked up there; asked of what is no dict, which nearly everything is."""
-    return isinstance(here, Mapping) or (isinstance(here, list | tuple) and isinstance(part, int))
+def _holds(value: Any, part: str | int) -> bool:
+    """Whether a key or an index can be looked up in a value that is not a plain dict."""
+    return isinstance(value, Mapping) or (isinstance(value, list | tuple) and isinstance(part, int))
 
 
-def _absent(path: ExpressionPath, depth: int, here: Any) -> str:
+def _absent(path: ExpressionPath, depth: int, value: Any) -> str:
     owner = format_expression_path(path[:depth]) if depth else "the row"
-    if here is None:
+    if value is None:
         return f"{format_expression_path(path)}: {owner} has no value"
-    if isinstance(here, Mapping):
-        return f"{format_expression_path(path)}: {owner} has no {path[depth]!r}, only {', '.join(map(str, here)) or 'nothing'}"
+    if isinstance(value, Mapping):
+        return f"{format_expression_path(path)}: {owner} has no {path[depth]!r}, only {', '.join(map(str, value)) or 'nothing'}"
     return f"{format_expression_path(path)}: {owner} has no {path[depth]!r}"

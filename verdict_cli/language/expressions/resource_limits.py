@@ -1,7 +1,7 @@
-"""What an expression or a template may take: so much text built, so much processor time.
+"""Limits of an expression or a template: the text it builds, and its processor time.
 
-Everything that makes something larger than what it was given pays before it does so; loops and calls look at the clock.
-The account is the thread's own: rendering never waits in the middle.
+Everything whose result is larger than its input is charged before it runs; loops and calls check the clock.
+The account is per thread, which is enough because rendering never awaits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from jinja2.exceptions import SecurityError
 
 LARGEST_TEXT = 32_000_000
-"""The most characters that one rendering may build, intermediate ones too."""
+"""The most characters that one rendering may build, including intermediate ones."""
 
 LONGEST_RENDER_S = 3.0
 """The most processor time, in seconds, that one rendering may take."""
@@ -44,71 +44,71 @@ _EACH = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "sum",
 
 
 class _Account(threading.local):
-    made = 0
-    until = 0.0
+    characters = 0
+    deadline = 0.0
 
 
 _account = _Account()
 
 
 def begin() -> None:
-    """Opens the account of a new rendering."""
-    _account.made = 0
-    _account.until = 0.0
+    """Start the account of a new rendering."""
+    _account.characters = 0
+    _account.deadline = 0.0
 
 
 def charge(characters: int) -> None:
-    """Pays for so many characters. SecurityError where the rendering would take more than it may."""
-    _account.made += characters
-    if _account.made > LARGEST_TEXT:
+    """Charge the rendering for characters. SecurityError beyond the limit."""
+    _account.characters += characters
+    if _account.characters > LARGEST_TEXT:
         raise SecurityError(f"it would build more than {LARGEST_TEXT:,} characters")
     tick()
 
 
 def tick() -> None:
-    """SecurityError where the rendering has taken longer than it may."""
+    """Check the clock. SecurityError beyond the limit."""
     now = time.thread_time()
-    if not _account.until:
-        _account.until = now + LONGEST_RENDER_S
-    elif now > _account.until:
+    if not _account.deadline:
+        _account.deadline = now + LONGEST_RENDER_S
+    elif now > _account.deadline:
         raise SecurityError(f"it takes more than {LONGEST_RENDER_S:g} s")
 
 
 def counted(values: Iterable[Any]) -> Iterator[Any]:
-    """The values, with a look at the clock now and then."""
-    for place, value in enumerate(values):
-        if not place & 15:
+    """The values; every 16th one checks the clock."""
+    for index, value in enumerate(values):
+        if not index & 15:
             tick()
         yield value
 
 
 def weight(value: Any, most: int = LARGEST_TEXT) -> int:
-    """About how many characters the value's text has; more than ``most`` where it is that much or more."""
+    """About how many characters the value's text has; counting stops above ``most``."""
     if isinstance(value, str):
         return len(value)
-    found, todo = 0, [value]
+    characters, todo = 0, [value]
     while todo:
-        one = todo.pop()
-        if isinstance(one, str):
-            found += len(one)
-        elif isinstance(one, Mapping):
-            todo += one.keys()
-            todo += one.values()
-        elif isinstance(one, list | tuple):
-            todo += one
-        found += 20
-        if found > most:
+        item = todo.pop()
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, Mapping):
+            todo += item.keys()
+            todo += item.values()
+        elif isinstance(item, list | tuple):
+            todo += item
+        characters += 20  # about what a number or a pair of brackets takes
+        if characters > most:
             break
-    return found
+    return characters
 
 
 def concat(parts: Iterable[str]) -> str:
-    """The parts as one text: what a template, a macro or a block puts out."""
-    made = []
+    """The parts as one text: the output of a template, a macro or a block."""
+    charged = []
     for part in parts:
         charge(len(part))
-        made.append(part)
-    return "".join(made)
+        charged.append(part)
+    return "".join(charged)
 
 
 def limited_join(parts: tuple[Any, ...]) -> str:
@@ -118,20 +118,20 @@ def limited_join(parts: tuple[Any, ...]) -> str:
 
 
 def built(value: Any) -> Any:
-    """A list or mapping that is written in a template; it pays for what it holds."""
+    """A list or mapping literal of a template, charged for its content."""
     charge(weight(value))
     return value
 
 
 def formatted(template: str, values: Iterable[Any], mark: str) -> None:
-    """Pays for a text whose fields, each with a ``mark``, are replaced by the values."""
+    """Charge for a format string whose fields, each with a ``mark``, are replaced by the values."""
     if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
         raise SecurityError("a width in a format has at most four digits")
     charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
 
 
 def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
-    """Pays for a method of a text before it is called."""
+    """Charge for a string method before it is called."""
     charge(len(text) + sum(abs(one) for one in args if isinstance(one, int)))
     if name == "replace" and len(args) > 1:
         _replaced(text, args[0], args[1])
@@ -144,11 +144,11 @@ def limited_method(text: str, name: str, args: tuple[Any, ...]) -> None:
 
 
 def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, which pays before it works and for the text that it gives."""
+    """The filter, charged before it runs and for the text that it returns."""
     first = 1 if hasattr(own, "jinja_pass_arg") else 0
 
     @wraps(own)
-    def paid(*args: Any, **keys: Any) -> Any:
+    def charged(*args: Any, **keys: Any) -> Any:
         value, more = args[first], (*args[first + 1 :], *keys.values())
         charge(sum(abs(one) for one in more if isinstance(one, int)))
         if name == "join":
@@ -169,12 +169,12 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             charge(weight(value) * (8 if name in _SLOW else 1))
         if name == "wordwrap":
             charge((len(str(value)) + 1) * max((len(one) for one in more if isinstance(one, str)), default=1))
-        made = own(*args[:first], value, *args[first + 1 :], **keys)
-        if isinstance(made, str):
-            charge(len(made))
-        return made
+        result = own(*args[:first], value, *args[first + 1 :], **keys)
+        if isinstance(result, str):
+            charge(len(result))
+        return result
 
-    return paid
+    return charged
 
 
 def _replaced(text: str, old: Any, new: Any) -> None:

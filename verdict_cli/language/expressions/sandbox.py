@@ -22,7 +22,7 @@ LARGEST_BITS = 14_000
 
 
 class Absent(StrictUndefined):
-    """A value that is not there; using it says which fields there are instead."""
+    """A missing value; using it raises an error with the existing fields."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Absent(StrictUndefined):
     def _undefined_message(self) -> str:
         owner = self._undefined_obj
         if self._undefined_hint is None and owner is None:
-            return f"there is no {self._undefined_name!r}: what it is asked of has no value"
+            return f"there is no {self._undefined_name!r}: the value before it is missing"
         if self._undefined_hint is None and isinstance(owner, Mapping):
             return f"there is no {self._undefined_name!r} among the fields: {', '.join(map(str, owner)) or 'none'}"
         return str(super()._undefined_message)
@@ -40,13 +40,13 @@ class Absent(StrictUndefined):
 
 
 class Generator(CodeGenerator):
-    """Writes a template's code so that `~`, lists, mappings and loops go through the account."""
+    """Compiles `~`, lists, mappings and loops so that the resource limits apply to them."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         """`a ~ b`."""
         self.write("environment.joined((")
-        for one in node.nodes:
-            self.visit(one, frame)
+        for item in node.nodes:
+            self.visit(item, frame)
             self.write(", ")
         self.write("))")
 
@@ -66,7 +66,7 @@ class Generator(CodeGenerator):
             super().visit_Tuple(node, frame)
 
     def writeline(self, x: str, node: nodes.Node | None = None, extra: int = 0) -> None:
-        """A line of code; the first of a loop's body looks at the clock."""
+        """A line of code; the first one of a loop's body checks the clock."""
         super().writeline(x, node, extra)
         if x == "_loop_vars = {}":
             super().writeline("environment.tick()")
@@ -88,18 +88,18 @@ class Sandbox(ImmutableSandboxedEnvironment):
     tick = staticmethod(resource_limits.tick)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """The mapping's key, else the permitted method."""
+        """The mapping's key, else an allowed method."""
         if isinstance(obj, Mapping) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Methods of strings, lists and mappings only, and what a `for` knows of its turn."""
+        """Methods of strings, lists and mappings only, and the `loop` variable of a `for`."""
         known = isinstance(obj, LoopContext) or (isinstance(obj, str | list | tuple | Mapping) and callable(value))
         return known and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """`*`, `**`, `+` and `%`, refused where the result would fill the memory."""
+        """`*`, `**`, `+` and `%`, rejected where the result would fill the memory."""
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
             if operator in ("*", "**") and bits > LARGEST_BITS:
@@ -115,7 +115,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """The call's result; methods of texts pay before they build anything."""
+        """The call's result; string methods are charged before they build anything."""
         resource_limits.tick()
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str) and __obj.__name__ not in ("format", "format_map"):
@@ -125,22 +125,22 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call(__context, __obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Any:
-        """`format` and `format_map` of a text; the widths in it are short."""
+        """`format` and `format_map` of a string, whose widths are limited."""
         wrapped = super().wrap_str_format(value)
         if wrapped is None:
             return None
 
-        def paid(*args: Any, **kwargs: Any) -> str:
+        def charged(*args: Any, **kwargs: Any) -> str:
             resource_limits.formatted(value.__self__, (*args, *kwargs.values()), "{")
             return str(wrapped(*args, **kwargs))
 
-        return paid
+        return charged
 
 
 def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox:
-    """A fresh environment with the language's own filters and no globals. `finalize` writes a value into a text.
+    """A fresh environment with the language's own filters and no globals. `finalize` converts a value to text.
 
-    Constants are not computed beforehand: Jinja2 cannot write all of them, such as NaN, into its code.
+    Constants are not folded: Jinja2 cannot write all of them, such as NaN, into its code.
     """
     sandbox = Sandbox(
         undefined=Absent, finalize=finalize, trim_blocks=True, lstrip_blocks=True, autoescape=False, optimized=False

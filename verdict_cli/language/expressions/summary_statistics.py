@@ -12,44 +12,44 @@ from verdict_cli.errors import RowError
 
 
 def as_numbers(values: Iterable[Any], what: str) -> list[float]:
-    """The values as finite floats; booleans count 1 and 0. RowError when one is no number or none is there."""
-    found = []
+    """The values as finite floats; booleans count 1 and 0. RowError for another value, or without values."""
+    numbers = []
     for value in values:
         if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise RowError(f"{what} needs numbers, found {value!r:.80}")
-        found.append(float(value))
-    if not found:
+        numbers.append(float(value))
+    if not numbers:
         raise RowError(f"{what} of no values")
-    return found
+    return numbers
 
 
 def mean(values: Iterable[Any]) -> float:
     """The arithmetic mean."""
-    found = as_numbers(values, "mean")
-    return _finite("mean", lambda: statistics.fmean(found))
+    numbers = as_numbers(values, "mean")
+    return _finite("mean", lambda: statistics.fmean(numbers))
 
 
 def median(values: Iterable[Any]) -> float:
     """The middle value, the mean of the two middle ones for an even count."""
-    found = as_numbers(values, "median")
-    return _finite("median", lambda: statistics.median(found))
+    numbers = as_numbers(values, "median")
+    return _finite("median", lambda: statistics.median(numbers))
 
 
 def mode(values: Iterable[Any]) -> Any:
     """The most frequent value; the first of several. Values of any kind."""
-    found = list(values)
-    return weighted_mode(found, [1.0] * len(found))
+    choices = list(values)
+    return weighted_mode(choices, [1.0] * len(choices))
 
 
 def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
     """The value whose weights sum to most; the first of several. RowError when there is none."""
     votes: list[tuple[Any, float]] = []
     for value, weight in zip(values, weights, strict=True):
-        place = next((place for place, (known, _) in enumerate(votes) if known == value), None)
-        if place is None:
+        index = next((index for index, (known, _) in enumerate(votes) if known == value), None)
+        if index is None:
             votes.append((value, weight))
         else:
-            votes[place] = (value, votes[place][1] + weight)
+            votes[index] = (value, votes[index][1] + weight)
     if not votes:
         raise RowError("mode of no values")
     return max(votes, key=lambda vote: vote[1])[0]
@@ -57,8 +57,8 @@ def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
 
 def variance(values: Iterable[Any]) -> float:
     """The sample variance (n - 1); 0 for one value."""
-    found = as_numbers(values, "variance")
-    return _finite("variance", lambda: statistics.variance(found)) if len(found) > 1 else 0.0
+    numbers = as_numbers(values, "variance")
+    return _finite("variance", lambda: statistics.variance(numbers)) if len(numbers) > 1 else 0.0
 
 
 def stdev(values: Iterable[Any]) -> float:

@@ -1,101 +1,57 @@
-"""Extractors: how a unit's response is asked for and read from the reply (language.md, section 5)."""
+"""Extractors: how a unit's response is requested and read from the reply."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from verdict_cli.language.entry_points import EntryPointGroup, PluginUnion, made_of, subclass_of
-from verdict_cli.language.extractors.bound_extractor import (
-    EXPLANATION,
-    BaseExtractor,
-    BoundExtractor,
-    ExtractorIssue,
-    FollowUp,
-)
-from verdict_cli.language.lazy_registry import LazyUnion, Registry
+from pydantic import Discriminator, Tag
 
-EXTRACTORS: Registry[BaseExtractor] = Registry(
+from verdict_cli.language.extractors.bound_extractor import Extractor
+from verdict_cli.language.registry import LazyUnion, RegisteredName, Registry, subclass_of
+
+EXTRACTORS: Registry[type[Extractor]] = Registry(
     __name__,
     {
-        "structured": "structured.Structured",
-        "raw": "raw.Raw",
-        "regex": "regex.Regex",
-        "post_hoc": "post_hoc.PostHoc",
-        "token_probability": "token_probability.TokenProbability",
-        "argmax_score": "token_probability.ArgmaxScore",
-        "sample_score": "token_probability.SampleScore",
-        "weighted_summed_score": "token_probability.WeightedSummedScore",
-        "verdict": "verdict.Verdict",
+        "structured": "structured.StructuredOutputExtractor",
+        "raw": "raw.RawExtractor",
+        "regex": "regex.RegexExtractor",
+        "post_hoc": "post_hoc.PostHocExtractor",
+        "token_probability": "token_probability.TokenProbabilityExtractor",
+        "argmax_score": "token_probability.ArgmaxScoreExtractor",
+        "sample_score": "token_probability.SampleScoreExtractor",
+        "weighted_summed_score": "token_probability.WeightedSummedScoreExtractor",
+        "verdict": "verdict.VerdictExtractor",
     },
+    "verdict_cli.extractors",
+    subclass_of(Extractor),
 )
 """Extractors by their `type`: a new extractor is a file in this folder and a line here."""
 
-EXTRACTOR_PLUGINS: EntryPointGroup[type[BaseExtractor]] = EntryPointGroup(
-    "verdict_cli.extractors", subclass_of(BaseExtractor)
-)
-"""Extractors of installed packages."""
 
-ExtractorName = Literal[
-    "structured",
-    "raw",
-    "post_hoc",
-    "token_probability",
-    "argmax_score",
-    "sample_score",
-    "weighted_summed_score",
-    "verdict",
-]
-"""The extractors that can be spelled by their name alone: all but `regex`, which needs patterns."""
+def _extractor_tag(value: Any) -> str | None:
+    name = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return f"<{name}>" if isinstance(name, str) and name in EXTRACTORS else None
 
 
-def _spelling(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<name>"
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return kind if isinstance(kind, str) and kind in EXTRACTORS else None
+def _name_or_extractor(value: Any) -> str:
+    return "<name>" if isinstance(value, str) else "<extractor>"
 
 
-def _offered(value: Any) -> BaseExtractor | None:
-    keys = {"type": value} if isinstance(value, str) else value
-    kind = keys.get("type") if isinstance(keys, dict) else None
-    made = EXTRACTOR_PLUGINS.get(kind) if isinstance(kind, str) and kind not in EXTRACTORS else None
-    return None if made is None else made_of(made, keys)
-
-
-def _spelled(own: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
-    return {**own, "oneOf": [*own["oneOf"], {"enum": list(kinds)}, *kinds.values()]}
-
+_ExtractorKeys = Annotated[Extractor, LazyUnion(_extractor_tag, EXTRACTORS.choices("<{}>".format), registry=EXTRACTORS)]
 
 ExtractKey = Annotated[
-    ExtractorName | BaseExtractor,
-    LazyUnion(_spelling, EXTRACTORS.choices(str), {"<name>": ExtractorName}),
-    PluginUnion(EXTRACTOR_PLUGINS, _offered, _spelled),
+    Annotated[str, RegisteredName(EXTRACTORS), Tag("<name>")] | Annotated[_ExtractorKeys, Tag("<extractor>")],
+    Discriminator(_name_or_extractor),
 ]
-"""How a pipeline spells an extractor: a name, or a mapping with a `type`."""
+"""An extractor in a pipeline: a name, or a mapping with a `type`."""
 
 
-def extractor(key: Any) -> BaseExtractor:
-    """The extractor that a spelling means."""
-    return _named(key) if isinstance(key, str) else key
+def resolve_extractor(key: str | Extractor) -> Extractor:
+    """The extractor of a name, or the one that is written out."""
+    return _named_extractor(key) if isinstance(key, str) else key
 
 
 @cache
-def _named(name: str) -> BaseExtractor:
-    kind = EXTRACTORS.get(name) or EXTRACTOR_PLUGINS.get(name)
-    if kind is None:
-        raise KeyError(name)
-    return kind.model_validate({"type": name})
-
-
-__all__ = [
-    "EXPLANATION",
-    "EXTRACTORS",
-    "EXTRACTOR_PLUGINS",
-    "BaseExtractor",
-    "BoundExtractor",
-    "ExtractKey",
-    "ExtractorIssue",
-    "FollowUp",
-    "extractor",
-]
+def _named_extractor(name: str) -> Extractor:
+    return EXTRACTORS[name].model_validate({"type": name})

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.model import ModelKey
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Message, Reply, Request
-from verdict_cli.config_model import ConfigModel
+
+EXPLANATION = "explanation"
+"""The field that `explanation: true` adds."""
 
 
 @dataclass(frozen=True)
 class BoundExtractor:
     """An extractor bound to a unit's response schema.
 
-    ``output`` are the fields that ``read`` gives. ``read(reply, request)`` raises ReplyError for a reply that
-    cannot be read. ``corrects``: a reply that could not be read is told to the model when it is asked again.
-    ``whole``: a reply that was cut off cannot be read, because what counts stands at its end.
-    ``repaired(text)`` says of a text that was read whether it was not written as was asked for.
-    ``then`` is a second call that reads the first one's text.
+    Attributes:
+        output: The fields that ``read`` returns.
+        read: ``read(reply, request)`` returns the fields; it raises ReplyError for a reply that it cannot read.
+        json_schema: The schema by which the provider is to return JSON, if it can.
+        top_logprobs: How many alternatives to request at each position.
+        support: The tokens of the scale, worst first, for models that answer with one of them.
+        corrects: Whether a retry shows the model the reply that could not be read.
+        whole: Whether a reply that was cut off cannot be read, because what counts is at its end.
+        repaired: ``repaired(text)`` says of a text that was read whether it deviates from the requested format.
+        then: A second call that reads the text of the first one.
     """
 
     output: RecordType
@@ -38,7 +46,7 @@ class BoundExtractor:
 
 @dataclass(frozen=True)
 class FollowUp:
-    """The second call of an extractor: its messages are made from the first reply's text."""
+    """The second call of an extractor. ``messages`` builds its prompt from the text of the first reply."""
 
     messages: Callable[[str], tuple[Message, ...]]
     reading: BoundExtractor
@@ -48,20 +56,22 @@ class FollowUp:
 ExtractorIssue = tuple[str, str, str]
 """(key, what is wrong, hint) of an extractor that does not fit its unit."""
 
-EXPLANATION = "explanation"
-"""The field that `explanation: true` adds."""
 
-
-class BaseExtractor(ConfigModel):
-    """How a response is asked for and read from the reply."""
+class Extractor(ConfigModel):
+    """How a unit's response is requested and read from the reply."""
 
     type: str
-    """The kind of extractor."""
+    """The type of extractor."""
 
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """What makes no sense about the extractor for this response, None when nothing."""
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+        """Why the extractor does not fit this response, None when it does."""
         return None
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        """The extractor for this response, in which it has found no problem."""
-        raise AssertionError(f"{self.type} reads nothing")
+        """The extractor for a response without `validation_error`."""
+        raise NotImplementedError
+
+    def key(self, fields: Sequence[str] = ()) -> Any:
+        """The extractor as a pipeline file has it. ``fields`` are those of the response without the explanation."""
+        keys = self.model_dump(by_alias=True, exclude_defaults=True)
+        return {"type": self.type, **keys} if keys else self.type

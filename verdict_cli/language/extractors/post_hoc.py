@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue, FollowUp
-from verdict_cli.language.extractors.structured import Structured
+from verdict_cli.config_model import python_constructor
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, FollowUp
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
 from verdict_cli.messages import Message, Reply, Request
-from verdict_cli.model import ModelKey
+from verdict_cli.model import Model, ModelKey
 
 _TASK = (
-    "Below is an evaluator's answer. Copy what it says into the requested fields. Do not judge anew and do not "
+    "Below is an evaluator's answer. Copy what it says into the requested fields. Do not judge again and do not "
     "add anything that the answer does not say."
 )
 
 
-class PostHoc(BaseExtractor):
+class PostHocExtractor(Extractor):
     """A first free-text call, then a second call that structures it."""
 
     type: Literal["post_hoc"] = "post_hoc"
-    """The kind of extractor."""
+    """The type of extractor."""
     model: ModelKey | None = None
-    """The model that structures the text; the unit's own where it is not given."""
+    """The model that structures the text; by default the unit's own."""
 
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """None: every response schema can be asked for."""
-        return None
+    @python_constructor
+    def __init__(self, model: str | Mapping[str, Any] | Sequence[Any] | None = None, **keys: Any) -> None:
+        """Keys of a model, such as ``temperature``, belong to the named ``model``."""
+        settings = {name: keys.pop(name) for name in list(keys) if name in Model.model_fields}
+        if isinstance(model, str):
+            keys["model"] = {"name": model, **settings} if settings else model
+        elif model is not None:
+            keys["model"] = {**model, **settings} if isinstance(model, Mapping) else list(model)
+        super().__init__(**keys)
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        """Call 0 is read as it is; call 1 gives the fields."""
+        """Call 0 keeps the text; call 1 returns the fields."""
 
         def keep(reply: Reply, _: Request) -> dict[str, Any]:
             return {"text": reply.text}
@@ -41,5 +49,5 @@ class PostHoc(BaseExtractor):
             task = f"Fields: {names}\n\n<answer>\n{wrap_in_tags(text, mark)}\n</answer>"
             return append_data_notice((Message("system", _TASK), Message("user", task)), mark)
 
-        structured = Structured().bind(response)
+        structured = StructuredOutputExtractor().bind(response)
         return BoundExtractor(response, keep, then=FollowUp(messages, structured, self.model))

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
 from verdict_cli.language.fields.types import TEXT, RecordType
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
 
-class Raw(BaseExtractor):
+class RawExtractor(Extractor):
     """The whole text into the unit's single string field."""
 
     type: Literal["raw"] = "raw"
-    """The kind of extractor."""
+    """The type of extractor."""
 
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """A response schema of anything but one string field does not fit."""
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         if list(response.fields.values()) == [TEXT]:
             return None
         return (
             "",
-            f"`raw` needs a response of one `str` field, here it is {response.spell()}",
+            f"`raw` needs a response of one `str` field, here it is {response.type_name()}",
             "use `structured` or `regex`, or leave `explanation` out",
         )
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        """The text as the field's value."""
         (name,) = response.fields
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:

@@ -3,94 +3,213 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.config_model import python_constructor
+from verdict_cli.errors import ReplyError, UsageError
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor, ExtractorIssue
 from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, PlainType, RecordType, ScaleType
-from verdict_cli.language.scales.boolean import Boolean
+from verdict_cli.language.scales import named_scales
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
 
 _NUMBER = r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?"
 CONSTANTS = {"FIRST_INT": "first", "LAST_INT": "last", "FIRST_FLOAT": "first", "LAST_FLOAT": "last"}
-"""Each names a number of the text, the first or the last one; `…_INT` then refuses a number that is not whole."""
+"""Names of patterns for the first or the last number of a text; `…_INT` rejects a number that is not whole."""
 
 TIMEOUT_S = 1.0
-"""The longest that one pattern may search one reply."""
+"""The longest that one pattern may search one reply. A pattern can backtrack for hours."""
 
 MAX_EXPANDED_SIZE = 100_000
 """The largest pattern after its repetitions are written out, which is how `regex` compiles them: `a{100000}` takes 30 MB
 and 30 ms, `a{1000000000}` all memory there is."""
 
 
-class Regex(BaseExtractor):
+class RegexExtractor(Extractor):
     """One pattern a field; a capture group wins over the whole match."""
 
+    FIRST_INT: ClassVar[str] = "FIRST_INT"
+    LAST_INT: ClassVar[str] = "LAST_INT"
+    FIRST_FLOAT: ClassVar[str] = "FIRST_FLOAT"
+    LAST_FLOAT: ClassVar[str] = "LAST_FLOAT"
+
     type: Literal["regex"] = "regex"
-    """The kind of extractor."""
-    fields: dict[str, str]
+    """The type of extractor."""
+    fields: dict[str, str] | None = None
     """A pattern for each field of the response, or `FIRST_INT`, `LAST_INT`, `FIRST_FLOAT`, `LAST_FLOAT`."""
+    pattern: str | None = None
+    """The pattern of a response of one field, instead of `fields`."""
     match: Literal["first", "last", "unique"] = "first"
     """Which match counts; `unique`: all matches must agree."""
 
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """A pattern that is none, a field without a pattern, a pattern without a field, a type that text has not."""
-        for name, pattern in self.fields.items():
-            if name not in response.fields:
-                return (
-                    f"fields.{name}",
-                    f"the response has no field {name!r}",
-                    f"its fields are {', '.join(response.fields)}",
-                )
-            if pattern not in CONSTANTS:
-                if _expanded_size(pattern) > MAX_EXPANDED_SIZE:
-                    return (
-                        f"fields.{name}",
-                        f"the repetition counts of {pattern[:80]!r} are too large",
-                        f"they may expand the pattern to {MAX_EXPANDED_SIZE:,} characters; use smaller counts, or + or *",
-                    )
-                import regex
+    @python_constructor
+    def __init__(
+        self,
+        pattern: str | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+        match: Literal["first", "last", "unique"] = "first",
+        **keys: Any,
+    ) -> None:
+        if (pattern is None) == (fields is None):
+            hint = "`RegexExtractor(pattern=RegexExtractor.FIRST_INT)`, or `fields={'score': …}` for several"
+            raise UsageError("RegexExtractor takes either `pattern` or `fields`", hint=hint)
+        keys |= {"pattern": pattern, "fields": None if fields is None else dict(fields), "match": match}
+        super().__init__(**keys)
 
-                try:
-                    regex.compile(pattern)
-                except RecursionError:
-                    return (
-                        f"fields.{name}",
-                        f"{pattern[:40]!r}… is nested too deeply",
-                        "use fewer parentheses within each other",
-                    )
-                except regex.error as error:
-                    return (f"fields.{name}", f"{pattern!r} is no pattern: {error}", "patterns are regular expressions")
+    def key(self, fields: Sequence[str] = ()) -> Any:
+        """The patterns by field, as pipelines from Python have always had them, which keeps their fingerprints."""
+        if self.pattern is None or len(fields) != 1:
+            return super().key(fields)
+        keys: dict[str, Any] = super().key()
+        del keys["pattern"]
+        return {**keys, "fields": {fields[0]: self.pattern}}
+
+    def validation_error(self, response: RecordType) -> ExtractorIssue | None:
+        """Every field needs a valid pattern and a type that text can have; every pattern needs a field."""
+        if (self.pattern is None) == (self.fields is None):
+            hint = "such as `{type: regex, fields: {score: FIRST_INT}}`"
+            return ("", "`regex` needs either `fields` or `pattern`", hint)
+        patterns = self._patterns(response)
+        if self.pattern is not None and len(patterns) != 1:
+            names = ", ".join(patterns) or "none"
+            hint = "give a pattern for each, such as `fields: {score: FIRST_INT}`"
+            return ("pattern", f"`pattern` is for a response of one field, here are {names}", hint)
+        for name, pattern in patterns.items():
+            key = f"fields.{name}" if self.pattern is None else "pattern"
+            if name not in response.fields:
+                return (key, f"the response has no field {name!r}", f"its fields are {', '.join(response.fields)}")
+            error = _pattern_error(pattern)
+            if error is not None:
+                return (key, *error)
         for name, kind in response.fields.items():
-            if name not in self.fields and not (name == EXPLANATION and kind == TEXT):
+            if name not in patterns and not (name == EXPLANATION and kind == TEXT):
                 return ("fields", f"the field {name!r} has no pattern", f"add `{name}: …` to `fields`")
             if not isinstance(kind, PlainType | ScaleType):
-                return (
-                    "fields",
-                    f"the field {name!r} of type {kind.spell()} cannot be read from text",
-                    "use `structured`",
-                )
+                message = f"the field {name!r} of type {kind.type_name()} cannot be read from text"
+                return ("fields", message, "use `structured`")
         return None
 
+    def _patterns(self, response: RecordType) -> dict[str, str]:
+        if self.pattern is None:
+            return self.fields or {}
+        names = [name for name, kind in response.fields.items() if not (name == EXPLANATION and kind == TEXT)]
+        return dict.fromkeys(names, self.pattern)
+
     def bind(self, response: RecordType) -> BoundExtractor:
-        """Searches the text once for each field."""
-        searches = {name: _search(self.fields.get(name), kind, self.match) for name, kind in response.fields.items()}
+        patterns = self._patterns(response)
+        searches = {name: _search(patterns.get(name), kind, self.match) for name, kind in response.fields.items()}
 
         def read(reply: Reply, _: Request) -> dict[str, Any]:
-            found = {}
+            values = {}
             for name, search in searches.items():
                 try:
-                    found[name] = search(reply.text, reply.finish_reason == "length")
+                    values[name] = search(reply.text, reply.finish_reason == "length")
                 except ReplyError as error:
                     raise ReplyError(f"{name}: {error.message}", kind=error.failure) from None
-            return found
+            return values
 
-        late = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in self.fields.values())
-        return BoundExtractor(response, read, whole=late)
+        needs_end = self.match != "first" or any(CONSTANTS.get(pattern) == "last" for pattern in patterns.values())
+        return BoundExtractor(response, read, whole=needs_end)
+
+
+def _pattern_error(pattern: str) -> tuple[str, str] | None:
+    """(what is wrong, hint) of a pattern that cannot be compiled."""
+    if pattern in CONSTANTS:
+        return None
+    if _expanded_size(pattern) > MAX_EXPANDED_SIZE:
+        return (
+            f"the repetition counts of {pattern[:80]!r} are too large",
+            f"they may expand the pattern to {MAX_EXPANDED_SIZE:,} characters; use smaller counts, or + or *",
+        )
+    import regex
+
+    try:
+        regex.compile(pattern)
+    except RecursionError:
+        return f"{pattern[:40]!r}… is nested too deeply", "use fewer nested parentheses"
+    except regex.error as error:
+        return f"{pattern!r} is not a valid pattern: {error}", "patterns are regular expressions"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    text: str
+    end: int
+    whole: bool
+
+
+def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
+    if pattern is None:
+        return lambda text, cut: text
+    named = CONSTANTS.get(pattern)
+    import regex  # here, because most pipelines have no pattern; unlike `re` it has a timeout
+
+    compiled = regex.compile(_NUMBER if named else pattern)
+    value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
+    which = "unique" if match == "unique" else (named or match)
+
+    def search(text: str, cut: bool) -> Any:
+        try:
+            matches = [_to_match(match, text) for match in compiled.finditer(text, timeout=TIMEOUT_S)]
+        except TimeoutError:
+            raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
+        if not matches:
+            raise ReplyError(f"{pattern!r} is not found in {text[:200]!r}")
+        if which == "unique":
+            values = [value(match) for match in matches]
+            if any(other != values[0] for other in values):
+                raise ReplyError(f"{pattern!r} is found with different values: {values!r:.200}")
+            return values[0]
+        chosen = matches[0] if which == "first" else matches[-1]
+        if cut and kind != TEXT and chosen.end == len(text):
+            raise ReplyError(f"{chosen.text!r} is where the reply was cut off")
+        return value(chosen)
+
+    return search
+
+
+def _to_match(match: Any, text: str) -> _Match:
+    """The captured text, and whether it is a whole word of the reply rather than a part of one."""
+    group = next((number for number in range(1, len(match.groups()) + 1) if match.group(number) is not None), 0)
+    start, end = match.span(group)
+    captured = text[start:end]
+    inside = bool(captured) and (
+        (start > 0 and _is_word(text[start - 1 : start + 1]))
+        or (end < len(text) and _is_word(text[end - 1 : end + 1]))
+        or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
+        or (captured[0].isdigit() and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
+    )
+    return _Match(captured, end, not inside)
+
+
+def _is_word(pair: str) -> bool:
+    return all(letter.isalnum() or letter == "_" for letter in pair)
+
+
+def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Match], Any]:
+    def value(match: _Match) -> Any:
+        if kind == TEXT:
+            return match.text
+        if not match.whole:
+            raise ReplyError(f"{match.text!r} is only a part of a longer word or number", kind="off-scale")
+        text = match.text.replace(",", "") if re.fullmatch(_NUMBER, match.text) else match.text
+        if whole_number and not re.fullmatch(r"[-+]?\d+(?:\.0+)?", text):
+            raise ReplyError(f"{match.text!r} is not a whole number", kind="off-scale")
+        if isinstance(kind, ScaleType):
+            return kind.scale.read(text)
+        if kind == TRUTH:
+            return named_scales()["boolean"].read(text)
+        try:
+            return kind.read(int(text) if text.lstrip("+-").isdecimal() else float(text))
+        except ValueError:
+            raise ReplyError(f"{match.text!r} is not of type {kind.type_name()}") from None
+
+    return value
 
 
 def _expanded_size(pattern: str) -> int:
@@ -107,79 +226,3 @@ def _expanded_size(pattern: str) -> int:
         else:
             factor *= count
     return factor * size
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    text: str
-    end: int
-    whole: bool
-
-
-def _search(pattern: str | None, kind: FieldType, match: str) -> Callable[[str, bool], Any]:
-    if pattern is None:
-        return lambda text, cut: text
-    named = CONSTANTS.get(pattern)
-    import regex  # here, because most pipelines have no pattern; unlike `re` it can be stopped
-
-    compiled = regex.compile(_NUMBER if named else pattern)
-    value = _value(kind, whole_number=bool(named) and pattern.endswith("INT"))
-    which = "unique" if match == "unique" else (named or match)
-
-    def search(text: str, cut: bool) -> Any:
-        try:
-            found = [_found(hit, text) for hit in compiled.finditer(text, timeout=TIMEOUT_S)]
-        except TimeoutError:
-            raise ReplyError(f"the pattern {pattern!r} took longer than {TIMEOUT_S:g} s") from None
-        if not found:
-            raise ReplyError(f"{pattern!r} is not found in {text[:200]!r}")
-        if which == "unique":
-            values = [value(one) for one in found]
-            if any(other != values[0] for other in values):
-                raise ReplyError(f"{pattern!r} is found with different values: {values!r:.200}")
-            return values[0]
-        one = found[0] if which == "first" else found[-1]
-        if cut and kind != TEXT and one.end == len(text):
-            raise ReplyError(f"{one.text!r} stands where the reply was cut off")
-        return value(one)
-
-    return search
-
-
-def _found(hit: Any, text: str) -> _Found:
-    """The captured text, and whether it is a whole word of the reply rather than a part of one."""
-    group = next((place for place in range(1, len(hit.groups()) + 1) if hit.group(place) is not None), 0)
-    start, end = hit.span(group)
-    captured = text[start:end]
-    inside = bool(captured) and (
-        (start > 0 and _joined(text[start - 1 : start + 1]))
-        or (end < len(text) and _joined(text[end - 1 : end + 1]))
-        or (captured[-1].isdigit() and re.match(r"[.,]\d", text[end : end + 2]) is not None)
-        or (captured[0].isdigit() and re.match(r"\d[.,]", text[max(start - 2, 0) : start]) is not None)
-    )
-    return _Found(captured, end, not inside)
-
-
-def _joined(pair: str) -> bool:
-    return all(letter.isalnum() or letter == "_" for letter in pair)
-
-
-def _value(kind: FieldType, *, whole_number: bool) -> Callable[[_Found], Any]:
-    def value(found: _Found) -> Any:
-        if kind == TEXT:
-            return found.text
-        if not found.whole:
-            raise ReplyError(f"{found.text!r} is only a part of a longer word or number", kind="off-scale")
-        text = found.text.replace(",", "") if re.fullmatch(_NUMBER, found.text) else found.text
-        if whole_number and not re.fullmatch(r"[-+]?\d+(?:\.0+)?", text):
-            raise ReplyError(f"{found.text!r} is not a whole number", kind="off-scale")
-        if isinstance(kind, ScaleType):
-            return kind.scale.read(text)
-        if kind == TRUTH:
-            return Boolean().read(text)
-        try:
-            return kind.read(int(text) if text.lstrip("+-").isdecimal() else float(text))
-        except ValueError:
-            raise ReplyError(f"{found.text!r} is not of type {kind.spell()}") from None
-
-    return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.extractors.bound_extractor import BaseExtractor, BoundExtractor, ExtractorIssue
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
 
 if TYPE_CHECKING:
@@ -21,26 +21,20 @@ _OPENING = re.compile(r"```[\w-]*\s*")
 _END = re.compile(r"\s*```")
 _THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>(?:.*?</\1>)?", re.DOTALL)
 _UNOPENED = re.compile(r"\A\s*(?![{<`]).*?</(?:think|thinking|reasoning)>[ \t]*\n", re.DOTALL)
-"""The end of a reasoning block whose opening tag stands in the prompt's template, not in the reply. The line must end
-there: a judge may quote a closing tag and what follows it."""
+"""The end of a reasoning block whose opening tag is part of the chat template and not of the reply. The line must end
+there: a judge may quote a closing tag and the text after it."""
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _BEGUN = re.compile(r"\{\s*(?:[\"']|\w+\s*:)")
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 
 
-class Structured(BaseExtractor):
+class StructuredOutputExtractor(Extractor):
     """The reply is a JSON object that satisfies the response schema."""
 
     type: Literal["structured"] = "structured"
-    """The kind of extractor."""
-
-    def problem(self, response: RecordType) -> ExtractorIssue | None:
-        """None: every response schema can be asked for."""
-        return None
+    """The type of extractor."""
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        """Asks the provider for JSON by this schema and reads the object."""
-
         def read(reply: Reply, _: Request) -> dict[str, Any]:
             return response.read(json_object(reply.text, cut=reply.finish_reason == "length"))
 
@@ -48,13 +42,13 @@ class Structured(BaseExtractor):
 
 
 def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
-    """The one JSON object in a reply: the whole text, or in a code fence with which the text begins or ends, or in
-    lines of its own at the text's end. Equal copies count once.
+    """The one JSON object in a reply: the whole text, or in a code fence at the start or the end of the text, or on lines
+    of its own at the text's end. Equal copies count once.
 
-    A judge that notices an attack quotes it: an object anywhere else, or two that differ, could be the quotation, and
-    are not read. A reasoning block before the answer is passed over, and so are commas after the last item and line
-    breaks within texts: what they mean is not in doubt. ReplyError when no object can be read, when one is broken, for
-    NaN, for duplicate keys, and for prose that was `cut` off.
+    A judge that notices an injected object may quote it, so an object anywhere else, or two objects that differ, are not
+    read. A reasoning block before the answer is skipped; commas after the last item and line breaks within strings are
+    accepted, because they are not ambiguous. ReplyError when no object can be read, when one is broken, for NaN, for
+    duplicate keys, and for prose that was `cut` off.
     """
     thinking = None if text.startswith("{") else _THINKING.match(text) or _UNOPENED.match(text)
     if thinking and thinking.re is _THINKING and not thinking[0].endswith(f"</{thinking[1]}>"):
@@ -71,7 +65,7 @@ def json_object(text: str, *, cut: bool = False) -> dict[str, Any]:
 
 
 def repaired(text: str) -> bool:
-    """Whether `json_object` reads the text although it is no JSON object as it stands."""
+    """Whether `json_object` reads the text although it is not exactly a JSON object."""
     try:
         return not isinstance(orjson.loads(text), dict)
     except ValueError:
@@ -79,61 +73,61 @@ def repaired(text: str) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """The text's value; ValueError where it is neither JSON nor JSON but for what is never in doubt."""
+    """The text's value; ValueError where it is not JSON even with the accepted deviations."""
     try:
         value, end = _DECODER.raw_decode(text)
         if end == len(text):
             return value
     except ValueError:
         pass
-    return _LENIENT.decode(_TRAILING.sub(lambda found: found[1] or "", text))
+    return _LENIENT.decode(_TRAILING.sub(lambda match: match[1] or "", text))
 
 
 def _only_object(text: str) -> dict[str, Any]:
-    """The one object of a text, where it stands as an answer stands."""
-    found: dict[str, Any] | None = None
-    spelled = ""
-    answers = False
+    """The one object of a text, if it is where an answer is."""
+    only: dict[str, Any] | None = None
+    canonical = ""
+    is_answer = False
     for start, end, value in _objects(text):
         if value is None:
             raise ReplyError(f"the reply holds a broken JSON object: {text[start : start + 200]!r}")
-        now = json.dumps(value, sort_keys=True)
-        if found is not None and now != spelled:
+        text_of_value = json.dumps(value, sort_keys=True)
+        if only is not None and text_of_value != canonical:
             raise ReplyError("the reply holds several JSON objects that differ; reply with one, and nothing else")
-        found, spelled = value, now
-        answers = answers or _is_answer(text, start, end)
-    if found is None:
+        only, canonical = value, text_of_value
+        is_answer = is_answer or _is_answer(text, start, end)
+    if only is None:
         raise ReplyError(f"the reply holds no readable JSON object: {text[:200]!r}")
-    if not answers:
+    if not is_answer:
         raise ReplyError(
-            "the reply's JSON object stands within other text, where it may be a quotation; "
+            "the reply's JSON object is within other text, where it may be a quotation; "
             "reply with the object, and nothing else"
         )
-    return found
+    return only
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
     """Start, end and value of each object; None for one that is broken, which ends at its closing brace.
 
-    Braces that begin no object (sets, formulas, `{}`) are passed over.
+    Braces that do not begin an object (sets, formulas, `{}`) are skipped.
     """
-    place = text.find("{")
-    while place != -1:
+    start = text.find("{")
+    while start != -1:
         try:
-            value, end = _DECODER.raw_decode(text, place)
+            value, end = _DECODER.raw_decode(text, start)
             if value:
-                yield place, end, value
+                yield start, end, value
         except (ValueError, RecursionError):
-            end = place + 1
-            if _BEGUN.match(text, place):
-                end = _closing(text, place)
-                yield place, end, _mended(text[place:end])
-        place = text.find("{", end)
+            end = start + 1
+            if _BEGUN.match(text, start):
+                end = _closing(text, start)
+                yield start, end, _parse_leniently(text[start:end])
+        start = text.find("{", end)
 
 
 def _is_answer(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is an answer, not a quotation: in lines of its own at the text's end, or in a fence
-    with which the text begins or ends."""
+    """Whether the object is an answer, not a quotation: on lines of its own at the text's end, or in a code fence at the
+    start or the end of the text."""
     opening = text.rfind("```", max(0, start - _LONGEST_OPENING), start)
     if opening != -1 and _OPENING.fullmatch(text, opening, start) and (mark := _END.match(text, end)):
         start, end = opening, mark.end()
@@ -147,17 +141,17 @@ def _rest_of_line(text: str, end: int) -> str:
     return text[end:].partition("\n")[0].strip()
 
 
-def _mended(text: str) -> dict[str, Any] | None:
+def _parse_leniently(text: str) -> dict[str, Any] | None:
     try:
         return _object(_decoded(text))
     except (ValueError, RecursionError):
         return None
 
 
-def _closing(text: str, place: int) -> int:
-    """The place behind the brace that closes the one at `place`; the text's end where none does."""
+def _closing(text: str, start: int) -> int:
+    """The index after the brace that closes the one at `start`; the text's end where none does."""
     depth = 0
-    for mark in _BRACES.finditer(text, place):
+    for mark in _BRACES.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(mark[0], 0)
         if not depth:
             return mark.end()
@@ -166,19 +160,19 @@ def _closing(text: str, place: int) -> int:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ReplyError(f"the reply is no JSON object: {value!r:.200}")
+        raise ReplyError(f"the reply is not a JSON object: {value!r:.200}")
     return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ReplyError("the reply's JSON gives one key twice")
-    return made
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        raise ReplyError("the reply's JSON has a duplicate key")
+    return unique
 
 
 def _refuse(constant: str) -> None:
-    raise ReplyError(f"the reply's JSON holds {constant}, which is no number")
+    raise ReplyError(f"the reply's JSON holds {constant}, which is not a number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)

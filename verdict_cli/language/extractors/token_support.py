@@ -1,4 +1,4 @@
-"""A scale's token support: which tokens of a reply stand for which values."""
+"""The token support of a scale: which tokens of a reply mean which values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import Scale
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
 
@@ -21,27 +20,27 @@ class Support:
     cased: bool
 
     def values(self, token: str) -> tuple[Any, ...]:
-        """The values that a token stands for: one of its own, else all that it begins.
+        """The values that a token can mean: one of its own, else all that it begins.
 
-        A single Latin letter does not begin a word: it is hardly a tokenizer's first piece, but often a stray alternative.
+        A single Latin letter does not begin a word: it is rarely a tokenizer's first piece, but often a stray alternative.
         """
         word = self.normal(token)
         if word in self.exact:
             return (self.exact[word],)
-        begun = [
+        candidates = [
             value
             for known, value in self.exact.items()
             if word and known.startswith(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
         ]
-        return tuple(dict.fromkeys(begun))
+        return tuple(dict.fromkeys(candidates))
 
     def normal(self, token: str) -> str:
         """The token without surrounding space, and without case where case does not matter."""
         word = token.strip().strip("▁Ġ")
         return word if self.cased else word.casefold()
 
-    def goes_on(self, token: str, following: str) -> bool:
-        """Whether the text behind a token makes a longer value, or a longer number, of what the token stands for."""
+    def continues(self, token: str, following: str) -> bool:
+        """Whether the text after a token turns its value into a longer value or a longer number."""
         word = self.normal(token)
         if word not in self.exact or following[:1].isspace():
             return False
@@ -51,16 +50,15 @@ class Support:
         return number or (text != word and any(text.startswith(known) or known.startswith(text) for known in longer))
 
 
-def support_of(scale: Boolean | Discrete) -> Support:
-    """The scale's support."""
+def support_of(scale: Scale) -> Support:
     cased = _cased(scale)
     return Support({(token if cased else token.casefold()): value for token, value in _stripped(scale)}, cased)
 
 
-def ambiguity(scale: Boolean | Discrete) -> str | None:
-    """Why the scale's values cannot be told apart by their first token, None when they can.
+def ambiguity(scale: Scale) -> str | None:
+    """Why the first token does not distinguish the scale's values, None when it does.
 
-    Numbers and single words are taken to start with a token of their own, a minus sign aside; a value of several
+    Numbers and single words are assumed to start with a token of their own, a minus sign aside; a value of several
     words or pieces starts with its first piece, which must not start another value.
     """
     seen: dict[str, Any] = {}
@@ -75,10 +73,10 @@ def ambiguity(scale: Boolean | Discrete) -> str | None:
     return None
 
 
-def _stripped(scale: Boolean | Discrete) -> list[tuple[str, Any]]:
+def _stripped(scale: Scale) -> list[tuple[str, Any]]:
     return [(token.strip(), value) for token, value in scale.tokens()]
 
 
-def _cased(scale: Boolean | Discrete) -> bool:
+def _cased(scale: Scale) -> bool:
     folded: dict[str, Any] = {}
     return any(folded.setdefault(token.casefold(), value) != value for token, value in _stripped(scale))

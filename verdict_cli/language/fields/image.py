@@ -18,34 +18,33 @@ _URLS = ("http://", "https://", "data:image/")
 class ImageType:
     """`image`. The value is a URL (`https:`, `data:`) or the path of a file; bytes become a `data:` URL.
 
-    Without ``files`` a path is refused: what a model or an expression makes names no file of this machine.
+    Without ``files`` a path is rejected: the output of a model or an expression must not name a file of this machine.
     """
 
     files: bool = field(default=True, compare=False)
 
     def read(self, value: Any) -> str:
-        """The URL or path; ReplyError for what is no picture and for a file that is not there."""
+        """The URL or path; ReplyError for another value and for a missing file."""
         if isinstance(value, bytes):
             return _data_url(value, _kind(value))
         if not isinstance(value, str) or not value:
-            raise ReplyError(f"{value!r:.80} is no image: a path, a URL or bytes are expected")
+            raise ReplyError(f"{value!r:.80} is not an image: a path, a URL or bytes are expected")
         if not is_image_url(value):
             if not self.files:
-                raise ReplyError(f"{value!r:.80} is no http:, https: or data: URL, and a unit names no files")
+                raise ReplyError(
+                    f"{value!r:.80} is not an http:, https: or data: URL, and the output of a unit cannot name a file"
+                )
             if not _is_file(value):
                 raise ReplyError(f"there is no image file {value!r:.200}")
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "string"}
 
-    def spell(self) -> str:
-        """`image`."""
+    def type_name(self) -> str:
         return "image"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -83,7 +82,7 @@ def _kind(content: bytes) -> str:
         if content.startswith(signature):
             return kind
     known = ", ".join(mimetypes.guess_extension(kind) or kind for kind in _SIGNATURES.values())
-    raise ReplyError(f"these {len(content)} bytes are no image that models take ({known})")
+    raise ReplyError(f"these {len(content)} bytes are not an image that models take ({known})")
 
 
 def _data_url(content: bytes, kind: str) -> str:

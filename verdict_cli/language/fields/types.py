@@ -1,7 +1,7 @@
 """The types that a field of a response, an input or an output may have.
 
-Each is a frozen value that reads a JSON value (`read`: the value, or ReplyError), says its JSON Schema, its
-spelling, and whether its values have numbers.
+Each is a frozen value that reads a JSON value (`read`: the value, or ReplyError) and has a JSON Schema, a name for
+messages, and whether its values have numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from verdict_cli.language.scales import Scale
 
 
 class FieldType(Protocol):
-    """What the program knows of a field's values."""
+    """The type of a field's values."""
 
     def read(self, value: Any) -> Any:
         """The value, or ReplyError when it is not of this type."""
@@ -25,11 +25,11 @@ class FieldType(Protocol):
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value."""
 
-    def spell(self) -> str:
-        """The type as a pipeline file names it."""
+    def type_name(self) -> str:
+        """The type's name for messages."""
 
     def numeric(self) -> bool | None:
-        """Whether values have numbers; None where that is known only when they are there."""
+        """Whether values have numbers; None where that depends on the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,13 @@ class PlainType:
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": _PLAIN[self.name][1]}
 
-    def spell(self) -> str:
-        """The type's name."""
+    def type_name(self) -> str:
         return self.name
 
     def numeric(self) -> bool:
-        """True of int, float and bool."""
+        """True for int, float and bool."""
         return self.name != "str"
 
 
@@ -87,19 +85,17 @@ class TextListType:
         return order
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         if not self.ranks:
             return {"type": "array", "items": {"type": "string"}}
         count = len(self.ranks)
         items = {"type": "string", "enum": list(self.ranks)}
         return {"type": "array", "items": items, "minItems": count, "maxItems": count, "uniqueItems": True}
 
-    def spell(self) -> str:
+    def type_name(self) -> str:
         """`list[str]`, or which letters are ranked."""
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -110,19 +106,16 @@ class ScaleType:
     scale: Scale
 
     def read(self, value: Any) -> Any:
-        """The scale's value."""
         return self.scale.read(value)
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return self.scale.json_schema()
 
-    def spell(self) -> str:
+    def type_name(self) -> str:
         """The scale and its values."""
         return f"{self.scale.type} scale {self.scale.display()}"
 
     def numeric(self) -> bool:
-        """Whether the scale's values have numbers."""
         return self.scale.numeric()
 
 
@@ -147,12 +140,12 @@ class RecordType:
         return read
 
     def _misfit(self, value: Mapping[str, Any]) -> ReplyError:
-        """Which field is missing; else which one was not asked for."""
+        """The error for the first missing field, else for the first unknown one."""
         missing = next((name for name in self.fields if name not in value), None)
         if missing is not None:
             return ReplyError(f"the field {missing!r} is missing")
         unknown = next(name for name in value if name not in self.fields)
-        return ReplyError(f"the field {unknown!r} was not asked for; expected {', '.join(self.fields)}")
+        return ReplyError(f"the field {unknown!r} is not in the response schema; expected {', '.join(self.fields)}")
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of a value: every field is required, no other is allowed."""
@@ -163,12 +156,11 @@ class RecordType:
             "additionalProperties": False,
         }
 
-    def spell(self) -> str:
+    def type_name(self) -> str:
         """`{a: int}`."""
-        return "{" + ", ".join(f"{name}: {kind.spell()}" for name, kind in self.fields.items()) + "}"
+        return "{" + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items()) + "}"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -179,19 +171,15 @@ class DistributionType:
     scale: Scale
 
     def read(self, value: Any) -> Any:
-        """The mapping as it is."""
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "object", "additionalProperties": {"type": "number"}}
 
-    def spell(self) -> str:
-        """The name of the type."""
+    def type_name(self) -> str:
         return "distribution"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -202,19 +190,16 @@ class TranscriptType:
     def read(self, value: Any) -> Any:
         """The turns: mappings of exactly a `role` and a `content`, both texts."""
         if not isinstance(value, list | tuple) or not all(map(_is_turn, value)):
-            raise ReplyError(f"{value!r:.200} is no list of turns with a `role` and a `content`")
+            raise ReplyError(f"{value!r:.200} is not a list of turns with a `role` and a `content`")
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "array", "items": {"type": "object"}}
 
-    def spell(self) -> str:
-        """The name of the type."""
+    def type_name(self) -> str:
         return "conversation"
 
     def numeric(self) -> bool:
-        """False."""
         return False
 
 
@@ -225,22 +210,19 @@ def _is_turn(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """A value whose type is known only when it is there, such as an expression's."""
+    """A value whose type depends on the row, such as that of some expressions."""
 
     def read(self, value: Any) -> Any:
-        """The value as it is."""
         return value
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema that allows everything."""
         return {}
 
-    def spell(self) -> str:
-        """`any`."""
+    def type_name(self) -> str:
         return "any"
 
     def numeric(self) -> None:
-        """None."""
         return None
 
 

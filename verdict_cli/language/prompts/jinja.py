@@ -25,20 +25,20 @@ from verdict_cli.language.expressions.paths import (
 from verdict_cli.language.expressions.sandbox import sandbox_environment
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, wrap_in_tags
-from verdict_cli.language.prompts.insert import insert
+from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
 
 _BEGINS, _ENDS = "89"
 _DELIMITED = "delimited text"
-"""A filter's name that no template can write."""
+"""The name of a filter that no template can use, because of the space."""
 _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
 @dataclass(frozen=True)
 class JinjaTemplate:
-    """A compiled Jinja2 prompt. `sign` and a role's place stand for a marker, so that none in the data counts; `sign`
-    and _BEGINS or _ENDS around a text that is delimited."""
+    """A compiled Jinja2 prompt. `sign` and the index of a role replace a section marker, so that a marker in the data has
+    no effect; `sign` and _BEGINS or _ENDS are around a delimited text."""
 
     template: Template
     sign: str
@@ -47,12 +47,12 @@ class JinjaTemplate:
 
     @property
     def bare(self) -> tuple[tuple[str, str], ...]:
-        """None: a name alone is a variable, and an unknown one is an error."""
+        """Empty: a name alone is a variable, and an unknown one is an error."""
         return ()
 
     @property
     def shows_images(self) -> bool:
-        """False: what a Jinja2 template prints is text."""
+        """False: the output of a Jinja2 template is text."""
         return False
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
@@ -78,7 +78,7 @@ class JinjaTemplate:
         return Rendered(append_data_notice(messages, mark), ())
 
     def _pieces(self, body: str) -> list[str]:
-        """The section's texts in turn, those `Delimited` that are delimited: of one within another, the outer one."""
+        """The section's texts in order, delimited ones as `Delimited`: of nested ones, the outer one."""
         depth = 0
         first, *others = re.split(f"{self.sign}([{_BEGINS}{_ENDS}])", body)
         pieces = [first]
@@ -96,7 +96,7 @@ class JinjaTemplate:
 
 
 def _text_only(resolve: Resolve) -> Resolve:
-    """``resolve``, which refuses pictures."""
+    """``resolve``, which rejects images."""
 
     def resolved(path: ExpressionPath) -> Resolved:
         meant = resolve(path)
@@ -123,7 +123,7 @@ def compile_jinja(
     try:
         tree = sandbox.parse(marked)
         if next(tree.find_all(_ELSEWHERE), None) is not None:
-            problem("the jinja prompt takes in another template", "write its text here: there is only this one")
+            problem("the jinja prompt includes another template", "write its text here: there are no other templates")
             return None
         check_ast(tree, sandbox)
         if delimit:

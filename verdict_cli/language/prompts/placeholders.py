@@ -6,11 +6,14 @@ author meant `{source.NAME}`. `\\{NAME}` prints it.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+import orjson
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.paths import (
@@ -22,7 +25,6 @@ from verdict_cli.language.expressions.paths import (
 )
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.prompts.delimit import Delimited, closed
-from verdict_cli.language.prompts.insert import insert
 
 PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
 
@@ -39,8 +41,8 @@ _SIMILAR = re.compile(r"(?<![{\\])\{(\w+)[.\[][\w.\[\]'-]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One placeholder: the path as written, what it means, its format, whether a picture stands there, and whether
-    its text is delimited."""
+    """One placeholder: the path as written, what it means, its format, whether it is an image, and whether its
+    text is delimited."""
 
     written: ExpressionPath
     paths: tuple[ExpressionPath, ...]
@@ -50,31 +52,32 @@ class Slot:
     delimited: bool = False
 
     def fill(self, values: Mapping[str, Any]) -> str:
-        """The text that stands in its place, `Delimited` where it is delimited. RowError names the placeholder."""
+        """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             value = self._all(values) if self.many else follow(self.paths[0], values)
             text = insert(value, self.spec)
             return Delimited(text) if self.delimited and not isinstance(value, int | float) else text
         except RowError as error:
-            said = error.message
+            message = error.message
             name = f"{{{format_expression_path(self.written)}}}"
             raise RowError(
-                said if said.startswith(format_expression_path(self.written)) else f"{name}: {said}", kind=error.failure
+                message if message.startswith(format_expression_path(self.written)) else f"{name}: {message}",
+                kind=error.failure,
             ) from None
 
     def _all(self, values: Mapping[str, Any]) -> list[Any]:
-        found = [follow(path, values) for path in self.paths]
-        if any(value is None for value in found):
+        items = [follow(path, values) for path in self.paths]
+        if any(item is None for item in items):
             raise RowError("one of these units has no output", kind="missing-value")
-        return found
+        return items
 
 
 def parse_placeholders(
     text: str, resolve: Resolve, problem: Callable[[str, str], None], delimit: bool = False
 ) -> tuple[str | Slot, ...]:
-    """The text's literal pieces and slots in turn. What can never be filled is told to `problem(message, hint)`.
+    """The text's literal pieces and slots in order. `problem(message, hint)` is called for what can never be filled.
 
-    With ``delimit``, slots for what others wrote are delimited: all but the unit's own settings and closed types.
+    With ``delimit``, slots for texts by others are delimited: all but the unit's own settings and closed types.
     """
     parts: list[str | Slot] = []
     end = 0
@@ -103,37 +106,93 @@ def parse_placeholders(
 
 
 def lookalikes(text: str) -> list[tuple[str, str]]:
-    """(text, nearest root) of each `{word.path}` whose word is nearly a root: literal text, but hardly meant so."""
-    found = []
+    """(text, nearest root) of each `{word.path}` whose word is nearly a root: literal text, but probably a mistake."""
+    pairs = []
     for match in _SIMILAR.finditer(text):
         close = get_close_matches(match[1].lower(), PLACEHOLDER_ROOTS, n=1, cutoff=0.75)
         if close and match[1] not in PLACEHOLDER_ROOTS:
-            found.append((match[0], close[0]))
-    return found
+            pairs.append((match[0], close[0]))
+    return pairs
 
 
 def bare_names(text: str) -> tuple[tuple[str, str], ...]:
     """(as written, name) of each brace that holds a name alone and no root, such as `{{ reply }}`; each once."""
-    found = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
-    return tuple(dict.fromkeys((written, name) for written, name in found if name not in PLACEHOLDER_ROOTS))
+    names = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
+    return tuple(dict.fromkeys((written, name) for written, name in names if name not in PLACEHOLDER_ROOTS))
 
 
 def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:
     parts: list[str | int] = [root]
-    place = 0
-    while match := _STEP.match(rest, place):
+    position = 0
+    while match := _STEP.match(rest, position):
         name, index, single, double = match.groups()
         parts.append(
             int(index) if index is not None else next(text for text in (name, single, double) if text is not None)
         )
-        place = match.end()
-    tail = rest[place:]
+        position = match.end()
+    tail = rest[position:]
     if tail.startswith(":"):
         return tuple(parts), tail[1:]
     if tail:
         raise ExpressionError(
-            f"{tail!r} cannot stand in a placeholder",
+            f"{tail!r} is not allowed in a placeholder",
             "a path is written `source.question`, `source['my column']`, `previous.judge[1].score`, "
-            "with a format such as `:.2f` behind it; `\\{` makes a brace literal",
+            "followed by a format such as `:.2f`; `\\{` makes a brace literal",
         )
     return tuple(parts), ""
+
+
+_WIDTH = re.compile(r"\d{5}")
+
+
+def insert(value: Any, spec: str = "") -> str:
+    """The text of a value: strings as they are, numbers as Python prints them, lists of strings one a line,
+    a conversation as its transcript, anything else as compact JSON. RowError for null and for a format
+    specification that does not fit.
+    """
+    if isinstance(value, str) and not spec:
+        return value
+    if value is None:
+        raise RowError("it is null; a prompt needs a value", kind="missing-value")
+    if spec:
+        if _WIDTH.search(spec):
+            raise RowError(f"the format {spec!r:.80} is wider than four digits")
+        try:
+            return format(value, spec)
+        except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
+            raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    if is_conversation(value):
+        return transcript(value)
+    return _compact_json(value)
+
+
+def is_conversation(value: Any) -> bool:
+    """Whether the value is a list of turns, each a mapping of exactly `role` and `content`."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(turn, Mapping) and turn.keys() == {"role", "content"} for turn in value
+    )
+
+
+def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
+    """The turns, each between tags that name its speaker, a blank line between them."""
+    return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in conversation)
+
+
+def _compact_json(value: Any) -> str:
+    try:
+        return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or not a JSON value
+        try:
+            return json.dumps(value, default=_as_json, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise RowError(f"{type(value).__name__} cannot be written as JSON: {fault}") from None
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is not a JSON value")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PromptFile(ConfigModel):
-    """A prompt that stands in a file of its own."""
+    """A prompt in a file of its own."""
 
     file: str
     """Path of the text file, relative to the pipeline file."""
@@ -33,7 +33,7 @@ class JinjaPrompt(ConfigModel):
     """The Jinja2 template, rendered in a sandbox with strict undefined."""
 
 
-def _spelling(value: Any) -> str | None:
+def _prompt_tag(value: Any) -> str | None:
     if isinstance(value, str):
         return "<text>"
     if isinstance(value, PromptFile) or (isinstance(value, dict) and "file" in value):
@@ -43,9 +43,9 @@ def _spelling(value: Any) -> str | None:
 
 PromptKey = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[PromptFile, Tag("<file>")] | Annotated[JinjaPrompt, Tag("<jinja>")],
-    Discriminator(_spelling),
+    Discriminator(_prompt_tag),
 ]
-"""How a pipeline spells a prompt: a text, `{file: …}` or `{jinja: …}`."""
+"""A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
 
 
 class Rendered(NamedTuple):
@@ -56,8 +56,8 @@ class Rendered(NamedTuple):
 
 
 class CompiledPrompt(Protocol):
-    """A compiled prompt; `paths` are the paths that it names, as written, `delimited` whether texts in it are, `bare`
-    (as written, name) of the literal braces that hold a name alone."""
+    """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `bare` are
+    (as written, name) of the literal braces around a bare name."""
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]: ...
@@ -70,7 +70,7 @@ class CompiledPrompt(Protocol):
 
     @property
     def shows_images(self) -> bool:
-        """Whether a picture stands in the prompt."""
+        """Whether the prompt has an image."""
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The messages for these values; RowError when a value is missing or does not fit."""
@@ -92,7 +92,7 @@ class PlaceholderPrompt:
 
     @property
     def shows_images(self) -> bool:
-        """Whether a picture stands in the prompt."""
+        """Whether the prompt has an image."""
         return any(slot.image for slot in self.slots)
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
@@ -123,21 +123,20 @@ class PlaceholderPrompt:
 
 @cache
 def _message() -> type[Message]:
-    """The class, imported only once there is a message to make."""
+    """The class, imported on first use: `verdict validate` needs none."""
     from verdict_cli.messages import Message
 
     return Message
 
 
 Tell = Callable[[str, str], None]
-"""Is told (message, hint) of each problem."""
+"""Reports (message, hint) of a problem."""
 
 
 def compile_prompt(
     text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False
 ) -> PlaceholderPrompt:
-    """The prompt with placeholders, each path replaced by what it means; with ``delimit``, a boundary around each
-    text that others wrote."""
+    """The prompt with placeholders, each path resolved; with ``delimit``, a boundary around each text by others."""
     text = dedented(text)
     for seen, root in lookalikes(text):
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")

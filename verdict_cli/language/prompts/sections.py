@@ -22,7 +22,7 @@ def dedented(text: str) -> str:
 def trimmed(text: str) -> str:
     """The text without blank lines at both ends."""
     lines = text.split("\n")
-    full = [place for place, line in enumerate(lines) if line.strip()]
+    full = [index for index, line in enumerate(lines) if line.strip()]
     return "\n".join(lines[full[0] : full[-1] + 1]) if full else ""
 
 
@@ -40,7 +40,7 @@ def framed(prompt: str, before: str = "", after: str = "") -> str:
     if before:
         role, text = sections[0]
         sections[0] = (role, f"{before}\n\n{text}")
-    users = [place for place, (role, _) in enumerate(sections) if role == "user"]
+    users = [index for index, (role, _) in enumerate(sections) if role == "user"]
     if after and users:
         sections[users[-1]] = ("user", f"{sections[users[-1]][1]}\n\n{after}")
     elif after:
@@ -49,16 +49,16 @@ def framed(prompt: str, before: str = "", after: str = "") -> str:
 
 
 def suffixed(messages: Sequence[Message], suffix: str) -> tuple[Message, ...]:
-    """The messages with the suffix below the last user message."""
+    """The messages with the suffix at the end of the last user message."""
     if not suffix:
         return tuple(messages)
-    said = list(messages)
-    for at in range(len(said) - 1, -1, -1):
-        last = said[at]
+    extended = list(messages)
+    for index in range(len(extended) - 1, -1, -1):
+        last = extended[index]
         if last.role == "user":
             content = f"{last.content}\n\n{suffix}" if last.content else suffix
-            said[at] = type(last)("user", content, last.images)
-            return tuple(said)
+            extended[index] = type(last)("user", content, last.images)
+            return tuple(extended)
     from verdict_cli.messages import Message  # here, because no message is made before a run
 
-    return (*said, Message("user", suffix))
+    return (*extended, Message("user", suffix))

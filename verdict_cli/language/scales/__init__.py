@@ -1,84 +1,181 @@
-"""Scales: the domain that a judge's values must be in (language.md, section 3; paper, section 3.1)."""
+"""Scales: the domain of a judge's values (paper, section 3.1)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
-from verdict_cli.language.entry_points import EntryPointGroup, PluginUnion, made_of, one_of, subclass_of
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Categories, Discrete
+from verdict_cli.config_model import ConfigModel, python_constructor
+from verdict_cli.errors import UsageError
+from verdict_cli.language.registry import LazyUnion, Registry, subclass_of
 
-Scale = Boolean | Discrete | Continuous
-"""The registry: a new scale is a file in this folder and a name in this line."""
+ScaleIssue = tuple[str, str, str]
+"""(key, what is wrong, hint) of a scale that makes no sense."""
 
-LIKERT = Discrete(range=(1, 5))
 
-NAMED: dict[str, Scale] = {"likert": LIKERT, "boolean": Boolean()}
-"""The scales that every pipeline can name."""
+class Scale(ConfigModel):
+    """The domain of a judge's values. The rest of the program asks a scale for what it needs and never for its class.
 
-SCALE_PLUGINS: EntryPointGroup[type[Scale]] = EntryPointGroup(
-    "verdict_cli.scales", subclass_of(Boolean, Discrete, Continuous)
+    A subclass with a finite set of values gives `values()` and `tokens()`; one without gives `bounds()`.
+    """
+
+    ordered: ClassVar[bool] = True
+    """Whether the values run from a worst to a best one."""
+
+    type: str
+    """The type of scale."""
+
+    @python_constructor
+    def __init__(self, /, **keys: Any) -> None:
+        """Raises UsageError for keys that are wrong, or that make no sense together."""
+        super().__init__(**keys)
+        issue = self.validation_error()
+        if issue is not None:
+            key, message, hint = issue
+            raise UsageError(f"{type(self).__name__}: {key + ': ' if key else ''}{message}", hint=hint)
+
+    def validation_error(self) -> ScaleIssue | None:
+        """What makes no sense about the scale, None when nothing."""
+        return None
+
+    def read(self, value: Any) -> Any:
+        """The value of the scale that a reply's text or JSON value means. ReplyError when it means none."""
+        raise NotImplementedError
+
+    def values(self) -> tuple[Any, ...]:
+        """All values, worst first; empty where they cannot be listed."""
+        return ()
+
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest number that a value can have, None where no value has a number."""
+        numbers = [number for value in self.values() if (number := self.number(value)) is not None]
+        return (min(numbers), max(numbers)) if numbers else None
+
+    def best(self) -> Any:
+        """The best value, None where no value is better than another."""
+        return self.values()[-1] if self.ordered and self.values() else None
+
+    def sample(self) -> Any:
+        """Any value of the scale, for trials with made-up replies."""
+        return self.values()[-1] if self.values() else (self.bounds() or (0.0, 1.0))[1]
+
+    def tokens(self) -> tuple[tuple[str, Any], ...]:
+        """(token, value) pairs of the token support; empty where values are not tokens."""
+        return ()
+
+    def number(self, value: Any) -> float | None:
+        """The number of a value, None where it has none."""
+        return float(value)
+
+    def numeric(self) -> bool:
+        """Whether every value has a number."""
+        return True
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether numbers were given for the values, so that pools use these instead of the values."""
+        return False
+
+    def display(self) -> str:
+        """The values as a prompt names them."""
+        raise NotImplementedError
+
+    def sentence(self, field: str) -> str:
+        """The sentence about a field on this scale that is added to a prompt."""
+        raise NotImplementedError
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of a value."""
+        raise NotImplementedError
+
+    def key(self) -> dict[str, Any]:
+        """The scale as a pipeline file has it. UsageError for a class that a file cannot name."""
+        registered = SCALES[self.type]
+        if type(self).read is not registered.read:
+            # A file can only say `type`, which would silently mean the class that this one derives from.
+            hint = "declare it as an entry point of the group verdict_cli.scales, and use its name: scale='NAME'"
+            raise UsageError(f"{type(self).__name__} is not the scale of the type {self.type!r}", hint=hint)
+        defaults = {name: field.default for name, field in registered.model_fields.items()}
+        keys = self.model_dump(
+            by_alias=True, exclude={name for name in defaults if getattr(self, name) == defaults[name]}
+        )
+        return {"type": self.type} | {
+            key: list(value) if isinstance(value, tuple) else value for key, value in keys.items()
+        }
+
+    def __str__(self) -> str:
+        return self.display()
+
+    def __repr_name__(self) -> str:
+        # Fingerprints of runs and calibrations contain the repr. The names in it are older than the classes' names.
+        return type(self).__name__.removesuffix("Scale")
+
+    def __eq__(self, other: object) -> bool:
+        # By the repr, which distinguishes 1 from true and from 1.0.
+        return isinstance(other, Scale) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+SCALES: Registry[type[Scale]] = Registry(
+    __name__,
+    {
+        "boolean": "boolean.BooleanScale",
+        "discrete": "discrete.DiscreteScale",
+        "continuous": "continuous.ContinuousScale",
+    },
+    "verdict_cli.scales",
+    subclass_of(Scale),
 )
-"""Scales of installed packages: subclasses of ours, as which the rest of the program takes them."""
+"""Scales by their `type`: a new scale is a file in this folder and a line here."""
 
-_KEYS = {"boolean": {"yes", "no"}, "discrete": {"range", "values", "scores"}, "continuous": {"min", "max"}}
+_TYPE_OF_KEY = {
+    **dict.fromkeys(("yes", "no"), "boolean"),
+    **dict.fromkeys(("range", "values", "scores"), "discrete"),
+    **dict.fromkeys(("min", "max"), "continuous"),
+}
+"""Keys that imply a type where a mapping has no `type`. All other scales need one."""
+
+IMPLIED_TYPES = frozenset(_TYPE_OF_KEY.values())
 
 
-def scale_kind_of(value: Any) -> str | None:
-    """The kind of scale that a mapping spells: its `type`, or else the kind that alone has its keys."""
+def scale_type(value: Any) -> str | None:
+    """The type of built-in scale that a mapping means: its `type`, or else the one that its keys imply."""
     if not isinstance(value, dict):
-        return str(value.type) if isinstance(value, Scale) else None
+        return value.type if isinstance(value, Scale) else None
     if "type" in value:
-        kind = value["type"]
-        return kind if isinstance(kind, str) and kind in _KEYS else None
-    kinds = [kind for kind, keys in _KEYS.items() if keys & value.keys()]
-    return kinds[0] if len(kinds) == 1 else None
+        name = value["type"]
+        return name if isinstance(name, str) and name in SCALES else None
+    types = {_TYPE_OF_KEY[key] for key in value if key in _TYPE_OF_KEY}
+    return types.pop() if len(types) == 1 else None
 
 
-def _spelling(value: Any) -> str | None:
-    return "<name>" if isinstance(value, str) else scale_kind_of(value)
+def _scale_tag(value: Any) -> str | None:
+    name = scale_type(value)
+    return None if name is None else f"<{name}>"
 
 
-def _offered(value: Any) -> Scale | None:
-    kind = value.get("type") if isinstance(value, dict) else None
-    made = SCALE_PLUGINS.get(kind) if isinstance(kind, str) and kind not in _KEYS else None
-    return None if made is None else made_of(made, value)
-
-
-_OR_OFFERED = PluginUnion(SCALE_PLUGINS, _offered, one_of)
-
-ScaleKeys = Annotated[
-    Annotated[Boolean, Tag("boolean")]
-    | Annotated[Discrete, Tag("discrete")]
-    | Annotated[Continuous, Tag("continuous")],
-    Discriminator(scale_kind_of),
-    _OR_OFFERED,
-]
+ScaleKeys = Annotated[Scale, LazyUnion(_scale_tag, SCALES.choices("<{}>".format), registry=SCALES)]
 """A scale written out as a mapping."""
 
-ScaleKey = Annotated[
-    Annotated[str, Tag("<name>")]
-    | Annotated[Boolean, Tag("boolean")]
-    | Annotated[Discrete, Tag("discrete")]
-    | Annotated[Continuous, Tag("continuous")],
-    Discriminator(_spelling),
-    _OR_OFFERED,
-]
-"""How a pipeline spells a scale: a name or a mapping."""
 
-__all__ = [
-    "LIKERT",
-    "NAMED",
-    "SCALE_PLUGINS",
-    "Boolean",
-    "Categories",
-    "Continuous",
-    "Discrete",
-    "Scale",
-    "ScaleKey",
-    "ScaleKeys",
-    "scale_kind_of",
+def _name_or_scale(value: Any) -> str:
+    return "<name>" if isinstance(value, str) else "<scale>"
+
+
+ScaleKey = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[ScaleKeys, Tag("<scale>")], Discriminator(_name_or_scale)
 ]
+"""A scale in a pipeline: a name or a mapping."""
+
+TypedScaleKeys = Annotated[ScaleKeys, Field(json_schema_extra={"required": ["type"]})]
+"""A scale with its `type`, where other mappings are possible too."""
+
+
+@cache
+def named_scales() -> dict[str, Scale]:
+    """The scales that every pipeline can name."""
+    return {"likert": SCALES["discrete"](range=(1, 5)), "boolean": SCALES["boolean"]()}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.scales import Scale, ScaleIssue
 from verdict_cli.language.scales.parse_value import parse_number
 
 
-class Continuous(ConfigModel):
+class ContinuousScale(Scale):
     """Every number from `min` to `max`, both included."""
 
     type: Literal["continuous"] = "continuous"
-    """The kind of scale."""
+    """The type of scale."""
     min: float = 0.0
     """The smallest value."""
     max: float = 1.0
@@ -21,45 +22,42 @@ class Continuous(ConfigModel):
     end_is_worst: bool = False
     """Whether `max` is the worst value."""
 
-    def problem(self) -> tuple[str, str, str] | None:
-        """(key, what is wrong, hint) when the scale makes no sense, else None."""
+    @python_constructor
+    def __init__(self, min: float = 0.0, max: float = 1.0, *, end_is_worst: bool = False, **keys: Any) -> None:  # noqa: A002
+        super().__init__(min=min, max=max, end_is_worst=end_is_worst, **keys)
+
+    def validation_error(self) -> ScaleIssue | None:
         if self.min >= self.max:
             return ("min", f"min {self.min} is not below max {self.max}", "put the smaller number in `min`")
         return None
 
     def read(self, value: Any) -> float:
-        """The number that a reply's text or JSON value is; ReplyError when it is none or outside the ends."""
-        written: float | None = None
+        number: float | None = None
         if isinstance(value, int | float) and not isinstance(value, bool):
-            written = value
-        elif isinstance(value, str) and (found := parse_number(value)) is not None:
-            written = float(found)
-        if written is None or not self.min <= written <= self.max:
+            number = value
+        elif isinstance(value, str) and (parsed := parse_number(value)) is not None:
+            number = float(parsed)
+        if number is None or not self.min <= number <= self.max:
             raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
-        return float(written)
+        return float(number)
 
-    def number(self, value: Any) -> float:
-        """The value itself."""
-        return float(value)
+    def bounds(self) -> tuple[float, float]:
+        return self.min, self.max
 
-    def numeric(self) -> bool:
-        """True."""
-        return True
+    def best(self) -> float:
+        return self.min if self.end_is_worst else self.max
 
     def display(self) -> str:
-        """The scale as a prompt names it."""
-        return f"{_spelled(self.min)} to {_spelled(self.max)}"
+        return f"{_plain(self.min)} to {_plain(self.max)}"
 
     def sentence(self, field: str) -> str:
-        """The sentence added to a prompt."""
         worst, best = (self.max, self.min) if self.end_is_worst else (self.min, self.max)
-        ends = f"where {_spelled(worst)} is the worst and {_spelled(best)} the best"
+        ends = f"where {_plain(worst)} is the worst and {_plain(best)} the best"
         return f"The {field} must be a number from {self.display()}, {ends}."
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value."""
         return {"type": "number", "minimum": self.min, "maximum": self.max}
 
 
-def _spelled(end: float) -> str:
+def _plain(end: float) -> str:
     return repr(end).removesuffix(".0")

@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Seq
-from verdict_cli.errors import ReplyError
+from verdict_cli.config_model import python_constructor
+from verdict_cli.errors import ReplyError, UsageError
+from verdict_cli.language.scales import Scale, ScaleIssue
 from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
 
-LIMIT = 1000
+MAX_VALUES = 1000
 """The most values that a range may have."""
 
 
 @lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are equal as keys
 def parse_range(first: Any, last: Any, step: Any = 1) -> tuple[Any, ...]:
-    """The values of a range without `trouble`. Decimals are counted as they are written: 0.1, 0.2, 0.3."""
+    """The values of a range that has no `range_error`. Decimals are counted as written: 0.1, 0.2, 0.3."""
     if isinstance(first, str):
         return tuple(chr(code) for code in range(ord(first), ord(last) + 1, int(step)))
-    kind = int if all(isinstance(part, int) for part in (first, last, step)) else float
+    kind = int if all(isinstance(number, int) for number in (first, last, step)) else float
     low, width = _exact(first), _exact(step)
-    return tuple(kind(low + width * place) for place in range(_count(first, last, width)))
+    return tuple(kind(low + width * index) for index in range(_count(first, last, width)))
 
 
-def validation_error(ends: Sequence[Any]) -> tuple[str, str] | None:
-    """(what is wrong, hint) of a range that has no values, too many, or values of two kinds, else None."""
+def range_error(ends: Sequence[Any]) -> tuple[str, str] | None:
+    """(what is wrong, hint) of a range without values, with too many, or with ends of different types, else None."""
     first, last, *rest = ends
     step = rest[0] if rest else 1
     if isinstance(step, bool | str) or step <= 0:
         return f"the step {step!r} is not a number above 0", "write `range: [0, 1, 0.25]`"
     if isinstance(first, str) and isinstance(last, str):
         if not _letters(first, last) or not isinstance(step, int):
-            wanted = "two single letters of one alphabet and case, and a whole step"
-            return f"a range of letters takes {wanted}", "write `range: [a, e]`, or list the `values`"
+            expected = "two single letters of one alphabet and case, and a whole step"
+            return f"a range of letters takes {expected}", "write `range: [a, e]`, or list the `values`"
         count = _count(ord(first), ord(last), step)
     elif not isinstance(first, str | bool) and not isinstance(last, str | bool):
         count = _count(first, last, step)
     else:
-        return f"the ends {first!r} and {last!r} are not of one kind", "both numbers, or both single letters"
+        return f"the ends {first!r} and {last!r} are not of one type", "both numbers, or both single letters"
     if count < 1:
         hint = "put the smaller end first; `end_is_worst: true` flips the direction"
         return f"the range runs from {first!r} down to {last!r}", hint
-    if count > LIMIT:
-        return f"the range has {count} values, more than {LIMIT}", "use a larger step or `type: continuous`"
+    if count > MAX_VALUES:
+        return f"the range has {count} values, more than {MAX_VALUES}", "use a larger step or `type: continuous`"
     if len(set(parse_range(*ends))) < count:
-        return f"the step {step!r} is too small to tell values near {last!r} apart", "use a larger step"
+        return f"the step {step!r} is too small to distinguish values near {last!r}", "use a larger step"
     return None
 
 
@@ -58,12 +59,12 @@ def _count(first: Any, last: Any, step: Any) -> int:
 
 
 def _exact(number: float | Fraction) -> Fraction:
-    """The number as it is written: 0.1 is one tenth."""
+    """The number as written: 0.1 is one tenth."""
     return Fraction(str(number))
 
 
 def _letters(first: str, last: str) -> bool:
-    """Whether both are single characters and all from the one to the other are letters."""
+    """Whether both are single characters, and all characters between them are letters."""
     single = len(first) == len(last) == 1
     return single and all(chr(code).isalpha() for code in range(ord(first), ord(last) + 1))
 
@@ -71,125 +72,150 @@ def _letters(first: str, last: str) -> bool:
 Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
-class Discrete(ConfigModel):
-    """A scale of listed values, or of a range with both ends included; worst value first."""
+class DiscreteScale(Scale):
+    """Listed values, or a range with both ends included; worst value first."""
 
     type: Literal["discrete"] = "discrete"
-    """The kind of scale."""
-    range: Annotated[Seq[Value], Field(min_length=2, max_length=3)] | None = None
+    """The type of scale."""
+    range: Annotated[tuple[Value, ...], Field(min_length=2, max_length=3)] | None = None
     """First and last value (integers, decimals or single letters) and optionally the step between values."""
-    values_: Annotated[Seq[Value], Field(min_length=1)] | None = Field(default=None, alias="values")
+    values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(default=None, alias="values")
     """The values, worst first."""
     end_is_worst: bool = False
     """Whether the last value is the worst one."""
     scores: dict[Value, float] | None = None
     """A number for each value, used wherever a number is needed."""
 
-    def problem(self) -> tuple[str, str, str] | None:
-        """(key, what is wrong, hint) when the scale makes no sense, else None."""
+    @python_constructor
+    def __init__(
+        self,
+        values: Sequence[Any] | None = None,
+        /,
+        *,
+        scores: Mapping[Any, float] | None = None,
+        end_is_worst: bool = False,
+        **keys: Any,
+    ) -> None:
+        """A tuple is a range with an optional step, `(1, 5)`, `("a", "e")`, `(0, 1, 0.25)`; a list has the values."""
+        if values is not None:
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                hint = "a range `DiscreteScale((1, 5))`, or the values `DiscreteScale(['A', 'B'])`"
+                raise UsageError(f"{type(self).__name__} takes a tuple or a list, not {values!r:.80}", hint=hint)
+            keys["range" if isinstance(values, tuple) else "values"] = values
+        super().__init__(**keys, scores=None if scores is None else dict(scores), end_is_worst=end_is_worst)
+
+    def validation_error(self) -> ScaleIssue | None:
         if (self.range is None) == (self.values_ is None):
-            return (
-                "",
-                "a discrete scale needs either `range` or `values`",
-                "write `range: [1, 5]` or `values: [unsafe, safe]`",
-            )
+            hint = "write `range: [1, 5]` or `values: [unsafe, safe]`"
+            return ("", "a discrete scale needs either `range` or `values`", hint)
         if self.range is not None:
-            wrong = validation_error(self.range)
-            return ("range", *wrong) if wrong is not None else self._scores_problem()
+            error = range_error(self.range)
+            return ("range", *error) if error is not None else self._scores_error()
         seen: list[Any] = []
         for value in self.values_ or ():
-            if not _spelled(value).strip():
-                return ("values", f"{value!r} is no word that a model can answer", "give each value a name")
-            if any(value == known or _spelled(value) == _spelled(known) for known in seen):
-                return ("values", f"the value {value!r} stands twice", "name each value once")
+            if not _plain(value).strip():
+                return ("values", f"{value!r} is not a word that a model can answer", "give each value a name")
+            if any(value == known or _plain(value) == _plain(known) for known in seen):
+                return ("values", f"the value {value!r} is a duplicate", "name each value once")
             seen.append(value)
-        return self._scores_problem()
+        return self._scores_error()
 
-    def _scores_problem(self) -> tuple[str, str, str] | None:
+    def _scores_error(self) -> ScaleIssue | None:
         if self.scores is None:
             return None
         for value in self.scores:
-            if value not in self.ordered():
+            if value not in self.written_values():
                 return ("scores", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
-        for value in self.ordered():
+        for value in self.written_values():
             if value not in self.scores:
                 return ("scores", f"the value {value!r} has no score", "give every value a number")
         return None
 
-    def ordered(self) -> tuple[Any, ...]:
-        """The values in the order in which they are written."""
+    def written_values(self) -> tuple[Any, ...]:
+        """The values in the order of the file."""
         if self.values_ is not None:
             return self.values_
         assert self.range is not None
         return parse_range(*self.range)
 
     def values(self) -> tuple[Any, ...]:
-        """The values, worst first."""
-        return self.ordered()[::-1] if self.end_is_worst else self.ordered()
+        return self.written_values()[::-1] if self.end_is_worst else self.written_values()
 
     def read(self, value: Any) -> Any:
-        """The value that a reply's text or JSON value names; ReplyError when it names none."""
-        for known in self.ordered():
+        for known in self.written_values():
             if known == value and isinstance(known, bool) == isinstance(value, bool):
                 return known
         if isinstance(value, str):
-            found = match_value(value, self.tokens()) or self._number_named(value)
-            if found is not None:
-                return found[0]
+            match = match_value(value, self.tokens()) or self._match_number(value)
+            if match is not None:
+                return match[0]
         raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
 
-    def _number_named(self, text: str) -> tuple[Any] | None:
+    def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""
-        written = parse_number(text)
-        if written is None or any(folded(token) == folded(text) for token, _ in self.tokens()):
+        number = parse_number(text)
+        if number is None or any(folded(token) == folded(text) for token, _ in self.tokens()):
             return None
-        for value in self.ordered():
-            if not isinstance(value, bool | str) and written == parse_number(_spelled(value)):
+        for value in self.written_values():
+            if not isinstance(value, bool | str) and number == parse_number(_plain(value)):
                 return (value,)
         return None
 
     def number(self, value: Any) -> float | None:
-        """The value's number: its score, itself, 1/0 for a boolean, None for a word without a score."""
+        """The value's score, itself, 1/0 for a boolean, None for a word without a score."""
         if self.scores is not None:
             return self.scores[value]
         return None if isinstance(value, str) else float(value)
 
     def numeric(self) -> bool:
-        """Whether every value has a number."""
-        return self.scores is not None or not any(isinstance(value, str) for value in self.ordered())
+        return self.scores is not None or not any(isinstance(value, str) for value in self.written_values())
+
+    @property
+    def has_scores(self) -> bool:
+        return self.scores is not None
 
     def tokens(self) -> tuple[tuple[str, Any], ...]:
-        """(token, value) pairs of the token support, in the written order."""
-        return tuple((_spelled(value), value) for value in self.ordered())
+        return tuple((_plain(value), value) for value in self.written_values())
 
     def display(self) -> str:
-        """The values as a prompt names them."""
-        return ", ".join(_spelled(value) for value in self.ordered())
+        return ", ".join(_plain(value) for value in self.written_values())
 
     def sentence(self, field: str) -> str:
-        """The sentence added to a prompt."""
         values = self.values()
-        ends = (
-            f", where {_spelled(values[0])} is the worst and {_spelled(values[-1])} the best" if len(values) > 1 else ""
-        )
+        ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best" if len(values) > 1 else ""
         return f"The {field} must be one of: {self.display()}{ends}."
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of a value; the enumeration has the worst value first."""
-        kinds = {type(value) for value in self.ordered()}
+        """The enumeration has the worst value first."""
+        types = {type(value) for value in self.written_values()}
         schema: dict[str, Any] = {"enum": list(self.values())}
-        if len(kinds) == 1:
-            schema = {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[kinds.pop()], **schema}
+        if len(types) == 1:
+            schema = {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[types.pop()], **schema}
         return schema
 
 
-class Categories(Discrete):
+class LikertScale(DiscreteScale):
+    """The integers from 1 to 5."""
+
+    @python_constructor
+    def __init__(self, *, end_is_worst: bool = False) -> None:
+        super().__init__((1, 5), end_is_worst=end_is_worst)
+
+    def __repr_name__(self) -> str:
+        return "Discrete"  # it equals the scale that a file writes as a range
+
+
+LIKERT = DiscreteScale((1, 5))
+
+
+class Categories(DiscreteScale):
     """The values of a categorical judge: no worst and no best one."""
 
+    ordered: ClassVar[bool] = False
+
     def sentence(self, field: str) -> str:
-        """The sentence added to a prompt."""
         return f"The {field} must be exactly one of: {self.display()}."
 
 
-def _spelled(value: Any) -> str:
+def _plain(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""What is forgiven in a written value: case, surrounding spaces and quotes, and a final period."""
+"""Parse a written value, ignoring case, surrounding spaces and quotes, and a final period."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def folded(text: str) -> str:
     return bare(text).casefold()
 
 
-_FORGIVING: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
+_NORMALIZATIONS: tuple[Callable[[str], str], ...] = (str, str.strip, bare, folded)
 
 
 def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | None:
-    """(value,) of the (token, value) pair that the text names, forgiving as little as is needed.
+    """(value,) of the (token, value) pair that the text names, ignoring as little as possible.
 
-    None when it names none, or, with what had to be forgiven, several.
+    None when it names none, or several with what had to be ignored.
     """
-    for forgiving in _FORGIVING:
-        word = forgiving(text)
-        values = [value for token, value in tokens if forgiving(token) == word]
+    for normalize in _NORMALIZATIONS:
+        word = normalize(text)
+        values = [value for token, value in tokens if normalize(token) == word]
         if values:
             return (values[0],) if all(value == values[0] for value in values) else None
     return None
 
 
 def parse_number(text: str) -> Decimal | None:
-    """The number that the bare text writes in ASCII digits, None when it is none."""
+    """The number that the bare text writes in ASCII digits, None when it is not a number."""
     word = bare(text)
     return Decimal(word) if _NUMBER.fullmatch(word) else None

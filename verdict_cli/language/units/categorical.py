@@ -29,11 +29,11 @@ class CategoricalJudgeUnit(LLMUnit):
                 "the unit needs `categories` (or a discrete `scale`, not both)",
                 "write `categories: [safe, unsafe]`",
             )
-        return None if self.categories is None else Categories(values=self.categories).problem()
+        return None if self.categories is None else self.default_scale().validation_error()
 
     def default_scale(self) -> Scale:
-        """The categories."""
-        return Categories(values=self.categories)
+        """The categories, which `validation_error` may find wrong."""
+        return Categories.model_validate({"values": self.categories})
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         """`choice`."""

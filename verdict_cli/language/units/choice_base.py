@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from verdict_cli.config_model import Seq, Whole
-from verdict_cli.language.extractors import extractor
+from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.units.base import LLMUnit, UnitIssue
 
@@ -55,7 +55,7 @@ class ChoiceUnit(LLMUnit):
 
     def gets_letter(self) -> bool:
         """Whether the reply is read as a letter, not as a distribution or its expectation."""
-        return extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
+        return resolve_extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
 
     def wants(self) -> dict[str, FieldType]:
         """The options' texts, where no expressions give them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from verdict_cli.language.fields.types import FieldType, ScaleType
-from verdict_cli.language.scales import LIKERT, Scale
+from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.language.units.base import LLMUnit
 
 

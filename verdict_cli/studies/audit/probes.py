@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.fields.types import ScaleType
-from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.studies.audit.perturbations import attacks, pad_text, strip_markdown
@@ -165,10 +163,7 @@ def _best(plan: Plan, name: str) -> Any:
     for node in reversed(plan.nodes):
         kind = node.output.fields.get(name)
         if isinstance(kind, ScaleType):
-            scale = kind.scale
-            if isinstance(scale, Continuous):
-                return scale.min if scale.end_is_worst else scale.max
-            return None if isinstance(scale, Categories) else scale.values()[-1]
+            return kind.scale.best()
     return None
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.language.scales import NAMED
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import named_scales
 from verdict_cli.language.units.base import snake
 
 TOKENS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
@@ -101,8 +100,8 @@ def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None
     if isinstance(scale, str):
         scale = (data.get("scales") or {}).get(scale, scale)
     if isinstance(scale, str):
-        known = NAMED.get(scale)
-        return known.range if isinstance(known, Discrete) else None
+        known = named_scales().get(scale)
+        scale = None if known is None else known.key()
     if not isinstance(scale, dict) or scale.get("scores") or scale.get("end_is_worst"):
         return None
     ends = scale.get("range")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.extractors import extractor
-from verdict_cli.language.extractors.token_probability import WeightedSummedScore
+from verdict_cli.language.extractors import resolve_extractor
+from verdict_cli.language.extractors.token_probability import WeightedSummedScoreExtractor
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, FitKind, FitOptions
@@ -67,4 +67,4 @@ def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:
         return True
     if not isinstance(node.work, LLMNode) or not node.work.reading.top_logprobs:
         return False
-    return kind == "probability" or isinstance(extractor(node.work.unit.extract), WeightedSummedScore)
+    return kind == "probability" or isinstance(resolve_extractor(node.work.unit.extract), WeightedSummedScoreExtractor)

@@ -12,8 +12,7 @@ import numpy as np
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.fields.types import ScaleType
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.studies.calibrate.held_out import HeldOut
@@ -73,12 +72,12 @@ class FitJob:
     head: dict[str, Any]
 
     @property
-    def scale(self) -> Boolean | Discrete:
+    def scale(self) -> Scale:
         """The scale of a unit whose token probabilities are read."""
         work = self.nodes[0].work
         assert isinstance(work, LLMNode)
         (kind,) = work.response.fields.values()
-        assert isinstance(kind, ScaleType) and isinstance(kind.scale, Boolean | Discrete)
+        assert isinstance(kind, ScaleType)
         return kind.scale
 
     def marks(self, *without: str) -> dict[str, str]:
@@ -100,7 +99,7 @@ def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
     return p, [rows[row] for row, _ in found], np.array([row for row, _ in found])
 
 
-def values_of(scale: Boolean | Discrete) -> list[Any]:
+def values_of(scale: Scale) -> list[Any]:
     """The scale's values, as its tokens stand for them."""
     return list(dict.fromkeys(value for _, value in scale.tokens()))
 

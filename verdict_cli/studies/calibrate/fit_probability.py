@@ -9,8 +9,7 @@ import numpy as np
 
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.calibrations import ProbabilityMap, apply_map
-from verdict_cli.language.scales.boolean import Boolean
-from verdict_cli.language.scales.discrete import Discrete
+from verdict_cli.language.scales import Scale
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.metrics import probability
 from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, read_labelled_run, spelled, values_of
@@ -68,9 +67,9 @@ def _applied(name: Any, keys: Mapping[str, Any], values: list[Any], positive: in
     return np.array([list(apply_map(dict(zip(values, row, strict=True)), made).values()) for row in p.tolist()])
 
 
-def _place(scale: Boolean | Discrete, values: list[Any], target: Any) -> int:
+def _place(scale: Scale, values: list[Any], target: Any) -> int:
     """The place of a target among the scale's values. UsageError when it is none of them."""
-    if isinstance(scale, Boolean) and target in (0, 1):
+    if scale.json_schema() == {"type": "boolean"} and target in (0, 1):
         target = bool(target)
     try:
         return values.index(scale.read(target))

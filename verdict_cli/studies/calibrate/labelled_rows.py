@@ -10,7 +10,7 @@ from typing import Any
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.language.extractors.token_probability import TokenProbability
+from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.stats.columns.saved_rows import saved_rows
 from verdict_cli.stats.re_extract import recorded_replies
@@ -78,7 +78,7 @@ def distributions(calls: Path, nodes: Sequence[Node]) -> Iterator[tuple[int, int
     readers = {}
     for place, node in enumerate(nodes):
         assert isinstance(node.work, LLMNode)
-        readers[node.id] = (place, TokenProbability().bind(node.work.response))
+        readers[node.id] = (place, TokenProbabilityExtractor().bind(node.work.response))
     read: dict[tuple[int, int], dict[Any, float]] = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:

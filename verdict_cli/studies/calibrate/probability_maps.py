@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.language.calibrations import LEAST
+from verdict_cli.language.calibrations import MIN_PROBABILITY
 from verdict_cli.stats.columns.column import Floats, Ints
 
 ProbabilityFit = Callable[[Floats, Ints, int], dict[str, Any]]
@@ -19,7 +19,7 @@ def temperature(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
-    logs = np.log(np.maximum(p, LEAST))
+    logs = np.log(np.maximum(p, MIN_PROBABILITY))
 
     def loss(exponent: float) -> float:
         scaled = logs / np.exp(exponent)
@@ -64,7 +64,7 @@ def isotonic(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
 
 def probability_log_odds(p: Floats) -> Floats:
     """The log-odds, finite at both ends."""
-    kept = np.clip(p, LEAST, 1 - LEAST)
+    kept = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return np.log(kept / (1 - kept))
 
 
