@@ -108,7 +108,7 @@ class RowJudge:
     def accept(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row; fails the test, saying why, where the marker's `accept` does not hold."""
         from verdict_cli.errors import RowError
-        from verdict_cli.python.schema import plain_view
+        from verdict_cli.language.authoring.schema import plain_view
 
         __tracebackhide__ = True
         if self._rule is None:

@@ -46,7 +46,7 @@ def _described(name: str, kind: type[UnitBase]) -> dict[str, Any]:
     return {
         "unit": name,
         "name": snake(name),
-        "asks_a_model": kind.asks,
+        "asks_a_model": kind.calls_model,
         "description": _said(kind),
         "keys": _keys(kind),
     }
@@ -56,7 +56,7 @@ def _said(kind: type[UnitBase]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _keys(kind: type[UnitBase]) -> dict[str, str]:
+def _keys(kind: Any) -> dict[str, str]:
     from verdict_cli.config_model import described
 
     return described(kind)

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from verdict_cli.config_model import ConfigModel, lazy_schema
+from verdict_cli.config_model import lazy_schema
 
-RegisteredKind = TypeVar("RegisteredKind", bound=ConfigModel)
+RegisteredKind = TypeVar("RegisteredKind")
 
 
 class Registry(Mapping[str, type[RegisteredKind]]):
@@ -51,7 +51,7 @@ class LazyUnion:
     def __init__(
         self,
         tag_of: Callable[[Any], str | None],
-        kinds: Mapping[str, Callable[[], type[ConfigModel]]],
+        kinds: Mapping[str, Callable[[], type[Any]]],
         others: Mapping[str, Any] | None = None,
     ) -> None:
         self._tag_of = tag_of

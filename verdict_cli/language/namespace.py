@@ -136,14 +136,15 @@ class Namespace:
             owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        kind = TYPES[made.base]
+        kind: type[Any] = TYPES[made.base]
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
         try:
-            return kind.model_validate(keys)
+            unit: UnitBase = kind.model_validate(keys)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
             return None
+        return unit
 
     def _check_type(self, name: str) -> None:
         """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
@@ -156,7 +157,7 @@ class Namespace:
             hint = "a type names what it builds on with `base`"
             path = ("units", made.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind = TYPES[made.base]
+        kind: type[Any] = TYPES[made.base]
         left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
         try:
             kind.model_validate({**made.keys, "unit": made.base})

@@ -84,7 +84,7 @@ def offered_parts(name: str) -> ReferenceEntry | None:
 
 def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
     """The keys of every unit; with `asking`, of every unit that asks a model."""
-    units = [set(_definition(TYPES.title(name))["properties"]) for name in TYPES]
+    units = [set(_definition(name)["properties"]) for name in TYPES]
     if asking:
         units = [names for names in units if "prompt" in names]
     common = set.intersection(*units)
@@ -94,24 +94,22 @@ def shared_keys(*, asking: bool) -> tuple[ReferenceKey, ...]:
 def _entries() -> Iterator[ReferenceEntry]:
     used: set[str] = set()
     for group, names in (
-        ("unit", {name: TYPES.title(name) for name in TYPES}),
+        ("unit", {name: name for name in TYPES}),
         ("scale", SCALES),
         ("extractor", {name: EXTRACTORS.title(name) for name in EXTRACTORS}),
     ):
         for name, definition in names.items():
             used.add(definition)
-            yield _entry(name, group, _definition(definition), definition)
+            yield _entry(name, group, _definition(definition))
     yield _entry(_FILE, "mapping", pipeline_schema())
     for definition, schema in pipeline_schema()["$defs"].items():
         if definition not in used and schema.get("type") == "object":
             yield _entry(definition, "mapping", schema)
 
 
-def _entry(name: str, group: str, schema: dict[str, Any], title: str = "") -> ReferenceEntry:
+def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
     text = " ".join(schema.get("description", "").split())
-    if group == "unit" and title != name:
-        text = f"Another name of `{title}`. {text}"
-    example = None if group == "mapping" else _example(name) or _example(title)
+    example = None if group == "mapping" else _example(name)
     return ReferenceEntry(name, group, text, tuple(_keys(schema)), example)
 
 

@@ -82,7 +82,7 @@ def compile_escalation(bench: CompileContext, scope: NodeScope) -> Escalation | 
     if unit.escalate is None:
         return None
     asks = isinstance(unit, LLMUnit)
-    trouble = unit.escalate.problem()
+    trouble = unit.escalate.validation_error()
     chain = [one for one in unit.escalate.chain() if one != ABSTAIN]
     if not trouble and chain and not asks:
         message = f"a {unit.type_name} asks no model that another could stand in for"
@@ -131,7 +131,7 @@ def compile_node(
     """
     bench = CompileContext(seat, scope, warn)
     unit = seat.unit
-    trouble = unit.problem()
+    trouble = unit.validation_error()
     if trouble:
         key, message, hint = trouble
         bench.problem("bad-unit", message, hint, *([key] if key else []))
@@ -193,7 +193,7 @@ def _casts(bench: CompileContext) -> tuple[Cast, ...]:
     unit = bench.seat.unit
     wanted = bench.fields(unit.input, "input")
     if isinstance(unit, LLMUnit):
-        wanted = {**unit.wants(), **wanted}
+        wanted = {**unit.required_inputs(), **wanted}
     casts = []
     for name, kind in wanted.items():
         try:
@@ -229,11 +229,11 @@ def _propagated(bench: CompileContext, scope: NodeScope, output: RecordType) -> 
     if code is not None:
         given = giving(bench, code, scope, "propagate")
         return given, given.gives or RecordType({})
-    if bench.seat.unit.propagate is None:
+    if bench.seat.unit.propagation is None:
         return None, output
     made = {
         name: bench.expression(text, _RULE_ROOTS, scope, "propagate", name)
-        for name, text in bench.seat.unit.propagate.items()
+        for name, text in bench.seat.unit.propagation.items()
     }
     passed = OutputFields(tuple((name, one) for name, one in made.items() if one is not None))
     return passed, RecordType({name: one.type if one else UnknownType() for name, one in made.items()})
@@ -246,7 +246,7 @@ def _declared_output(bench: CompileContext, output: RecordType) -> RecordType:
     kept: dict[str, FieldType] = {}
     for name, kind in bench.fields(unit.output, "output").items():
         given = output.fields.get(name)
-        if given is None and unit.propagate is not None and name in unit.propagate:
+        if given is None and unit.propagation is not None and name in unit.propagation:
             continue
         if given is None:
             hint = f"it gives {', '.join(output.fields)}; `propagate` makes new fields"

@@ -34,7 +34,7 @@ def compile_llm_unit(bench: CompileContext, unit: LLMUnit, scale: Scale | None) 
     if reading is None:
         return None
     if prompt is None or not models:
-        return CompiledUnit(None, reading.output, unit.gives(reading.output))
+        return CompiledUnit(None, reading.output, unit.output_fields(reading.output))
     work = LLMNode(
         unit=unit,
         prompt=prompt,
@@ -47,7 +47,7 @@ def compile_llm_unit(bench: CompileContext, unit: LLMUnit, scale: Scale | None) 
         letters=letters,
         kept=tuple(unit.output) if unit.output else None,
     )
-    return CompiledUnit(work, reading.output, unit.gives(reading.output))
+    return CompiledUnit(work, reading.output, unit.output_fields(reading.output))
 
 
 def _response(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> RecordType:
@@ -85,10 +85,10 @@ def _follow_up(bench: CompileContext, reading: BoundExtractor, models: tuple[Mod
 
 
 def _reading(bench: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
-    key: Any = unit.extract
+    key: Any = unit.extract_key
     if key is None:
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
-    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
+    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract_key" not in unit.model_fields_set:
         key = "structured"
     chosen = _fitted(bench, extractor(key))
     if chosen is None or not response.fields:
@@ -149,8 +149,8 @@ def _prompt(bench: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
 
 def _text(bench: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
     """(text, whether it is Jinja2) of the prompt before the type adds to it."""
-    if unit.prompt is not None:
-        return bench.seat.names.prompt_text(unit.prompt, (*bench.seat.path, "prompt"))
+    if unit.prompt_key is not None:
+        return bench.seat.names.prompt_text(unit.prompt_key, (*bench.seat.path, "prompt"))
     found = unit.default_prompt()
     if found is None:
         hint = "write what the model is asked"

@@ -25,7 +25,9 @@ def compile_map(bench: CompileContext, unit: MapUnit) -> CompiledUnit:
         given = giving(bench, code, bench.scope, "map")
         output = given.gives or RecordType({})
         return CompiledUnit(MapNode(unit, given), output, output)
-    made = {name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()}
+    made = {
+        name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.expressions.items()
+    }
     whole = tuple((name, expression) for name, expression in made.items() if expression is not None)
     output = RecordType({name: one.type if one is not None else UnknownType() for name, one in made.items()})
     return CompiledUnit(MapNode(unit, OutputFields(whole)) if len(whole) == len(made) else None, output, output)
@@ -39,7 +41,7 @@ def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
         hint = "put it behind a layer of judges"
         bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
-    weights = unit.weighting()
+    weights = unit.pool_weights()
     if isinstance(weights, CalibrationFile | Fitted):
         from verdict_cli.language.calibrations import PoolWeights  # here, because few pools have fitted weights
 
@@ -55,7 +57,7 @@ def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
     names = _fields(bench, unit, parents)
     if names is None:
         return None
-    further = unit.further()
+    further = unit.extra_field_name()
     if further in names:
         message = f"the units before it give a field {further!r}, which it gives itself"
         bench.problem("field-used-twice", message, "name the field to pool: `field:`", further)
@@ -63,12 +65,12 @@ def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
     kinds = {name: [parent.output.fields[name] for parent in parents] for name in names}
     read = RecordType({name: _type(unit, found) for name, found in kinds.items()})
     fields = tuple((name, tuple(_number(unit, kind) for kind in found)) for name, found in kinds.items())
-    return CompiledUnit(PoolNode(unit, fields, weights), read, unit.gives(read))
+    return CompiledUnit(PoolNode(unit, fields, weights), read, unit.output_fields(read))
 
 
 def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
     """The names of the pooled fields, each of which every parent has; None, and told, when one has not."""
-    named = unit.named()
+    named = unit.field_names()
     if named is None:
         return _all_poolable(bench, unit, parents)
     at = ("field",) if unit.field is not None else ("fields",)

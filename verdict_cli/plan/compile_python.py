@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve, follow
@@ -20,9 +20,11 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.continuous import Continuous
-from verdict_cli.language.steps import PythonCode
 from verdict_cli.plan.compile_context import CompileContext
 from verdict_cli.plan.scope import NodeScope
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
 
 _PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
 
@@ -62,7 +64,7 @@ class PythonCall:
     """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
     `input` have at this node."""
 
-    code: PythonCode
+    code: Function
     resolve: Resolve
     words: Mapping[str, tuple[str, ...]]
 
@@ -131,12 +133,12 @@ class _Found(Mapping[str, Any]):
         return len(self.words)
 
 
-def code_at(bench: CompileContext, key: str) -> PythonCode | None:
+def code_at(bench: CompileContext, key: str) -> Function | None:
     """The function that stands at a key of the unit."""
     return bench.seat.names.spec.code.get((*bench.seat.path, key))
 
 
-def compile_python_unit(code: PythonCode, scope: NodeScope) -> PythonCall:
+def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
     for root in ("source", "outputs"):
@@ -145,14 +147,14 @@ def compile_python_unit(code: PythonCode, scope: NodeScope) -> PythonCall:
     return PythonCall(code, scope.resolve, words)
 
 
-def giving(bench: CompileContext, code: PythonCode, scope: NodeScope, key: str) -> Giving:
+def giving(bench: CompileContext, code: Function, scope: NodeScope, key: str) -> Giving:
     """The function with the fields that it gives: the declared ones, else those that a trial shows."""
     made = compile_python_unit(code, scope)
     found = Giving(made.code, made.resolve, made.words, code.gives)
     return found if code.gives is not None else replace(found, gives=_tried(bench, found, scope, key))
 
 
-def processing(code: PythonCode, scope: NodeScope, gives: RecordType) -> Giving:
+def processing(code: Function, scope: NodeScope, gives: RecordType) -> Giving:
     """The function that makes an output of these fields from a response."""
     made = compile_python_unit(code, scope)
     return Giving(made.code, made.resolve, made.words, gives)

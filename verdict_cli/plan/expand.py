@@ -9,7 +9,7 @@ from typing import Any
 from verdict_cli.errors import SpecError
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.steps import MOST_UNTIL_UNITS as MOST_UNTIL
-from verdict_cli.language.steps import BlockStep, CustomStep, LayerStep, Until, UseStep
+from verdict_cli.language.steps import Block, CustomStep, Layer, Until, UseStep
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
@@ -35,7 +35,7 @@ class UnitInstance:
     @property
     def name(self) -> str:
         """The unit's name."""
-        return self.unit.name or snake(self.unit.type_name)
+        return self.unit.node_name
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Expander:
         return LinkedBlock(tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        if isinstance(step, LayerStep):
+        if isinstance(step, Layer):
             return self._layer(step, around, path)
-        if isinstance(step, BlockStep):
-            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pin)
+        if isinstance(step, Block):
+            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pinned)
             return self.steps(step.block, inside, (*path, "block"))
         if isinstance(step, UseStep):
             return self._use(step, around, path)
@@ -101,7 +101,7 @@ class Expander:
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
-        return self._place(UnitInstance(unit, names, path, models, around.pinned or unit.pin, delimited))
+        return self._place(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
 
     def _place(self, one: UnitInstance | InvalidUnit) -> Single:
         if len(self.seats) >= MOST_UNITS_IN_PLAN:
@@ -110,7 +110,7 @@ class Expander:
         self.seats.append(one)
         return Single(len(self.seats) - 1)
 
-    def _layer(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
+    def _layer(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
         names = around.names
         inside = self._cascade(step.model, around, path)
         if step.repeat is not None and step.models is not None:
@@ -149,7 +149,7 @@ class Expander:
             leaves = leaves[-1:]
         return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
 
-    def _stops(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> Until | None:
+    def _stops(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> Until | None:
         """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
         assert step.until is not None
         trouble = until_trouble(step, step.until)
@@ -202,7 +202,7 @@ class Expander:
         return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
 
 
-def _copies(step: LayerStep) -> int:
+def _copies(step: Layer) -> int:
     """How often the items of a layer without `models` are laid out."""
     repeat = step.repeat or 1
     if step.until is None or step.until.max is None or step.repeat is None:
@@ -210,7 +210,7 @@ def _copies(step: LayerStep) -> int:
     return max(repeat, step.until.max // len(step.layer))
 
 
-def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
+def until_trouble(step: Layer, until: Until) -> tuple[str, str, str] | None:
     """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
     if step.repeat is None and step.models is None:
         return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")

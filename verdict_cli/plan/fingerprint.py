@@ -19,7 +19,18 @@ from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
 _CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
 """How a model is reached, not what it is asked."""
-_ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin", "escalate"}
+_ELSEWHERE = {
+    "name",
+    "prompt_key",
+    "model",
+    "scale",
+    "extract_key",
+    "input",
+    "response",
+    "output",
+    "pinned",
+    "escalate",
+}
 _ELSEWHERE |= {"delimit"}
 """Keys whose spelling may differ although they mean the same."""
 
@@ -95,19 +106,21 @@ def unit_keys(seat: UnitInstance) -> dict[str, Any]:
 def _asked(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
     scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
     text, jinja = (
-        (unit.default_prompt(), False) if unit.prompt is None else names.prompt_text(unit.prompt, path) or ("", False)
+        (unit.default_prompt(), False)
+        if unit.prompt_key is None
+        else names.prompt_text(unit.prompt_key, path) or ("", False)
     )
     return {
         "scale": repr(scale),
         "prompt": dedented(text or ""),
         "jinja": jinja,
-        "extract": None if unit.extract is None else extracted(unit),
+        "extract": None if unit.extract_key is None else extracted(unit),
     }
 
 
 def extracted(unit: LLMUnit) -> dict[str, Any]:
     """The extractor's keys, but for its model and for what was fitted."""
-    chosen = extractor(unit.extract)
+    chosen = extractor(unit.extract_key)
     fitted = {
         key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }

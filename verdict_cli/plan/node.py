@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.calibrations import Fitted
@@ -16,12 +16,14 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.prompt import CompiledPrompt
-from verdict_cli.language.steps import PythonCode
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Node:
     propagate: Gives | None
     output: RecordType
     pinned: bool
-    code: tuple[PythonCode, ...] = ()
+    code: tuple[Function, ...] = ()
     fingerprint: str = ""
     escalation: Escalation | None = None
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()

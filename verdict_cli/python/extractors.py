@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Unpack
 
 from verdict_cli.errors import UsageError
-from verdict_cli.python.models import ModelKeys, ModelLike, model_key
+from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
 
 
 class Extractor:

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Literal
 
 from verdict_cli.errors import RowError, UsageError
+from verdict_cli.language.authoring.arguments import ModelLike
 from verdict_cli.messages import Result
 from verdict_cli.python.background_loop import BackgroundJudge, JudgeConfig
 from verdict_cli.python.judged import Judged
-from verdict_cli.python.models import ModelLike
 from verdict_cli.python.pipeline import Pipeline
 from verdict_cli.python.running import mapping, settle_result
 from verdict_cli.run.preflight import check_models, recording

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from verdict_cli.language.authoring.schema import View
 from verdict_cli.messages import Call, Result
 from verdict_cli.plan.node import Plan
-from verdict_cli.python.schema import View
 
 
 class Judged(View):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
+from verdict_cli.language.authoring.schema import plain_view
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validated
-from verdict_cli.python.models import ModelKeys, ModelLike, model_key
-from verdict_cli.python.schema import plain_view
-from verdict_cli.python.steps import Functions, Step, Written, chain, place_step, step
+from verdict_cli.language.steps import chained_steps
 from verdict_cli.storage.path_policy import PathPolicy
 
 if TYPE_CHECKING:
@@ -26,6 +27,22 @@ if TYPE_CHECKING:
 
 STAND_IN = "baseline/lexical"
 """The model with which a pipeline that names none is checked and drawn."""
+
+
+class FileStep(Step):
+    """A step as a pipeline file has it."""
+
+    keys: dict[str, Any]
+
+    def __init__(self, keys: Mapping[str, Any]) -> None:
+        super().__init__(keys=keys)
+
+    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        return dict(plain_view(self.keys))
+
+    def __repr__(self) -> str:
+        kind = next(iter(self.keys))
+        return f"{kind}: {self.keys[kind] if isinstance(self.keys[kind], str) else '…'}"
 
 
 class Pipeline:
@@ -106,7 +123,7 @@ class Pipeline:
         fence = PathPolicy(None if allow_outside else folder)
         validated(document, folder, fence=fence)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
-        return cls._made(head, tuple(map(Written, document.data["pipeline"])), folder, fence, document)
+        return cls._made(head, tuple(map(FileStep, document.data["pipeline"])), folder, fence, document)
 
     @classmethod
     def _made(
@@ -129,7 +146,9 @@ class Pipeline:
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
             raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
-        return self._made(self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence)
+        return self._made(
+            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._fence
+        )
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
@@ -139,12 +158,12 @@ class Pipeline:
 
     def spec(self, model: ModelLike | None = None) -> Spec:
         """The pipeline as the loader knows it; `model` replaces that of the pipeline. SpecError when it is none."""
-        functions: Functions = {}
+        functions: FunctionsByPath = {}
         if self._document is not None:
             data = dict(self._document.data)
             document = self._document
         else:
-            steps = place_step(self.steps, ("pipeline",), functions)
+            steps = step_documents(self.steps, ("pipeline",), functions)
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
         if model is not None:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import UsageError
+from verdict_cli.language.authoring.step import FunctionsByPath
 from verdict_cli.language.document.source_positions import Document
 from verdict_cli.language.entry_points import EntryPointGroup
 from verdict_cli.language.units import TYPES
-from verdict_cli.python.steps import Functions
-from verdict_cli.python.unit import Unit
+from verdict_cli.language.units.base import LLMUnit
 
 
-def _unit(_: str, loaded: Any) -> type[Unit]:
-    if not (isinstance(loaded, type) and issubclass(loaded, Unit)):
+def _unit(_: str, loaded: Any) -> type[LLMUnit]:
+    if not (isinstance(loaded, type) and issubclass(loaded, LLMUnit)):
         raise TypeError("is no subclass of verdict_cli.Unit")
     return loaded
 
@@ -30,7 +30,7 @@ def _unit(_: str, loaded: Any) -> type[Unit]:
 UNIT_PLUGINS = EntryPointGroup("verdict_cli.units", _unit)
 """Unit types of installed packages."""
 
-Types = Callable[[str], type[Unit] | None]
+Types = Callable[[str], type[LLMUnit] | None]
 """The class of a unit type's name, None where nobody offers one."""
 
 
@@ -39,22 +39,22 @@ def foreign_types(files: Sequence[Path] = ()) -> Types:
 
     Raises UsageError for a file that cannot be imported or holds no unit.
     """
-    own: dict[str, type[Unit]] = {}
+    own: dict[str, type[LLMUnit]] = {}
     for path in files:
         own |= _in_file(path)
 
-    def named(name: str) -> type[Unit] | None:
+    def named(name: str) -> type[LLMUnit] | None:
         return own.get(name) or UNIT_PLUGINS.get(name)
 
     return named
 
 
-def expand_custom_units(document: Document, types: Types) -> tuple[Document, Functions]:
+def expand_custom_units(document: Document, types: Types) -> tuple[Document, FunctionsByPath]:
     """The document with every step of a foreign type written out as a `Unit`, and the functions that belong to it.
 
     Keys of the step win over those of the class. Positions stay those of the file.
     """
-    functions: Functions = {}
+    functions: FunctionsByPath = {}
     data = copy.deepcopy(document.data)
     declared = data.get("units")
     known = {*TYPES, *(declared if isinstance(declared, dict) else ())}
@@ -76,7 +76,7 @@ def expand_custom_units(document: Document, types: Types) -> tuple[Document, Fun
 
 
 def _written(
-    kind: type[Unit], name: str, step: Mapping[str, Any], path: tuple[str | int, ...], functions: Functions
+    kind: type[LLMUnit], name: str, step: Mapping[str, Any], path: tuple[str | int, ...], functions: FunctionsByPath
 ) -> dict[str, Any]:
     try:
         unit = kind()
@@ -84,10 +84,10 @@ def _written(
         raise UsageError(
             f"the unit type {name!r} cannot be made without arguments: {fault}", hint="give its parameters defaults"
         ) from None
-    return {**unit.written(path, functions), **{key: value for key, value in step.items() if key != "unit"}}
+    return {**unit.to_document(path, functions), **{key: value for key, value in step.items() if key != "unit"}}
 
 
-def _in_file(path: Path) -> dict[str, type[Unit]]:
+def _in_file(path: Path) -> dict[str, type[LLMUnit]]:
     spec = importlib.util.spec_from_file_location(f"verdict_allowed_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UsageError(f"--allow-code {path}: there is no such Python file", hint="name a file that ends in .py")
@@ -101,7 +101,7 @@ def _in_file(path: Path) -> dict[str, type[Unit]]:
     found = {
         name: value
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Unit) and value.__module__ == module.__name__
+        if isinstance(value, type) and issubclass(value, LLMUnit) and value.__module__ == module.__name__
     }
     if not found:
         raise UsageError(

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable, RowError, UsageError, VerdictError
+from verdict_cli.language.authoring.schema import plain_view
 from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.python.judged import Judged, judged_of
-from verdict_cli.python.schema import plain_view
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.preflight import check_models, recording

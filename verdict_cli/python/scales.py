@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verdict_cli.errors import UsageError
+from verdict_cli.language.authoring.arguments import validate_kwargs
 from verdict_cli.language.scales.boolean import Boolean
 from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.language.scales.discrete import Discrete
-from verdict_cli.python.validate_kwargs import validate_kwargs
 
 
 class Scale:

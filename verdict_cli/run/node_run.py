@@ -86,7 +86,7 @@ async def answered(
     values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings, "input": given}
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    arrangements = work.unit.option_orders(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
@@ -95,7 +95,7 @@ async def answered(
         responses = [await errand.response(0, calls)]
     else:
         responses = await _each(errand.response, arrangements, calls)
-    output = errand.settled[0] if errand.settled else work.unit.settle(responses, arrangements, given)
+    output = errand.settled[0] if errand.settled else work.unit.combine_responses(responses, arrangements, given)
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
@@ -160,7 +160,7 @@ class _NodeCall(Struct, frozen=True):
             support=reading.support,
             inserted=rendered.inserted,
             seed=self.context.seed,
-            stream=work.unit.stream,
+            stream=work.unit.streamed,
         )
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
@@ -184,7 +184,7 @@ class _NodeCall(Struct, frozen=True):
         """ReplyError for a response that breaks one of the unit's rules."""
         output = response
         if len(self.arrangements) == 1:
-            output = self.work.unit.settle([response], self.arrangements, self.given)
+            output = self.work.unit.combine_responses([response], self.arrangements, self.given)
             self.settled[:] = [output]
         if self.node.rules:
             broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
@@ -224,7 +224,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
             assert output is not None
             values.append(numbers[place](output[name]))
         pooled[name] = work.unit.pool(values, weights)
-    return work.unit.settle(pooled) | work.unit.beside(pooled, said, weights)
+    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 
 
 def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
@@ -244,7 +244,7 @@ def calls_of(node: Node) -> int:
     """How many calls a unit makes of one stage's models at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
         return 0
-    times = len(node.work.unit.arrangements(0))
+    times = len(node.work.unit.option_orders(0))
     return times if node.work.reading.then is None else 2 * times
 
 

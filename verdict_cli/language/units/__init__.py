@@ -24,7 +24,7 @@ TYPES: Registry[UnitBase] = Registry(
         "MapUnit": "map.MapUnit",
         "MeanPoolUnit": "pools.MeanPoolUnit",
         "MedianPoolUnit": "pools.MedianPoolUnit",
-        "MedianFilterUnit": "pools.MedianPoolUnit",
+        "MedianFilterUnit": "pools.MedianFilterUnit",
         "MaxPoolUnit": "pools.MaxPoolUnit",
         "MinPoolUnit": "pools.MinPoolUnit",
         "ModePoolUnit": "pools.ModePoolUnit",
@@ -32,6 +32,12 @@ TYPES: Registry[UnitBase] = Registry(
     },
 )
 """Unit classes by the names under which a pipeline spells them: a new unit is a file in this folder and a line here."""
+
+
+def unit_class(name: str) -> type[UnitBase] | None:
+    """The unit type of that name, of verdict itself or of an installed package."""
+    return TYPES.get(name)
+
 
 __all__ = [
     "ABSTAIN",
@@ -46,4 +52,5 @@ __all__ = [
     "UnitBase",
     "shown",
     "snake",
+    "unit_class",
 ]

@@ -33,7 +33,7 @@ class ChoiceUnit(LLMUnit):
         """The options' letters."""
         return tuple(LETTERS[: self.count()])
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
         if not 2 <= self.count() <= len(LETTERS):
             return (
@@ -55,13 +55,13 @@ class ChoiceUnit(LLMUnit):
 
     def gets_letter(self) -> bool:
         """Whether the reply is read as a letter, not as a distribution or its expectation."""
-        return extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
+        return extractor(self.extract_key).type not in ("token_probability", "weighted_summed_score")
 
-    def wants(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> dict[str, FieldType]:
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
 
-    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given."""
         return (tuple(range(self.count())),)
 
@@ -92,7 +92,7 @@ class KChoiceUnit(ChoiceUnit):
         """`k`, or as many as there are options."""
         return self.k or super().count()
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """`k` and `options` agree, and nothing is on a scale."""
         if self.k is None and self.options is None:
             return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
@@ -104,4 +104,4 @@ class KChoiceUnit(ChoiceUnit):
             )
         if self.scale is not None:
             return ("scale", "the unit answers with the options' letters", "leave `scale` out")
-        return super().problem()
+        return super().validation_error()

@@ -26,7 +26,7 @@ class Escalate(ConfigModel):
         """What `to` names, one after another."""
         return tuple(self.to) if isinstance(self.to, list) else (self.to,)
 
-    def problem(self) -> tuple[str, str, str] | None:
+    def validation_error(self) -> tuple[str, str, str] | None:
         """(key, what is wrong, hint) when nothing can come behind what stands there, else None."""
         if ABSTAIN in self.chain()[:-1]:
             return ("to", "`abstain` ends the chain, nothing comes behind it", "put it last")

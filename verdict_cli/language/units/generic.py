@@ -15,7 +15,7 @@ class Unit(LLMUnit):
     unit: Literal["Unit"]
     """The unit's type."""
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """Something must be asked for."""
         if self.response is None and self.scale is None:
             return ("", "a Unit needs a `response`", "declare its fields: `response: {answer: str}`")

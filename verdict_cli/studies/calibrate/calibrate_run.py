@@ -67,4 +67,4 @@ def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:
         return True
     if not isinstance(node.work, LLMNode) or not node.work.reading.top_logprobs:
         return False
-    return kind == "probability" or isinstance(extractor(node.work.unit.extract), WeightedSummedScore)
+    return kind == "probability" or isinstance(extractor(node.work.unit.extract_key), WeightedSummedScore)

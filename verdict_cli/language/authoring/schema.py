@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from verdict_cli.errors import UsageError
-from verdict_cli.python.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
 _MISSING: Any = object()
@@ -80,7 +79,7 @@ class Schema(View):
             if default is not _MISSING:
                 delattr(cls, name)
             declared[name] = _spelled(f"{cls.__qualname__}.{name}", annotation, default)
-            if default is not _MISSING and not isinstance(default, Scale):
+            if default is not _MISSING and scale_key(default) is None:
                 defaults[name] = default
         cls._declared, cls._defaults = declared, defaults
 
@@ -129,6 +128,21 @@ def plain_view(value: Any) -> Any:
     return [plain_view(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def scale_key(value: Any) -> dict[str, Any] | None:
+    """The scale as a pipeline file writes it; None for what is no scale."""
+    from verdict_cli import Scale  # the Python class of scales, which nothing but the Python API needs
+
+    return value.key() if isinstance(value, Scale) else None
+
+
+def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
+    return {
+        name: kind if isinstance(kind, str | Mapping) else spelled_type(f"{what}.{name}", kind)
+        for name, kind in fields.items()
+    }
+
+
 def spelled_type(what: str, annotation: Any) -> Any:
     """A type as a pipeline file spells it. UsageError names `what` when there is no such type."""
     return _spelled(what, annotation, _MISSING)
@@ -151,8 +165,8 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
 
 def _spelled(what: str, annotation: Any, default: Any) -> Any:
     for scale in (default, annotation):
-        if isinstance(scale, Scale):
-            return scale.key()
+        if (key := scale_key(scale)) is not None:
+            return key
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if isinstance(annotation, str) and default is _MISSING and annotation in _PLAIN.values():

@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
+from verdict_cli.language.authoring.arguments import check_known
+from verdict_cli.language.authoring.schema import Schema, plain_view, spelled_type, viewed
+from verdict_cli.language.authoring.step import Step
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.scales import NAMED
-from verdict_cli.python.schema import Schema, plain_view, spelled_type, viewed
-from verdict_cli.python.validate_kwargs import known
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -111,7 +112,7 @@ def _read(made: Callable[..., Any], what: str, names: Sequence[str]) -> tuple[tu
         elif parameter.name in names:
             taken.append(parameter.name)
         elif parameter.default is parameter.empty:
-            known(f"the function of {what}", [parameter.name], names)
+            check_known(f"the function of {what}", [parameter.name], names)
     text, traceable = _source(made)
     return tuple(taken), text, traceable
 
@@ -132,9 +133,17 @@ def _source(made: Callable[..., Any]) -> tuple[str, bool]:
     outside = inspect.getclosurevars(inner) if inspect.isfunction(inner) else None
     values = {**outside.globals, **outside.nonlocals} if outside is not None else {}
     values |= {f"={name}": value for name, value in _defaults(inner).items()}
-    values |= {f".{name}": value for name, value in vars(getattr(made, "__self__", None) or object).items()}
+    values |= {f".{name}": value for name, value in _own_attributes(getattr(made, "__self__", None)).items()}
     known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
     return f"{inspect.cleandoc(source)}\n{known_values}", True
+
+
+def _own_attributes(owner: Any) -> dict[str, Any]:
+    """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
+    if owner is None:
+        return {}
+    fields = owner.language_class().model_fields if isinstance(owner, Step) else {}
+    return {name: value for name, value in vars(owner).items() if name not in fields}
 
 
 def _defaults(inner: Any) -> dict[str, Any]:
