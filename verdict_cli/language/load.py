@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,19 +15,25 @@ from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.steps import Codes
+from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
+
+UnitTypes = Mapping[str, type[LLMUnit]]
+"""Unit types written in Python, by name."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """A pipeline file that has the language's structure, and where it stands. ``code`` holds the Python functions
-    of a pipeline that was made in Python, ``fence`` tells which files may be named."""
+    of a pipeline that was made in Python, ``fence`` tells which files may be named, ``unit_types`` are Python classes that the
+    file may name beside those of installed packages."""
 
     file: PipelineFile
     document: Document
     folder: Path
     code: Codes = field(default_factory=dict)
     fence: PathPolicy = ANYWHERE
+    unit_types: UnitTypes = field(default_factory=dict)
 
     def problem(self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False) -> Problem:
         """A problem at a path of this file."""
@@ -44,7 +50,13 @@ def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = No
     return validated(apply_override(read_document(path), settings), path.parent, fence=fence)
 
 
-def validated(document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None) -> Spec:
+def validated(
+    document: Document,
+    folder: Path,
+    code: Codes | None = None,
+    fence: PathPolicy | None = None,
+    unit_types: UnitTypes | None = None,
+) -> Spec:
     """The pipeline in a document, by the models and by the JSON Schema. SpecError with every problem.
 
     It may name files of ``folder``, or those that ``fence`` allows.
@@ -53,7 +65,7 @@ def validated(document: Document, folder: Path, code: Codes | None = None, fence
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(in_order(explain_error(error, PipelineFile, document))) from None
-    spec = Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence)
+    spec = Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
     from verdict_cli.language.json_schema import violations
 
     found = [spec.problem("schema", message, "", path) for path, message in violations(document.data)]

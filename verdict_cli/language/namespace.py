@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.custom_types import UnknownTypeError, merge_custom_type
+from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_locations import known_keys
 from verdict_cli.language.document.error_messages import explain_error, nearest_spelling
@@ -26,6 +26,7 @@ from verdict_cli.language.scales import NAMED, SCALE_PLUGINS, Scale
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.language.units.plugins import UNIT_PLUGINS
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
@@ -55,6 +56,7 @@ class Namespace:
 
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""
+        self.code = dict(self.spec.code)
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
@@ -126,7 +128,7 @@ class Namespace:
         if isinstance(step, UnitBase):
             return step
         try:
-            made = merge_custom_type(step.unit, self.spec.file.units)
+            made = self.merged_type(step.unit)
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
@@ -144,12 +146,17 @@ class Namespace:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
             return None
+        self.code |= {(*path, key): function for key, function in made.functions.items()}
         return unit
+
+    def merged_type(self, name: str) -> MergedType:
+        """What the name of a unit type that is not built in means. UnknownTypeError when there is none."""
+        return merge_custom_type(name, self.spec.file.units, self.spec.unit_types)
 
     def _check_type(self, name: str) -> None:
         """Checks the keys that a declared type sets; those that it leaves to the step may be missing."""
         try:
-            made = merge_custom_type(name, self.spec.file.units)
+            made = self.merged_type(name)
         except UnknownTypeError as error:
             self._unknown_type(error, ("units", name, "base"))
             return
@@ -169,7 +176,11 @@ class Namespace:
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
         where = path if error.at is None else ("units", error.at, "base")
-        hint = nearest_spelling(error.name, [*TYPES, *self.spec.file.units]) if "unknown" in error.message else ""
+        hint = (
+            nearest_spelling(error.name, [*TYPES, *self.spec.file.units, *self.spec.unit_types, *UNIT_PLUGINS.names()])
+            if "unknown" in error.message
+            else ""
+        )
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
@@ -261,7 +272,7 @@ class Namespace:
             if self.inside(file, path) is None:
                 return None
             try:
-                spec = load(target, fence=self.spec.fence)
+                spec = replace(load(target, fence=self.spec.fence), unit_types=self.spec.unit_types)
             except SpecError as error:
                 self.bad_file(file, error, path)
                 self.files[target] = None

@@ -135,7 +135,7 @@ class _Found(Mapping[str, Any]):
 
 def code_at(bench: CompileContext, key: str) -> Function | None:
     """The function that stands at a key of the unit."""
-    return bench.seat.names.spec.code.get((*bench.seat.path, key))
+    return bench.seat.names.code.get((*bench.seat.path, key))
 
 
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:

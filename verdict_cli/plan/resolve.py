@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from verdict_cli.language.custom_types import merge_custom_type
+from verdict_cli.language.custom_types import UnknownTypeError
 from verdict_cli.language.fields.field_keys import PLAIN
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units import TYPES
@@ -55,7 +55,7 @@ def resolve_pipeline(names: Namespace) -> dict[str, Any]:
     for name, steps in data.get("blocks", {}).items():
         data["blocks"][name] = _steps(steps, names, names)
     for name, custom in data.get("units", {}).items():
-        data["units"][name] = _prompted(custom, names)
+        data["units"][name] = _prompted(_without_class(custom, "base", names), names)
     return data
 
 
@@ -71,7 +71,7 @@ def _step(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, 
     if "use" in step:
         return _used(step, names, home)
     if names is home:
-        return _prompted(step, names)
+        return _prompted(_without_class(step, "unit", names), names)
     return _unit(_prompted(_merged(step, names), names), names, home)
 
 
@@ -106,13 +106,26 @@ def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None
             data[key] = names.calibrations[named["file"]]
 
 
+def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str, Any]:
+    """The step or declared type, with the keys of a Python class that it names at `key`: a reader may not have it."""
+    name = step[key]
+    if name in TYPES or name in names.spec.file.units:
+        return step
+    try:
+        made = names.merged_type(name)
+    except UnknownTypeError:
+        return step  # in a block that nobody uses, else it were an error by now
+    keys = {name: value for name, value in made.keys.items() if key == "unit" or name != "name"}
+    return {**keys, **step, key: made.base}
+
+
 def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     """A step of a declared type as one of the built-in type."""
     if step["unit"] in TYPES:
         return step
-    made = merge_custom_type(step["unit"], names.spec.file.units)
-    own = {key: names.spec.document.data["units"][owner][key] for key, owner in made.set_by.items()}
-    return {"name": snake(step["unit"]), **own, **step, "unit": made.base}
+    made = names.merged_type(step["unit"])
+    declared = {key: names.spec.document.data["units"][owner][key] for key, owner in made.set_by.items()}
+    return {"name": snake(step["unit"]), **made.keys, **declared, **step, "unit": made.base}
 
 
 def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:

@@ -36,7 +36,9 @@ TYPES: Registry[UnitBase] = Registry(
 
 def unit_class(name: str) -> type[UnitBase] | None:
     """The unit type of that name, of verdict itself or of an installed package."""
-    return TYPES.get(name)
+    from verdict_cli.language.units.plugins import UNIT_PLUGINS
+
+    return TYPES.get(name) or UNIT_PLUGINS.get(name)
 
 
 __all__ = [
