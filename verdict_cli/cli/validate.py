@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from verdict_cli.cli.console import document, print_error, print_report
 from verdict_cli.cli.options import AllowCode, AllowHost, AllowOutside, AsJson, Config, ModelOption, SetOption
 from verdict_cli.errors import DataError, Problem, SpecError
+
+if TYPE_CHECKING:
+    from verdict_cli.plan.node import Plan
 
 
 def validate(
@@ -27,7 +30,6 @@ def validate(
     Example: verdict validate xstest xstest_sample
     """
     from verdict_cli.cli.load_pipeline import load_plan_for_command
-    from verdict_cli.plan.called_hosts import hosts_called
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -37,7 +39,7 @@ def validate(
             config, settings or [], model, allow_code=allow_code or (), allow_outside=allow_outside, warn=False
         )
         warnings = built.warnings
-        hosts = hosts_called(built.plan)
+        hosts = _called_hosts(built.plan)
         if data is not None:
             import tempfile
 
@@ -71,3 +73,20 @@ def validate(
                 print_report(f"calls {host}\n")
     if problems:
         raise typer.Exit(2)
+
+
+def _called_hosts(plan: Plan) -> list[str]:
+    """Every host that a run calls, sorted; none for built-in models and recordings."""
+    import os
+
+    from verdict_cli.llm.model_families import host_called, is_local
+    from verdict_cli.plan.node import LLMNode
+
+    models = {
+        (model.name, model.api_base): model
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode)
+        for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up)
+        if not is_local(model.name)
+    }
+    return sorted({host for model in models.values() if (host := host_called(model, os.environ))})

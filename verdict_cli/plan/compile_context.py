@@ -39,14 +39,14 @@ class CompileContext:
     """One seat at work: where its problems are told, the scope in which its paths are resolved, and the calibrations
     that it uses, each with its key."""
 
-    seat: UnitInstance
+    instance: UnitInstance
     scope: NodeScope
     warn: Callable[[str, str, InstancePath], None]
     calibrations: list[tuple[InstancePath, Fitted]] = field(default_factory=list)
 
     def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
         """Tells of a problem at a key of the unit."""
-        self.seat.names.problem(code, message, hint, (*self.seat.path, *path), key=key)
+        self.instance.names.problem(code, message, hint, (*self.instance.path, *path), key=key)
 
     def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
         """The compiled expression; None, and told, when it can never be evaluated."""
@@ -56,14 +56,14 @@ class CompileContext:
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
         """The calibration that stands at a key of the unit; None, and told, where there is none that can be used."""
-        found = self.seat.names.fitted(key, kind, (*self.seat.path, *path))
-        if found is not None:
-            self.calibrations.append((path, found))
-        return found
+        calibration = self.instance.names.fitted(key, kind, (*self.instance.path, *path))
+        if calibration is not None:
+            self.calibrations.append((path, calibration))
+        return calibration
 
     def scale(self, unit: LLMUnit) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, told, where it cannot be known."""
-        names, path = self.seat.names, (*self.seat.path, "scale")
+        names, path = self.instance.names, (*self.instance.path, "scale")
         if unit.scale is None:
             return unit.default_scale()
         try:
@@ -76,7 +76,7 @@ class CompileContext:
     def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
         """The types of a declared schema; one that cannot be known is told and `Unknown`."""
         types: dict[str, FieldType] = {}
-        names, path = self.seat.names, (*self.seat.path, key)
+        names, path = self.instance.names, (*self.instance.path, key)
         for name, spelled in (declared or {}).items():
             try:
                 types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))

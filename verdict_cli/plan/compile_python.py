@@ -41,9 +41,9 @@ def sample_value(kind: FieldType) -> Any:
     if isinstance(kind, RecordType):
         return _Row({name: sample_value(inner) for name, inner in kind.fields.items()})
     if isinstance(kind, ScaleType):
-        return _on(kind.scale)
+        return _sample_on_scale(kind.scale)
     if isinstance(kind, DistributionType):
-        return {_on(kind.scale): 1.0}
+        return {_sample_on_scale(kind.scale): 1.0}
     if isinstance(kind, TranscriptType):
         return [{"role": "speaker", "content": "1"}]
     if isinstance(kind, TextListType):
@@ -51,7 +51,7 @@ def sample_value(kind: FieldType) -> Any:
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 
-def _on(scale: Scale) -> Any:
+def _sample_on_scale(scale: Scale) -> Any:
     return scale.max if isinstance(scale, Continuous) else scale.values()[-1]
 
 
@@ -76,7 +76,7 @@ class PythonCall:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         given = {
-            name: _Found(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
+            name: _ResolvedRoot(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
             for name in self.code.parameters
         }
         try:
@@ -88,10 +88,10 @@ class PythonCall:
 
 
 @dataclass(frozen=True)
-class Giving(PythonCall):
+class OutputCall(PythonCall):
     """A function that gives an output; ``gives`` are its fields, None while they are not known."""
 
-    gives: RecordType | None = None
+    output_fields: RecordType | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The output. RowError when it is none, or has not the fields that it should have."""
@@ -101,15 +101,15 @@ class Giving(PythonCall):
             raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
-        if self.gives is None:
+        if self.output_fields is None:
             return given
         try:
-            return self.gives.read(given)
+            return self.output_fields.read(given)
         except ReplyError as error:
             raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
 
 
-class _Found(Mapping[str, Any]):
+class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
     def __init__(self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]) -> None:
@@ -133,9 +133,9 @@ class _Found(Mapping[str, Any]):
         return len(self.words)
 
 
-def code_at(bench: CompileContext, key: str) -> Function | None:
+def code_at(context: CompileContext, key: str) -> Function | None:
     """The function that stands at a key of the unit."""
-    return bench.seat.names.code.get((*bench.seat.path, key))
+    return context.instance.names.code.get((*context.instance.path, key))
 
 
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
@@ -147,20 +147,24 @@ def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     return PythonCall(code, scope.resolve, words)
 
 
-def giving(bench: CompileContext, code: Function, scope: NodeScope, key: str) -> Giving:
+def compile_output_function(context: CompileContext, code: Function, scope: NodeScope, key: str) -> OutputCall:
     """The function with the fields that it gives: the declared ones, else those that a trial shows."""
-    made = compile_python_unit(code, scope)
-    found = Giving(made.code, made.resolve, made.words, code.gives)
-    return found if code.gives is not None else replace(found, gives=_tried(bench, found, scope, key))
+    call = compile_python_unit(code, scope)
+    output_call = OutputCall(call.code, call.resolve, call.words, code.output_fields)
+    return (
+        output_call
+        if code.output_fields is not None
+        else replace(output_call, output_fields=_fields_of_trial(context, output_call, scope, key))
+    )
 
 
-def processing(code: Function, scope: NodeScope, gives: RecordType) -> Giving:
+def compile_process(code: Function, scope: NodeScope, output_fields: RecordType) -> OutputCall:
     """The function that makes an output of these fields from a response."""
-    made = compile_python_unit(code, scope)
-    return Giving(made.code, made.resolve, made.words, gives)
+    call = compile_python_unit(code, scope)
+    return OutputCall(call.code, call.resolve, call.words, output_fields)
 
 
-def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> RecordType | None:
+def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeScope, key: str) -> RecordType | None:
     """The fields that the function gives for made-up values; None, and warned of, when it cannot be called with them."""
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
@@ -171,10 +175,12 @@ def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> R
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }
     try:
-        return RecordType(dict.fromkeys(made(values), UnknownType()))
+        return RecordType(dict.fromkeys(function(values), UnknownType()))
     except RowError as error:
         hint = "say which fields it gives: `fields=['score']`"
-        bench.warn(f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key))
+        context.warn(
+            f"its fields are not known: on made-up values, {error.message}", hint, (*context.instance.path, key)
+        )
         return None
 
 

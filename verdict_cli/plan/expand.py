@@ -55,7 +55,7 @@ class Stopping:
     names: Namespace
     path: InstancePath
     items: tuple[tuple[int, ...], ...]
-    placed: tuple[LinkedItem, ...]
+    linked_items: tuple[LinkedItem, ...]
     first: int
 
 
@@ -76,12 +76,12 @@ class Expander:
     """Walks the steps and collects the seats."""
 
     def __init__(self) -> None:
-        self.seats: list[UnitInstance | InvalidUnit] = []
+        self.instances: list[UnitInstance | InvalidUnit] = []
         self.stopping: list[Stopping] = []
 
     def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
-        return LinkedBlock(tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps)))
+        return LinkedBlock(tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         if isinstance(step, Layer):
@@ -97,18 +97,18 @@ class Expander:
         names = around.names
         unit = names.unit(step, path)
         if unit is None:
-            return self._place(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
+            return self._add(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
-        return self._place(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
+        return self._add(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
 
-    def _place(self, one: UnitInstance | InvalidUnit) -> Single:
-        if len(self.seats) >= MOST_UNITS_IN_PLAN:
+    def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
+        if len(self.instances) >= MOST_UNITS_IN_PLAN:
             message = f"the pipeline has more than {MOST_UNITS_IN_PLAN:,} units"
-            raise SpecError([one.names.spec.problem("too-many-units", message, "lower `repeat`", one.path)])
-        self.seats.append(one)
-        return Single(len(self.seats) - 1)
+            raise SpecError([instance.names.spec.problem("too-many-units", message, "lower `repeat`", instance.path)])
+        self.instances.append(instance)
+        return Single(len(self.instances) - 1)
 
     def _layer(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
         names = around.names
@@ -127,24 +127,24 @@ class Expander:
         copies = [inside] * min(_copies(step), MOST_UNITS_IN_PLAN + 1)
         if step.models is not None:
             copies = [
-                replace(inside, models=names.policy(model, (*path, "models", place)))
-                for place, model in enumerate(step.models)
+                replace(inside, models=names.policy(model, (*path, "models", index)))
+                for index, model in enumerate(step.models)
             ]
-        starts = [len(self.seats)]
-        placed = []
+        starts = [len(self.instances)]
+        linked_items = []
         for copy in copies:
-            for place, item in enumerate(step.layer):
-                placed.append(self._step(item, copy, (*path, "layer", place)))
-                starts.append(len(self.seats))
-        items = tuple(placed)
+            for index, item in enumerate(step.layer):
+                linked_items.append(self._step(item, copy, (*path, "layer", index)))
+                starts.append(len(self.instances))
+        items = tuple(linked_items)
         if until is not None:
             ranges = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
             first = (step.repeat or 1) * len(step.layer)
             first = first if first < len(items) and step.models is None else 1
             self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
         chained = step.inner == "chain"
-        roots = self._chosen(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
-        leaves = self._chosen(step.leaves, items, names, (*path, "leaves")) or items
+        roots = self._chosen_items(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
+        leaves = self._chosen_items(step.leaves, items, names, (*path, "leaves")) or items
         if step.outer == "last":
             leaves = leaves[-1:]
         return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
@@ -152,40 +152,42 @@ class Expander:
     def _stops(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> Until | None:
         """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
         assert step.until is not None
-        trouble = until_trouble(step, step.until)
-        if not trouble and around.early:
-            trouble = ("", "the layer stands in one that stops early itself", "leave one `until` out")
-        if not trouble and around.pinned:
-            trouble = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
-        if not trouble:
+        issue = until_issue(step, step.until)
+        if not issue and around.early:
+            issue = ("", "the layer stands in one that stops early itself", "leave one `until` out")
+        if not issue and around.pinned:
+            issue = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
+        if not issue:
             return step.until
-        key, message, hint = trouble
+        key, message, hint = issue
         around.names.problem("bad-until", message, hint, (*path, "until", *([key] if key else [])))
         return None
 
-    def _chosen(
-        self, places: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
+    def _chosen_items(
+        self, indices: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
     ) -> tuple[LinkedItem, ...]:
         chosen: list[int] = []
-        for at, place in enumerate(places or ()):
-            if not -len(items) <= place < len(items):
+        for position, index in enumerate(indices or ()):
+            if not -len(items) <= index < len(items):
                 names.problem(
                     "no-such-item",
-                    f"there is no item {place}: the layer has {len(items)}, numbered from 0",
+                    f"there is no item {index}: the layer has {len(items)}, numbered from 0",
                     f"use 0 to {len(items) - 1}, or -1 for the last",
-                    (*path, at),
+                    (*path, position),
                 )
-            elif place % len(items) in chosen:
-                names.problem("no-such-item", f"the item {place} is named twice", "name each item once", (*path, at))
+            elif index % len(items) in chosen:
+                names.problem(
+                    "no-such-item", f"the item {index} is named twice", "name each item once", (*path, position)
+                )
             else:
-                chosen.append(place % len(items))
-        return tuple(items[place] for place in sorted(chosen))
+                chosen.append(index % len(items))
+        return tuple(items[index] for index in sorted(chosen))
 
     def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        found = around.names.block(step.use, (*path, "use"))
-        if found is None:
-            return self._place(InvalidUnit("", around.names, path))
-        names, steps, where = found
+        block = around.names.block(step.use, (*path, "use"))
+        if block is None:
+            return self._add(InvalidUnit("", around.names, path))
+        names, steps, where = block
         mark = (id(names), str(where[-1]))
         if mark in around.using:
             around.names.problem(
@@ -194,7 +196,7 @@ class Expander:
                 "a block may use only other blocks",
                 (*path, "use"),
             )
-            return self._place(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path))
         delimited = around.delimited or names.spec.file.delimit
         return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
 
@@ -210,7 +212,7 @@ def _copies(step: Layer) -> int:
     return max(repeat, step.until.max // len(step.layer))
 
 
-def until_trouble(step: Layer, until: Until) -> tuple[str, str, str] | None:
+def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
     if step.repeat is None and step.models is None:
         return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
@@ -242,10 +244,10 @@ def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], Li
     """
     file = names.spec.file
     models = () if file.model is None else names.policy(file.model, ("model",))
-    seating = Expander()
+    expander = Expander()
     try:
-        block = seating.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
+        block = expander.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
     except RecursionError:
         problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
         raise SpecError([problem]) from None
-    return seating.seats, block, tuple(seating.stopping)
+    return expander.instances, block, tuple(expander.stopping)

@@ -86,21 +86,21 @@ def link(before: LinkedItem, after: LinkedItem) -> Iterator[Edge]:
 
 
 def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
-    count, wanted = len(before.leaves), len(after.roots)
-    outer = before.outer or ("broadcast" if count == wanted else "dense")
+    leaf_count, root_count = len(before.leaves), len(after.roots)
+    outer = before.outer or ("broadcast" if leaf_count == root_count else "dense")
     if outer in ("dense", "last"):
         for leaf in before.leaves:
             for root in after.roots:
                 yield from link(leaf, root)
         return
-    if count != wanted:
+    if leaf_count != root_count:
         raise WiringError(
-            f"`outer: {outer}` pairs {count} leaves with the next step's {wanted} roots",
+            f"`outer: {outer}` pairs {leaf_count} leaves with the next step's {root_count} roots",
             "make the two counts equal (`repeat`, `leaves`, `roots`), or use `outer: dense`",
             before.at,
         )
-    for place, root in enumerate(after.roots):
-        for leaf in before.leaves[place : place + 1] if outer == "broadcast" else before.leaves[: place + 1]:
+    for index, root in enumerate(after.roots):
+        for leaf in before.leaves[index : index + 1] if outer == "broadcast" else before.leaves[: index + 1]:
             yield from link(leaf, root)
 
 

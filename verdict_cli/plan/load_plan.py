@@ -17,7 +17,7 @@ from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.plan.build import Built, build_plan
 from verdict_cli.storage.path_policy import PathPolicy
 
-_NAMES = frozenset(
+_NAME_PROBLEMS = frozenset(
     (
         "unknown-unit",
         "unknown-scale",
@@ -43,24 +43,28 @@ def load_plan(
     try:
         spec = validated(document, folder, None, fence, unit_types)
     except SpecError as error:
-        raise SpecError(in_order([*error.problems, *_beyond(document, folder, fence, unit_types)])) from None
+        raise SpecError(in_order([*error.problems, *_name_problems(document, folder, fence, unit_types)])) from None
     return build_plan(spec)
 
 
-def _beyond(document: Document, folder: Path, fence: PathPolicy | None, unit_types: UnitTypes | None) -> list[Problem]:
+def _name_problems(
+    document: Document, folder: Path, fence: PathPolicy | None, unit_types: UnitTypes | None
+) -> list[Problem]:
     """The problems of names in the document without the keys that its structure forbids."""
     data = copy.deepcopy(document.data)
     try:
         PipelineFile.model_validate(data)
     except ValidationError as error:
         for path in sorted(
-            {locate_error(PipelineFile, each["loc"])[0] for each in error.errors()}, key=len, reverse=True
+            {locate_error(PipelineFile, error_detail["loc"])[0] for error_detail in error.errors()},
+            key=len,
+            reverse=True,
         ):
             _remove(data, path)
     try:
         build_plan(validated(replace(document, data=data), folder, None, fence, unit_types))
     except SpecError as error:
-        return [problem for problem in error.problems if problem.code in _NAMES]
+        return [problem for problem in error.problems if problem.code in _NAME_PROBLEMS]
     return []
 
 

@@ -39,7 +39,7 @@ class Cast:
     from_field: str = ""
 
 
-Gives = Callable[[Mapping[str, Any]], dict[str, Any]]
+OutputFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
 
 
@@ -83,7 +83,7 @@ class LLMNode:
     options: tuple[tuple[str, Expression], ...]
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
-    process: Gives | None = None
+    process: OutputFunction | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class MapNode:
     """A MapUnit's expressions, or its function."""
 
     unit: MapUnit
-    map: Gives
+    map: OutputFunction
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Node:
     casts: tuple[Cast, ...]
     settings: Mapping[str, Any]
     rules: tuple[CompiledRule, ...]
-    propagate: Gives | None
+    propagate: OutputFunction | None
     output: RecordType
     pinned: bool
     code: tuple[Function, ...] = ()

@@ -13,7 +13,7 @@ from verdict_cli import __version__
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
-from verdict_cli.python.sync import run_in_thread
+from verdict_cli.python.judged import run_in_thread
 from verdict_cli.run.data_preflight.preflight_data import preflight
 from verdict_cli.run.job import RunJob, Stop
 from verdict_cli.run.local import run_locally

@@ -13,9 +13,8 @@ from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.authoring.arguments import ModelLike
 from verdict_cli.messages import Result
 from verdict_cli.python.background_loop import BackgroundJudge, JudgeConfig
-from verdict_cli.python.judged import Judged
+from verdict_cli.python.judged import Judged, mapping, settle_result
 from verdict_cli.python.pipeline import Pipeline
-from verdict_cli.python.running import mapping, settle_result
 from verdict_cli.run.preflight import check_models, recording
 from verdict_cli.run.reward import reward_of
 

@@ -222,8 +222,7 @@ class Pipeline:
 
         Raises the failure of the row: ReplyError, Retryable, Rejected, Refused, PinnedError or RowError.
         """
-        from verdict_cli.python.running import judged_once
-        from verdict_cli.python.sync import run_sync
+        from verdict_cli.python.judged import judged_once, run_sync
 
         return run_sync(lambda: judged_once(self.plan(model), row, _path(replay), seed))
 
@@ -231,7 +230,7 @@ class Pipeline:
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
         """The same, awaited in the running event loop."""
-        from verdict_cli.python.running import judged_once
+        from verdict_cli.python.judged import judged_once
 
         return await judged_once(self.plan(model), row, _path(replay), seed)
 

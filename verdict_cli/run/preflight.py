@@ -17,7 +17,7 @@ from verdict_cli.llm.providers.replay import PREFIX
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
-from verdict_cli.plan.row_types import caster
+from verdict_cli.plan.row_types import row_converter
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
@@ -104,7 +104,7 @@ def check_dataset(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fa
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
-        cast=caster(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
+        cast=row_converter(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
         keep=_keeper(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,

@@ -10,7 +10,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.fields.types import RecordType
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.plan.row_types import caster
+from verdict_cli.plan.row_types import row_converter
 from verdict_cli.storage.datasets.dataset import renamed
 
 
@@ -43,7 +43,7 @@ class RowInputs:
         if types is not None:
             there = RecordType({name: kind for name, kind in types.fields.items() if name in source})
             try:
-                source = caster(there, self._folder, self._plan.fence)(source)
+                source = row_converter(there, self._folder, self._plan.fence)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)

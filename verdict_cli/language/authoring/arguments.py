@@ -15,7 +15,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.model import Model
 
-Config = TypeVar("Config", bound=ConfigModel)
+ConfigType = TypeVar("ConfigType", bound=ConfigModel)
 
 ModelLike = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 """A model's name, a mapping of its keys, or a list of these: a selection policy."""
@@ -123,7 +123,7 @@ def _checked_model(what: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()}
 
 
-def validate_kwargs(kind: type[Config], what: str, keys: Mapping[str, Any]) -> Config:
+def validate_kwargs(kind: type[ConfigType], what: str, keys: Mapping[str, Any]) -> ConfigType:
     """The keys as an instance of the language's class. UsageError names `what` and the first key that is wrong."""
     check_known(what, keys, (field.alias or name for name, field in kind.model_fields.items()))
     try:

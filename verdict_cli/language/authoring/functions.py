@@ -1,4 +1,4 @@
-"""Python functions that stand where a pipeline file has expressions."""
+"""Python functions in place of a file's expressions, and units subclassed in Python."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
-from verdict_cli.language.authoring.arguments import check_known
+from verdict_cli.language.authoring.arguments import check_known, prompt_key
 from verdict_cli.language.authoring.schema import Schema, plain_view, spelled_type, viewed
-from verdict_cli.language.authoring.step import Step
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.scales import NAMED
+from verdict_cli.language.units.base import LLMUnit, snake
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -38,7 +40,7 @@ class Function:
     parameters: tuple[str, ...]
     text: str
     traceable: bool
-    gives: RecordType | None = None
+    output_fields: RecordType | None = None
     seen: Mapping[str, type[Schema]] = field(default_factory=dict)
 
     def __call__(self, given: Mapping[str, Any]) -> Any:
@@ -79,14 +81,16 @@ def method_function(
     what: str,
     names: Sequence[str],
     seen: Mapping[str, type[Schema]],
-    gives: Mapping[str, Any] | None = None,
+    output_fields: Mapping[str, Any] | None = None,
 ) -> Function:
     """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
     parameters, text, traceable = _read(made, what, names)
-    return Function(made, what, parameters, text, traceable, _record(gives), seen)
+    return Function(made, what, parameters, text, traceable, _record(output_fields), seen)
 
 
-def rule(made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]) -> PythonRule:
+def python_rule(
+    made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]
+) -> PythonRule:
     """A custom unit's `validate`."""
     parameters, text, traceable = _read(made, what, names)
     return PythonRule(made, what, parameters, text, traceable, None, seen)
@@ -177,3 +181,51 @@ def _record(fields: Mapping[str, Any] | None) -> RecordType | None:
     keys = TypeAdapter(FieldTypes).validate_python(dict(fields))
     types: dict[str, FieldType] = {name: field_type(key, NAMED.__getitem__) for name, key in keys.items()}
     return RecordType(types)
+
+
+def custom_unit_document(
+    unit: LLMUnit, keys: dict[str, Any], path: StepPath, functions: FunctionsByPath
+) -> dict[str, Any]:
+    """The unit's keys with what its class declares. Its `validate` and `process` are added to `functions`."""
+    from verdict_cli import Extractor
+
+    kind = type(unit)
+    data = {"unit": keys.pop("unit")}
+    if kind is not unit.language_class():
+        data["name"] = unit.name or snake(_class_attribute(kind, "_char") or kind.__name__)
+    data |= keys
+    prompt = _class_attribute(kind, "_prompt")
+    if "prompt" not in data and prompt is not None:
+        data["prompt"] = prompt_key(prompt)
+    is_processed = kind.process is not LLMUnit.process
+    schemas = {
+        "input": unit.InputSchema or Schema,
+        "response": unit.ResponseSchema or Schema,
+        "output": unit.OutputSchema or Schema,
+    }
+    for key, schema in schemas.items():
+        if schema.declared() and not (key == "output" and is_processed):
+            data[key] = {**data.get(key, {}), **schema.declared()}
+    arguments = {key: schemas[key] for key in ("response", "input")}
+    if kind.validate is not LLMUnit.validate:
+        functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
+    if is_processed:
+        fields = schemas["output"].declared() or None
+        what = f"{kind.__name__}.process"
+        functions[*path, "process"] = method_function(unit.process, what, OUTPUT_NAMES, arguments, fields)
+    extractor = data.get("extract")
+    if isinstance(extractor, Extractor):
+        data["extract"] = extractor.key(_response_fields(unit, data))
+    return data
+
+
+def _class_attribute(kind: type[LLMUnit], name: str) -> Any:
+    """A private attribute of the class. One that is annotated is taken away by pydantic, which keeps its default."""
+    private = getattr(kind, "__private_attributes__", {}).get(name)
+    return getattr(kind, name) if private is None else private.default
+
+
+def _response_fields(unit: LLMUnit, data: dict[str, Any]) -> list[str]:
+    """The names of the response's fields, except the explanation."""
+    own = unit.own_fields(unit.scale or unit.default_scale())  # type: ignore[arg-type]
+    return [name for name in dict.fromkeys([*data.get("response", {}), *own]) if name != EXPLANATION]

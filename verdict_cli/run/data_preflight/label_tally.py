@@ -11,7 +11,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.plan.possible_predictions import Possible
+from verdict_cli.plan.possible_predictions import PossibleValues
 
 MOST_LABELS = 1_000
 """The most different labels that are counted one by one: a free text has as many as rows."""
@@ -37,7 +37,7 @@ class Tally:
     evaluation: Evaluation
     target: Expression
     where: Expression | None
-    possible: Possible
+    possible: PossibleValues
     whole: bool
     counts: dict[Key, list[Any]] = field(default_factory=dict)
     rows: int = 0
@@ -123,7 +123,7 @@ class Tally:
         return dict(sorted(found.items(), key=lambda one: (-one[1][0], str(one[0][1]))))
 
 
-def tally(evaluation: Evaluation, possible: Possible) -> Tally | None:
+def tally(evaluation: Evaluation, possible: PossibleValues) -> Tally | None:
     """The tally of an evaluation; None where its labels are not all in the data."""
     if evaluation.target is None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.plan.node import Brace, Plan
-from verdict_cli.plan.possible_predictions import Possible, possible
+from verdict_cli.plan.possible_predictions import PossibleValues, possible_values
 from verdict_cli.run.data_preflight.duplicate_ids import RepeatedIds
 from verdict_cli.run.data_preflight.label_checks import check_label_values
 from verdict_cli.run.data_preflight.label_tally import Tally, tally
@@ -44,7 +44,7 @@ class _Checks:
         self._tallies: list[tuple[Tally, Problem]] = []
         for name, evaluation in plan.evaluations.items():
             text = evaluation.prediction
-            said = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
+            said = PossibleValues(None, None) if text is None else possible_values(plan.nodes, plan.outputs, text)
             counted = tally(evaluation, said)
             if counted is not None:
                 self._tallies.append((counted, plan.places[name]))
