@@ -1,4 +1,4 @@
-"""A judge in a test suite: the marker `verdict` names a pipeline, the fixture `verdict_judge` judges rows with it.
+"""Judges in a test suite: the marker `verdict` names a pipeline, the fixture `verdict_judge` judges rows with it.
 
 pytest imports this module wherever the package is installed, so it imports nothing more until a test asks for the fixture.
 """
@@ -81,7 +81,7 @@ def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, 
 
 
 class RowJudge:
-    """`verdict_judge(row)` gives what the pipeline gives on; `verdict_judge.accept(row)` fails where the rule is broken."""
+    """`verdict_judge(row)` returns the pipeline's output; `verdict_judge.accept(row)` fails where the rule is broken."""
 
     def __init__(self, judge: Judge, accept: str | None) -> None:
         from verdict_cli.language.expressions.expression import compile_expression

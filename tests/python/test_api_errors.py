@@ -54,7 +54,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pipeline("p") >> "x", "`>>` adds units, layers and blocks, not 'x'"),
     (lambda: Pipeline("p") >> Pipeline("q"), "not a pipeline"),
     (lambda: Pipeline(J()), "a pipeline's name is a text"),
-    (lambda: Pipeline("!?"), "is no name of a pipeline"),
+    (lambda: Pipeline("!?"), "is not a valid name of a pipeline"),
     (MapUnit, "MapUnit takes a function or expressions"),
     (lambda: MeanPoolUnit(3), "takes the names of the fields to pool"),
     (lambda: Pipeline("p").graph("png"), "unknown format 'png'"),

@@ -24,14 +24,14 @@ MOST_UNTIL_UNITS = 100
 
 
 class Until(ConfigModel):
-    """When a layer that is repeated has said enough: further units are asked only while the vote, or the mean, is open."""
+    """Early stopping of a repeated layer: more units are called only while the vote, or the mean, is undecided."""
 
     confidence: Annotated[float, Field(gt=0, le=1)]
-    """The least probability that the pool says of all units what it says of those asked; 1 stops only what nothing can change any more."""
+    """The minimum probability that the units called so far give the same pool as all units; 1 stops only when nothing can change it."""
     max: Annotated[int, Field(ge=2, le=MOST_UNTIL_UNITS), Whole] | None = None
-    """The most units that are asked: all of the layer's where it is not given. Above `repeat`, this many copies are made, of which the first `repeat` are asked side by side."""
+    """The maximum number of units to call; all of the layer's by default. Above `repeat`, the layer has this many copies, of which the first `repeat` are called concurrently."""
     batch: Annotated[int, Field(ge=1), Whole] = 1
-    """How many further units are asked side by side before the next look."""
+    """How many more units are called concurrently before the next check."""
     threshold: float | None = None
     """For a mean: stops when all units' mean lies on the same side of this number."""
     within: Annotated[float, Field(gt=0)] | None = None
@@ -66,7 +66,7 @@ class CustomType(ConfigModel):
 
 
 class Layer(Step):
-    """Units, blocks or layers side by side."""
+    """Units, blocks or layers in parallel."""
 
     layer: Annotated[Seq[StepKey], Field(min_length=1)]
     """The items."""
@@ -83,7 +83,7 @@ class Layer(Step):
     leaves: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
     """Places of the items that give the output."""
     until: Until | None = None
-    """Asks the items one after another, and stops when the pool behind them is settled."""
+    """Calls the items one after another, and stops when the pool after them is decided."""
     model: ModelKey | None = None
     """The model of the units inside that set none."""
 
@@ -114,7 +114,7 @@ class Layer(Step):
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """The items side by side."""
+        """The items in parallel."""
         return self.layer
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Layer:

@@ -30,7 +30,7 @@ RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "cal
 
 
 def ids(instances: Sequence[UnitInstance | InvalidUnit]) -> list[str]:
-    """Each seat's id, numbered in order of definition; tells of a name that units of two types share."""
+    """The id of each unit, numbered in order of definition; reports a name that units of two types share."""
     total = Counter(instance.name for instance in instances)
     numbered: Counter[str] = Counter()
     first: dict[str, UnitInstance] = {}
@@ -166,7 +166,7 @@ class _Build:
     def _nodes(
         self, instances: Sequence[UnitInstance | InvalidUnit], edges: set[Edge], columns: Mapping[str, FieldType]
     ) -> list[Node | None]:
-        """A node for each seat; None, and told, where something is wrong with it."""
+        """A node for each unit; None, with its error reported, for an invalid one."""
         parents: list[list[int]] = [[] for _ in instances]
         children: list[list[int]] = [[] for _ in instances]
         for before, after in sorted(edges):

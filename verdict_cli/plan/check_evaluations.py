@@ -21,7 +21,7 @@ from verdict_cli.plan.result_scope import EVALUATION_ROOTS, ResultScope, panel_e
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
-    """The table of each evaluation that names one; tells of every file that is none."""
+    """The published table of each evaluation that names one; reports invalid files."""
     tables = {}
     for name, evaluation in names.spec.file.evaluate.items():
         if evaluation.published is None:
@@ -51,7 +51,7 @@ def check_evaluations(
     outputs: tuple[int, ...],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
 ) -> set[int]:
-    """The units that evaluations name; tells of every expression that nothing can fill."""
+    """The indices of the units that evaluations name; reports expressions that cannot be resolved."""
     scope = ResultScope(nodes, outputs)
     for name, evaluation in names.spec.file.evaluate.items():
         base: tuple[str | int, ...] = ("evaluate", name)
@@ -111,7 +111,7 @@ def _check(
 
 
 def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
-    """The path of a key, which a check spells from its section on: `safety.metrics[0]`, `[2].max`."""
+    """The path of a key that a check writes relative to its section: `safety.metrics[0]`, `[2].max`."""
     own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
     parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
     return (*base, *(int(part) if part.isdigit() else part for part in parts))

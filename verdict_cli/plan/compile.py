@@ -45,7 +45,7 @@ def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
     named = [unit for unit in upstream if name in unit.output.fields]
     if len(named) > 1:
         raise ExpressionError(
-            f"the input field {name!r} stands in several outputs: {', '.join(unit.id for unit in named)}",
+            f"the input field {name!r} is in several outputs: {', '.join(unit.id for unit in named)}",
             "say which in the prompt (`previous.NAME[0].…`), or pool them first",
         )
     if named:
@@ -74,7 +74,7 @@ _ROOTS = (*PROMPT_ROOTS, "response", "output")
 
 
 def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation | None:
-    """The unit's escalation, None where it has none, or, told, where it makes no sense.
+    """The unit's escalation; None where it has none, or, reported, where it is invalid.
 
     ``scope`` knows the response and the output as it is passed on.
     """
@@ -85,7 +85,7 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
     issue = unit.escalate.validation_error()
     chain = [target for target in unit.escalate.chain() if target != ABSTAIN]
     if not issue and chain and not asks:
-        message = f"a {unit.type_name} asks no model that another could stand in for"
+        message = f"a {unit.type_name} calls no model that another could replace"
         issue = ("to", message, "only `to: abstain` is possible here")
     if not issue and context.instance.pinned:
         issue = ("", "a pinned unit is asked once for all rows", "leave `pin` or `escalate` out")
@@ -124,10 +124,10 @@ def compile_node(
     scope: NodeScope,
     warn: Callable[[str, str, InstancePath], None],
 ) -> tuple[Node | None, RecordType | None]:
-    """The node of a seat, and what it gives on.
+    """The node of a unit and its output's fields.
 
-    The node is None, and the problems told, when it cannot be compiled; what it gives on is None only when that
-    cannot be known either, so that the units behind it are checked wherever they can be.
+    The node is None, with its errors reported, when it cannot be compiled. The output is None only when it is unknown
+    too, so that later units are checked as far as possible.
     """
     context = CompileContext(instance, scope, warn)
     unit = instance.unit

@@ -1,4 +1,4 @@
-"""What a unit that calls a model asks, and how its reply is read."""
+"""Compile a unit that calls a model: its prompt, models and extractor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from verdict_cli.plan.node import LLMNode
 
 
 def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
-    """The unit's question and how it is read; None, and told, when what it gives cannot be known."""
+    """Prompt, models and extractor of the unit; None, and reported, when its output cannot be known."""
     response = _response(context, unit, scale)
     reading = _reading(context, unit, response)
     models = context.instance.models
@@ -102,7 +102,7 @@ def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> Bo
 
 
 def _fitted(context: CompileContext, chosen: BaseExtractor) -> BaseExtractor | None:
-    """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
+    """The extractor with the content of its calibration files; None, and reported, for an invalid file."""
     read: dict[str, Any] = {}
     for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
         named = getattr(chosen, key, None)

@@ -1,4 +1,4 @@
-"""What a unit computes without a model: a map's expressions, a pool's fields."""
+"""Compile a unit that calls no model: a map's expressions, a pool's fields."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
 
 
 def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
-    """The fields that are pooled, each with the function that turns a parent's value into what is pooled."""
+    """The pooled fields, each with the function that turns a parent's value into a number."""
     parents = [context.scope.upstream[index] for index in context.scope.parents]
     context.scope.uses.units.update(context.scope.parents)
     if not parents:
@@ -74,7 +74,7 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
 
 
 def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
-    """The names of the pooled fields, each of which every parent has; None, and told, when one has not."""
+    """The names of the pooled fields; None, and reported, when a parent lacks one."""
     named = unit.field_names()
     if named is None:
         return _all_poolable(context, unit, parents)

@@ -1,4 +1,4 @@
-"""Compile a Python function at its node, and try it with made-up values before anything runs."""
+"""Compile a Python function at its node, and try it with sample values before anything runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _sample_on_scale(scale: Scale) -> Any:
 
 
 RESOLVED = ("previous", "input")
-"""Roots whose words mean what they mean in an expression: found by name, further up, or cast."""
+"""Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class OutputCall(PythonCall):
     output_fields: RecordType | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The output. RowError when it is none, or has not the fields that it should have."""
+        """The output. RowError for anything but a mapping with the expected fields."""
         try:
             given = super().__call__(values)
         except ReplyError as error:
@@ -134,7 +134,7 @@ class _ResolvedRoot(Mapping[str, Any]):
 
 
 def code_at(context: CompileContext, key: str) -> Function | None:
-    """The function that stands at a key of the unit."""
+    """The function at a key of the unit."""
     return context.instance.names.code.get((*context.instance.path, key))
 
 
@@ -165,7 +165,7 @@ def compile_process(code: Function, scope: NodeScope, output_fields: RecordType)
 
 
 def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeScope, key: str) -> RecordType | None:
-    """The fields that the function gives for made-up values; None, and warned of, when it cannot be called with them."""
+    """The fields that the function gives for sample values; None, with a warning, when it cannot be called with them."""
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,

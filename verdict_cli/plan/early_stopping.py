@@ -1,4 +1,4 @@
-"""Layers that stop early: which pool they feed, by which rule it is settled, and what keeps them from stopping."""
+"""Layers that stop early: which pool they feed, by which rule it is decided, and what keeps them from stopping."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _CannotStopError(ValueError):
 def compile_early_stopping(
     layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
 ) -> Early | None:
-    """How a layer stops early; None, and told, where it cannot, or where a unit of it cannot be compiled.
+    """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
     ``uses`` are the places of the units that each node names.
     """
@@ -83,7 +83,7 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
                 raise _CannotStopError(f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key)
         return Vote(tuple((name, _count(types)) for name, types in types_by_field.items()))
     if not isinstance(unit, MeanPoolUnit):
-        raise _CannotStopError(f"no rule says when a {unit.type_name} is settled", _POOLS)
+        raise _CannotStopError(f"no rule says when a {unit.type_name} is decided", _POOLS)
     if (until.threshold is None) == (until.within is None):
         hint = "such as `threshold: 0.5` (which side the mean is on), or `within: 0.25` (how near it is)"
         raise _CannotStopError("a mean needs either `threshold` or `within`", hint)

@@ -1,4 +1,4 @@
-"""Placing a pipeline's units: every copy of every unit gets a seat, in order of definition."""
+"""Expand a pipeline's steps: one `UnitInstance` for every copy of every unit, in order of definition."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ InstancePath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class UnitInstance:
-    """One unit of the graph: its recipe, the file and path that it is written at, its models (None: told), whether it
-    is pinned, and whether the texts in its prompt are delimited."""
+    """One unit of the graph: its keys, the file and path where it is defined, its models (None: invalid, reported), whether
+    it is pinned, and whether the texts in its prompt are delimited."""
 
     unit: UnitBase
     names: Namespace
@@ -40,7 +40,7 @@ class UnitInstance:
 
 @dataclass(frozen=True)
 class InvalidUnit:
-    """The place of a step that cannot be read; its problem is already told. What does not depend on it is checked."""
+    """A step that cannot be read, already reported. Units that do not depend on it are still checked."""
 
     name: str
     names: Namespace
@@ -49,7 +49,7 @@ class InvalidUnit:
 
 @dataclass(frozen=True)
 class Stopping:
-    """A layer that stops early: its key, where it is written, its items as placed, and how many are asked at once."""
+    """A layer that stops early: its key, its position in the file, its items, and how many are called first."""
 
     until: Until
     names: Namespace
@@ -61,8 +61,8 @@ class Stopping:
 
 @dataclass(frozen=True)
 class _InheritedSettings:
-    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, whether a layer
-    around them stops early, and whether texts are delimited."""
+    """Settings that the units inside inherit: models, pinning, the blocks being expanded (to find cycles), whether an outer
+    layer stops early, and whether texts are delimited."""
 
     names: Namespace
     models: tuple[Model, ...] | None
@@ -73,7 +73,7 @@ class _InheritedSettings:
 
 
 class Expander:
-    """Walks the steps and collects the seats."""
+    """Walks the steps and collects their units."""
 
     def __init__(self) -> None:
         self.instances: list[UnitInstance | InvalidUnit] = []
@@ -150,11 +150,11 @@ class Expander:
         return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
 
     def _stops(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> Until | None:
-        """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
+        """The layer's `until`; None, and reported, where the layer as it is written cannot stop early."""
         assert step.until is not None
         issue = until_issue(step, step.until)
         if not issue and around.early:
-            issue = ("", "the layer stands in one that stops early itself", "leave one `until` out")
+            issue = ("", "the layer is inside another one that stops early", "leave one `until` out")
         if not issue and around.pinned:
             issue = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
         if not issue:
@@ -238,9 +238,9 @@ def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
 
 
 def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
-    """Every unit of the pipeline, the steps as placed, and the layers that stop early.
+    """Every unit of the pipeline, the steps linked to them, and the layers that stop early.
 
-    Raises SpecError for a pipeline that is too large; what else is wrong is told.
+    Raises SpecError for a pipeline that is too large; other errors are reported.
     """
     file = names.spec.file
     models = () if file.model is None else names.policy(file.model, ("model",))

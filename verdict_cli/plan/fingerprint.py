@@ -162,12 +162,12 @@ _POST_PROCESSING = ("propagate", "validate")
 """Keys that change what is passed on, not what is asked or how it is read."""
 _NEUTRAL_KEYS = ("on_failure", "stream")
 """Keys that change neither."""
-DESCRIPTIONS = {"before": "what stands before it", "output": "what it passes on"}
-"""How messages name a mark that is no key."""
+DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
+"""How messages name digests that are not of a key."""
 
 
 def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with their marks: digests of model, prompt, scale, extractor, what stands before, what is passed on."""
+    """The nodes with digests of their model, prompt, scale, extractor, upstream units and output."""
     with_marks: list[Node] = []
     for instance, node in zip(instances, nodes, strict=True):
         upstream = [sorted(with_marks[parent].marks.items()) for parent in node.parents]
@@ -205,7 +205,7 @@ def _digest(value: Any) -> str:
 
 
 def check_calibrations(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> None:
-    """Tells of every calibration that was fitted to another judge."""
+    """Reports every calibration that was fitted to another judge."""
     for instance, node in zip(instances, nodes, strict=True):
         for key, fitted in node.calibrations:
             changed = changed_parts(fitted.fingerprint, node.marks)
@@ -220,5 +220,5 @@ def check_calibrations(instances: Sequence[UnitInstance], nodes: Sequence[Node])
 
 
 def changed_parts(fingerprint: Mapping[str, str], marks: Mapping[str, str]) -> list[str]:
-    """In words, what of a calibration's judge is not as it is here."""
+    """Descriptions of the judge's parts that changed since the calibration was fitted."""
     return [DESCRIPTIONS.get(name, f"its {name}") for name, digest in fingerprint.items() if marks.get(name) != digest]

@@ -1,6 +1,6 @@
 """How steps are linked: a fold over placed steps that only yields edges (language.md, section 7; paper, figure 2).
 
-A placed step is a unit (one node), a block (steps in turn) or a layer (items side by side).
+A placed step is a unit (one node), a block (steps in turn) or a layer (items in parallel).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LinkedBlock:
 
 @dataclass(frozen=True)
 class LinkedLayer:
-    """Items side by side. `roots` take the input, `leaves` give the output; `at` says where it is written."""
+    """Items in parallel. `roots` take the input, `leaves` give the output; `at` says where it is written."""
 
     items: tuple[LinkedItem, ...]
     roots: tuple[LinkedItem, ...]
@@ -105,7 +105,7 @@ def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
 
 
 def outputs(step: LinkedItem) -> tuple[int, ...]:
-    """The nodes that a step gives on, in order of definition."""
+    """The nodes that a step passes on, in order of definition."""
     if isinstance(step, Single):
         return (step.node,)
     if isinstance(step, LinkedBlock):

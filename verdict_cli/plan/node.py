@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cast:
-    """Where an input field comes from: a path, or a value where nothing stands before the unit.
+    """Where an input field comes from: a path, or a value where nothing precedes the unit.
 
     ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name.
     """
@@ -105,8 +105,8 @@ class PoolNode:
 
 @dataclass(frozen=True)
 class Escalation:
-    """Where a unit's answer is not sure enough (``when``), the models of each stage are asked in turn; ``abstains``:
-    where the last answer is not either, there is none."""
+    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``:
+    if the last answer is not certain either, the unit has none."""
 
     when: Callable[[Mapping[str, Any]], Any]
     stages: tuple[tuple[Model, ...], ...]
@@ -115,9 +115,9 @@ class Escalation:
 
 @dataclass(frozen=True)
 class Node:
-    """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
-    functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it.
-    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of what makes it the judge it is."""
+    """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
+    functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
+    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it."""
 
     id: str
     name: str
@@ -140,8 +140,7 @@ class Node:
 
     @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
-        """The models that are asked, and those that are asked where their answer is not sure enough; none of a unit
-        that asks no model."""
+        """The unit's models, then those of each escalation stage; empty for a unit that calls no model."""
         if not isinstance(self.work, LLMNode):
             return ()
         return (self.work.models, *(self.escalation.stages if self.escalation is not None else ()))
@@ -161,7 +160,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of one field between two ends, which is settled on one side of `threshold` or to `within` a distance."""
+    """A mean of one field between two ends, which is decided on one side of `threshold` or to `within` a distance."""
 
     field: str
     low: float
@@ -172,10 +171,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class Early:
-    """A layer that is asked only while its pool is open (`until:`).
+    """A layer that is called only while its pool is open (`until:`).
 
     ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
-    ``first`` items are asked side by side, then ``batch`` at a time.
+    ``first`` items are called concurrently, then ``batch`` at a time.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -192,7 +191,7 @@ class Early:
 class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
-    ``asked``: a unit needs it; otherwise only figures, gates or `where` do, and a row can be judged without it.
+    ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
     """
 
     column: str
@@ -268,5 +267,5 @@ class Plan:
 
     @property
     def output_node(self) -> Node | None:
-        """The one node that the last step gives on, None when there are several."""
+        """The one node that the last step passes on, None when there are several."""
         return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None

@@ -1,4 +1,4 @@
-"""Which values a prediction can have, as far as the plan tells, and labels that a prompt shows."""
+"""The values that a prediction can have, as far as the plan knows, and labels that a prompt shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PossibleValues:
 
 
 def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> PossibleValues:
-    """What the expression over a row's outcome can give."""
+    """The values that an expression over a row's result can have."""
     scope = ResultScope(tuple(nodes), tuple(outputs))
     try:
         typed = compile_expression(text, EVALUATION_ROOTS, scope.resolve)

@@ -22,7 +22,7 @@ _UNFIT = re.compile(r"[ \t]$|[\r\x85\u2028\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML 1.2: whatever another reader could take for a number or a truth value stands in quotes."""
+    """Writes YAML 1.2: whatever another reader could take for a number or a boolean is quoted."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Every value is written out."""
@@ -48,8 +48,7 @@ def as_yaml(data: Any) -> str:
 
 
 def resolve_pipeline(names: Namespace) -> dict[str, Any]:
-    """The document of a pipeline, in which nothing was found wrong, with its prompt files' texts and the blocks
-    of other files in it."""
+    """The document of a valid pipeline, with the texts of its prompt files and the blocks of other files inlined."""
     data: dict[str, Any] = copy.deepcopy(names.spec.document.data)
     data["pipeline"] = _steps(data["pipeline"], names, names)
     for name, steps in data.get("blocks", {}).items():

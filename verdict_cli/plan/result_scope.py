@@ -14,7 +14,7 @@ from verdict_cli.plan.scope import type_at_path
 
 RESULT_ROOTS = ("source", "output", "nodes")
 EVALUATION_ROOTS = (*RESULT_ROOTS, "human")
-"""What evaluations see too: what people said of a row, in `labels.jsonl` beside the run."""
+"""Evaluations also see the human labels of a row, in `labels.jsonl` in the run's directory."""
 HUMAN_FIELDS = ("label", "note")
 
 
@@ -27,7 +27,7 @@ class ResultScope:
     used: set[int] = field(default_factory=set)
 
     def resolve(self, path: ExpressionPath) -> Resolved:
-        """What the path means. ExpressionError when nothing fills it."""
+        """What the path means. ExpressionError when it cannot be resolved."""
         root, rest = path[0], path[1:]
         if root == "output":
             if len(self.outputs) != 1:
@@ -63,7 +63,7 @@ def expand_panel(evaluation: Evaluation, ids: Sequence[str]) -> Evaluation:
 
 
 def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
-    """The expressions that `judge.score` stands for; none where no two units bear the name, or it is none."""
+    """The expressions that `judge.score` abbreviates; empty where fewer than two units have the name."""
     named = _NAMED.fullmatch(panel)
     if named is None:
         return ()

@@ -22,9 +22,9 @@ from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPol
 def row_converter(
     types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """A function that gives back the row with the declared columns read as their types.
+    """A function that returns the row with the declared columns converted to their types.
 
-    A text in a column of numbers or truth values is converted: CSV knows only texts. The path of an image is
+    A text in a column of numbers or booleans is converted: CSV has only text. The path of an image is
     taken from `folder`, the dataset's own, and may leave it only where `fence` allows it. The function raises
     ValueError with the reason for a row that breaks the schema.
     """
@@ -66,7 +66,7 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
 
 
 def row_types(names: Namespace) -> RecordType | None:
-    """The declared columns' types, None where none are declared; tells of a type that is unknown."""
+    """The declared columns' types, None where none are declared; reports a type that is unknown."""
     declared = names.spec.file.dataset.types
     if declared is None:
         return None
@@ -84,7 +84,7 @@ def row_types(names: Namespace) -> RecordType | None:
 def row_filter(
     names: Namespace, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
 ) -> Expression | None:
-    """The expression that chooses rows, None where all are read; tells when it can never be evaluated."""
+    """The expression that chooses rows, None where all are read; reports when it can never be evaluated."""
     text = names.spec.file.dataset.where
     if text is None:
         return None

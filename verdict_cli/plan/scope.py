@@ -47,7 +47,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 @dataclass(frozen=True)
 class Upstream:
-    """A unit that stands before: its place in the plan, its id, name, parents and output."""
+    """An earlier unit: its index in the plan, its id, name, parents and output."""
 
     index: int
     id: str
@@ -58,7 +58,7 @@ class Upstream:
 
 @dataclass
 class Uses:
-    """What the paths of one node name: columns of the row, the row as a whole, places of units."""
+    """What the paths of one node name: columns of the row, the whole row, indices of units."""
 
     columns: set[str] = field(default_factory=set)
     whole_row: bool = False
@@ -81,7 +81,7 @@ class NodeScope:
     uses: Uses = field(default_factory=Uses)
 
     def resolve(self, path: ExpressionPath) -> Resolved:
-        """What the path means. ExpressionError when nothing fills it."""
+        """What the path means. ExpressionError when it cannot be resolved."""
         root = path[0]
         if root == "source":
             return self._source(path)
@@ -191,8 +191,7 @@ class NodeScope:
         if not self.parents:
             word = format_expression_path(path)
             raise ExpressionError(
-                f"`{word}`: no unit stands before this one",
-                f"the row's columns are `{word.replace('input', 'source', 1)}`",
+                f"`{word}`: no unit precedes this one", f"the row's columns are `{word.replace('input', 'source', 1)}`"
             )
         return self._previous(("previous", *path[1:]))
 
@@ -208,7 +207,7 @@ class NodeScope:
             )
         if not -len(self.parents) <= index < len(self.parents):
             raise ExpressionError(
-                f"there is no `outputs[{index}]`: {len(self.parents)} units stand before this one",
+                f"there is no `outputs[{index}]`: {len(self.parents)} units precede this one",
                 "they are numbered from 0",
             )
         unit = self.upstream[self.parents[index]]
@@ -217,9 +216,9 @@ class NodeScope:
 
     def _known(self, direct: list[Upstream]) -> str:
         if not direct:
-            return "no unit stands before this one; the row's columns are `source.COLUMN`"
+            return "no unit precedes this one; the row's columns are `source.COLUMN`"
         fields = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
-        return f"what stands before it gives {'; '.join(fields)}"
+        return f"what precedes it gives {'; '.join(fields)}"
 
 
 def _nearest_spelling(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:

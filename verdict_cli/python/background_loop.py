@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, in which one judge answers all callers."""
+"""An event loop in its own thread, in which one judge answers all callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """What a judge is made of."""
+    """Settings of a judge."""
 
     plan: Plan
     seed: int
@@ -35,7 +35,7 @@ class JudgeConfig:
 
 
 class BackgroundJudge:
-    """The loop, and the judge in it, which is opened by the first call."""
+    """The loop and its judge, which the first call opens."""
 
     def __init__(self, recipe: JudgeConfig) -> None:
         self._recipe = recipe
@@ -49,11 +49,11 @@ class BackgroundJudge:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a copy of the one that has the thread."""
+        """Whether this process was forked from the one that has the thread."""
         return self._pid != os.getpid()
 
     def wait(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
-        """The work's result, waited for in this thread."""
+        """The result of the work, waiting in this thread."""
         if get_ident() == self._thread.ident:
             raise UsageError(
                 "a judge cannot wait for itself within its own pipeline", hint="call another Judge in the function"
@@ -79,7 +79,7 @@ class BackgroundJudge:
             raise
 
     def stop(self) -> None:
-        """Ends everything. Does nothing the second time, nor in a forked process."""
+        """Stop the loop and its judge. Does nothing when stopped already, or in a forked process."""
         if self.forked or self._loop.is_closed():
             return
         if get_ident() == self._thread.ident:  # the garbage collector may call from anywhere

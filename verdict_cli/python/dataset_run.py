@@ -1,4 +1,4 @@
-"""A dataset through a pipeline, from Python: the same engine as `verdict run`, the results as a DataFrame."""
+"""`Pipeline.run_dataset`: the engine of `verdict run`, with the results as a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetRunOptions:
-    """How the data is run."""
+    """Options of a dataset run."""
 
     out: Path | None
     replay: Path | None
@@ -80,7 +80,7 @@ def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.Dat
         )
         earlier, changed = _earlier(plan, directory, start, update=wanted.update)
         if wanted.retry_failed and wanted.out is None:
-            raise UsageError("`retry_failed` asks again in a run that is kept", hint="give its `out`")
+            raise UsageError("`retry_failed` needs a run that is kept", hint="give its `out`")
         over = earlier is not None and changed is None and earlier.status == "finished"
         if not over or (wanted.retry_failed and earlier is not None and earlier.failed):
             directory.prepare()
@@ -121,7 +121,7 @@ def _spooled(data: Any, spare: Path) -> Path:
         rows = data
     else:
         raise UsageError(
-            f"{type(data).__name__} is no dataset",
+            f"{type(data).__name__} is not a dataset",
             hint="give a DataFrame, a list of rows, or the path of a JSONL, JSON, CSV, TSV or Parquet file",
         )
     with path.open("wb") as file:
@@ -169,9 +169,7 @@ def _earlier(
     try:
         return directory.belongs_to(plan, start, update=update)
     except JournalError as error:
-        hint = (
-            "`update=True` keeps that run and asks only what changed; or choose another `out`, or remove that directory"
-        )
+        hint = "`update=True` keeps that run and calls only what changed; or choose another `out`, or remove that directory"
         raise JournalError(error.message, hint=hint) from None
 
 

@@ -22,7 +22,7 @@ NAN = float("nan")
 
 
 class Judge:
-    """A compound judge that is kept ready: `judge(row)` in any thread, `await judge.acall(row)` in any event loop.
+    """A compound judge that stays ready: `judge(row)` in any thread, `await judge.acall(row)` in any event loop.
 
     All calls run in one event loop in a thread of the judge's own, so that they share connections, limits, the budget and
     the cache. `close`, or leaving `with`, ends it. A forked process gets a loop of its own.
@@ -66,7 +66,7 @@ class Judge:
         return cls(Pipeline.from_yaml(source), **options)
 
     def __call__(self, row: Mapping[str, Any]) -> Judged:
-        """What the pipeline gives on for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
+        """The pipeline's output for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
         DataError for a row that lacks a column, Refused, BudgetError, PinnedError."""
         given = mapping(row)
         return settle_result(self._plan, self._kept().wait(lambda warm: warm.judge(warm.row(given))))
@@ -77,7 +77,7 @@ class Judge:
         return settle_result(self._plan, await self._kept().awaited(lambda warm: warm.judge(warm.row(given))))
 
     def reward(self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise") -> list[float]:
-        """One number a row, in the rows' order, judged side by side.
+        """One number per row, in the rows' order; rows are judged concurrently.
 
         The number is that of the expression ``reward``, else what the last step gives: `score`, or its only field; a
         value of a scale counts as its number, a distribution as its expectation. A row that fails raises its failure,
@@ -95,7 +95,7 @@ class Judge:
         return await self._kept().awaited(lambda warm: warm.judge_all(all_rows, number, self._concurrency))
 
     def close(self) -> None:
-        """Ends the judge's event loop; calls that are going on raise UsageError. May be called twice."""
+        """Ends the judge's event loop; calls in progress raise UsageError. May be called twice."""
         with self._lock:
             self._closed = True
             warm, self._warm = self._warm, None

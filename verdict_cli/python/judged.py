@@ -26,7 +26,7 @@ _REJECTED = ("rejected", "context-too-long", "content-filter", "not-recorded")
 class Judged(View):
     """The output of the last step as a mapping with attributes: `judged.score`.
 
-    Where the last step gives on several units, it holds their outputs by id: `judged["judge[0]"].score`.
+    Where the last step passes on several units, it holds their outputs by id: `judged["judge[0]"].score`.
     ``nodes`` holds every unit's output by id (None: skipped), ``calls`` every model call that was made.
     """
 
@@ -37,7 +37,7 @@ class Judged(View):
 
 
 def judged_of(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
-    """The outcome of a row that did not fail, the calls of its pinned units before its own."""
+    """The outcome of a row that succeeded; the calls of pinned units come first."""
     by_id = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
     last = plan.output_node
     given = {plan.nodes[index].id: result.outputs[index] for index in plan.outputs} if last is None else by_id[last.id]
@@ -48,7 +48,7 @@ def judged_of(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
 
 
 async def judged_once(plan: Plan, given: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
-    """What the pipeline gives on for the row. Raises what made it fail."""
+    """The pipeline's output for the row. Raises the row's failure."""
     recorded = None if replay is None else recording(replay, plan)
     if recorded is None:
         check_models(plan)
@@ -70,7 +70,7 @@ def settle_result(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> 
 
 
 def mapping(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row, made of plain values. UsageError for what is no row."""
+    """The row with plain values. UsageError for anything but a mapping."""
     if not isinstance(row, Mapping):
         raise UsageError(f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`")
     given: Mapping[str, Any] = plain_view(row)
@@ -90,12 +90,12 @@ def raised(failure: Failure) -> VerdictError:
 
 
 def run_sync(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The coroutine's result."""
+    """The result of a coroutine, whether or not an event loop is running."""
     return run_in_thread(lambda: asyncio.run(start()))
 
 
 def run_in_thread(work: Callable[[], T]) -> T:
-    """The work's result; done in a thread of its own where this one already runs an event loop."""
+    """The result of the work, done in another thread where this one runs an event loop."""
     if not _in_loop():
         return work()
     with ThreadPoolExecutor(1, "verdict") as threads:

@@ -140,7 +140,7 @@ class Pipeline:
 
     @property
     def name(self) -> str:
-        """The name as the language spells it: lower case."""
+        """The name as the language writes it: lower case."""
         return str(self._head["name"])
 
     def __rshift__(self, other: Any) -> Pipeline:
@@ -157,7 +157,7 @@ class Pipeline:
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
-        """The pipeline as the loader knows it; `model` replaces that of the pipeline. SpecError when it is none."""
+        """The validated pipeline; `model` replaces that of the pipeline. SpecError when it is invalid."""
         functions: FunctionsByPath = {}
         if self._document is not None:
             data = dict(self._document.data)
@@ -184,7 +184,7 @@ class Pipeline:
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits over what decides what the models are asked: equal for the same pipeline in YAML."""
+        """32 hex digits over everything that affects the model calls: equal for the same pipeline in YAML."""
         return self._checked(None)[0].plan.fingerprint
 
     def graph(self, format: Literal["tree", "mermaid", "svg", "json"] = "tree") -> Any:  # noqa: A002
@@ -218,7 +218,7 @@ class Pipeline:
     def run(
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
-        """What the pipeline gives on for one row, a pinned unit asked once for it; also inside a running event loop.
+        """The pipeline's output for one row; pinned units run once for it. Works inside a running event loop too.
 
         Raises the failure of the row: ReplyError, Retryable, Rejected, Refused, PinnedError or RowError.
         """
@@ -251,9 +251,9 @@ class Pipeline:
         """The scored table, one row a row of the data, with the columns of `results.parquet`.
 
         `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
-        and goes on with an unfinished one; with `update` also when the pipeline or the data have changed since: units
-        that ask otherwise than they did, and rows that are new, are asked. `retry_failed` asks again there what failed in
-        rows that failed; `cache` shares replies with other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
+        and resumes an unfinished one; with `update` also when the pipeline or the data have changed since: only changed
+        units and new rows are called. `retry_failed` repeats the failed calls of failed rows; `cache` shares replies with
+        other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
         """
         from verdict_cli.python.dataset_run import DatasetRunOptions, judged_table
 
@@ -296,7 +296,7 @@ def _name(name: str) -> str:
         raise UsageError(f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`")
     made = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
     if not made:
-        raise UsageError(f"{name!r} is no name of a pipeline", hint="use letters and digits")
+        raise UsageError(f"{name!r} is not a valid name of a pipeline", hint="use letters and digits")
     return made
 
 

@@ -53,7 +53,7 @@ class Function:
 
 @dataclass(frozen=True)
 class PythonRule(Function):
-    """A function that refuses a response by raising, or by giving False: the unit is then asked again."""
+    """A function that refuses a response by raising, or by giving False: the unit is then called again."""
 
     def __call__(self, given: Mapping[str, Any]) -> bool:
         """True; ReplyError with the function's own words when it refuses."""
@@ -175,7 +175,7 @@ def _fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> Reco
 
 
 def _record(fields: Mapping[str, Any] | None) -> RecordType | None:
-    """The record that field types mean as a pipeline file spells them."""
+    """The record that field types mean as a pipeline file writes them."""
     if not fields:
         return None
     keys = TypeAdapter(FieldTypes).validate_python(dict(fields))

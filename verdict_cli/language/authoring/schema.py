@@ -15,7 +15,7 @@ _MISSING: Any = object()
 class View(Mapping[str, Any]):
     """A mapping whose keys are attributes too: `output.score` is `output["score"]`, also further inside.
 
-    A field that bears the name of a mapping's method, such as `values`, comes before the method.
+    A field that has the name of a mapping's method, such as `values`, comes before the method.
     """
 
     __slots__ = ("_fields",)
@@ -101,7 +101,7 @@ class Schema(View):
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
-        """The fields' types as a pipeline file spells them."""
+        """The fields' types as a pipeline file writes them."""
         return dict(cls._declared)
 
     @classmethod
@@ -144,7 +144,7 @@ def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spelled_type(what: str, annotation: Any) -> Any:
-    """A type as a pipeline file spells it. UsageError names `what` when there is no such type."""
+    """A type as a pipeline file writes it. UsageError names `what` when there is no such type."""
     return _spelled(what, annotation, _MISSING)
 
 

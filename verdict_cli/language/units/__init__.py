@@ -31,7 +31,7 @@ TYPES: Registry[UnitBase] = Registry(
         "MeanVariancePoolUnit": "pools.MeanVariancePoolUnit",
     },
 )
-"""Unit classes by the names under which a pipeline spells them: a new unit is a file in this folder and a line here."""
+"""Unit classes by the names under which a pipeline writes them: a new unit is a file in this folder and a line here."""
 
 
 def unit_class(name: str) -> type[UnitBase] | None:

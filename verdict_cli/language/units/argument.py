@@ -21,7 +21,7 @@ class ArgumentUnit(LLMUnit):
     unit: Literal["ArgumentUnit"]
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
-    """How the argument is read from the reply; the whole text where not given."""
+    """How the argument is read from the reply; the whole text by default."""
     stance: Literal["for", "against"]
     """Which side is argued."""
     target: Annotated[str, Field(min_length=1)]

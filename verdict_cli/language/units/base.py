@@ -1,7 +1,7 @@
 """The bases of all units (language.md, section 6.1): the keys of a file, the methods of the Python API, and what a unit
 type decides about its prompt, response and output.
 
-A method may bear the name of a key (`.prompt("…")`), so that key's field has another name and the key as its alias.
+A method may have the name of a key (`.prompt("…")`), so that key's field has another name and the key as its alias.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UnitType = TypeVar("UnitType", bound="UnitBase")
 LLMUnitType = TypeVar("LLMUnitType", bound="LLMUnit")
 
 UnitIssue = tuple[str, str, str]
-"""(key, what is wrong, hint) of a unit that makes no sense."""
+"""(key, message, hint) of a unit that makes no sense."""
 
 UNIT_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
@@ -53,21 +53,21 @@ class UnitBase(Step):
     calls_model: ClassVar[bool] = False
 
     name: Annotated[str, Field(pattern=UNIT_NAME)] | None = None
-    """The unit's name in result columns and placeholders; its type in snake case where it is not given."""
+    """The unit's name in result columns and placeholders; its type in snake case by default."""
     input: FieldTypes | None = None
-    """Fields that the unit takes from upstream, each with its type; missing ones are cast by type."""
+    """Fields that the unit takes from upstream, each with its type; fields without a match by name are matched by type."""
     output: FieldTypes | None = None
-    """Fields that the unit gives on; those of its response where it is not given."""
+    """Fields that the unit passes on; those of its response by default."""
     propagation: Expressions | None = Field(default=None, alias="propagate")
     """Expressions that replace the output passed on, such as `score: output.score / 5`."""
     rules: Seq[str] = Field(default=(), alias="validate")
-    """Expressions over `response`, `input` and `source` that must be true, else the unit is asked again."""
+    """Expressions over `response`, `input` and `source` that must be true, else the unit is called again."""
     on_failure: Literal["fail", "skip"] = "fail"
-    """What a failure of this unit does: it fails the row, or the unit has no output."""
+    """What a failure of this unit does: `fail` fails the row, `skip` leaves the unit without an output."""
     pinned: bool = Field(default=False, alias="pin")
     """Run once for the whole dataset and share the result."""
     escalate: Escalate | None = None
-    """What is done where the answer is not sure enough: another model is asked, or none answers."""
+    """What happens when the answer is not certain enough: another model is called, or the unit abstains."""
 
     _functions: ClassVar[Mapping[str, Function]] = MappingProxyType({})
 
@@ -107,7 +107,7 @@ class UnitBase(Step):
         """What is passed on instead of the output: expressions by field, or a function.
 
         The function takes any of `output`, `response`, `input`, `previous`, `source`, `unit` by parameter name and
-        returns a Schema or a mapping. It is called once with made-up values when the pipeline is checked, which shows
+        returns a Schema or a mapping. It is called once with sample values when the pipeline is checked, which shows
         its fields; `fields` declares them where that cannot work.
         """
         if output is None or isinstance(output, Mapping):
@@ -131,11 +131,11 @@ class UnitBase(Step):
         return f"{type(self).__name__}({'' if self.name is None else f'name={self.name!r}'})"
 
     def validation_error(self) -> UnitIssue | None:
-        """What makes no sense about the unit by itself, None when nothing."""
+        """An error in the unit's own keys that their types cannot express, else None."""
         return None
 
     def settings(self) -> dict[str, Any]:
-        """What `unit.…` means in its prompt: its own plain settings."""
+        """The values of `unit.…` in its prompt: its plain settings."""
         dumped = self.model_dump(by_alias=True, exclude_none=True)
         return {
             key: value for key, value in dumped.items() if isinstance(value, str | int | float | bool | list | tuple)
@@ -154,10 +154,10 @@ class LLMUnit(UnitBase):
     prompt_key: PromptKey | None = Field(default=None, alias="prompt")
     """What the model is asked."""
     delimit: bool | None = None
-    """Whether texts in the prompt that rows or models wrote stand between tags that they cannot contain; as the pipeline
-    says where it is not given."""
+    """Whether texts in the prompt that come from rows or models are enclosed in tags that they cannot contain; the
+    pipeline's setting by default."""
     model: ModelKey | None = None
-    """The model; the layer's, the block's or the pipeline's where it is not given."""
+    """The model; the layer's, the block's or the pipeline's by default."""
     scale: ScaleKey | None = None
     """The scale that a judge's values are on."""
     scale_instructions: bool = True
@@ -167,7 +167,7 @@ class LLMUnit(UnitBase):
     extract_key: ExtractKey = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
     response: FieldTypes | None = None
-    """Fields of the response beside the unit's own, which follow them."""
+    """Fields of the response besides the unit's own, which follow them."""
     streamed: bool = Field(default=False, alias="stream")
     """Whether the reply is streamed."""
 
@@ -218,11 +218,11 @@ class LLMUnit(UnitBase):
         return custom_unit_document(self, super().to_document(path, functions), path, functions)
 
     def default_scale(self) -> Scale | None:
-        """The scale where none is set; None for a unit that has no field on a scale."""
+        """The scale by default; None for a unit that has no field on a scale."""
         return None
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """The response fields that the unit's type brings."""
+        """The response fields of the unit's type."""
         return {}
 
     def scaled_field(self) -> str | None:
@@ -235,19 +235,19 @@ class LLMUnit(UnitBase):
         return RecordType({**explained, **declared, **self.own_fields(scale)})
 
     def default_prompt(self) -> str | None:
-        """The prompt where none is set; None where the unit needs one."""
+        """The prompt by default; None where the unit needs one."""
         return None
 
     def prompt_prefix(self) -> str:
-        """What the unit's type puts before its prompt, a text with placeholders."""
+        """Text with placeholders that the unit's type puts before its prompt."""
         return ""
 
     def prompt_suffix(self, prompt: str) -> str:
-        """What the unit's type puts behind this prompt, a text with placeholders."""
+        """Text with placeholders that the unit's type puts after this prompt."""
         return ""
 
     def frame(self, prompt: str) -> str:
-        """The prompt with what the unit's type puts around it, in the prompt's own language."""
+        """The prompt with its prefix and suffix, in the prompt's own template language."""
         around = (self.prompt_prefix(), self.prompt_suffix(prompt))
         if not any(around):
             return prompt
@@ -270,7 +270,7 @@ class LLMUnit(UnitBase):
     def combine_responses(
         self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The output, from each call's response and the unit's input."""
+        """The output from the response of each call and the unit's input."""
         return responses[0]
 
 

@@ -55,7 +55,7 @@ class BestOfKJudgeUnit(KChoiceUnit):
         )
 
     def output_fields(self, read: RecordType) -> RecordType:
-        """`choice`, and `chosen` where the text is wanted."""
+        """`choice`, and `chosen` with `original`."""
         return RecordType({**read.fields, **({"chosen": TEXT} if self.original else {})})
 
     def needs_letter(self) -> bool:

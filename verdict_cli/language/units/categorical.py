@@ -23,7 +23,7 @@ class CategoricalJudgeUnit(LLMUnit):
     unit: Literal["CategoricalJudgeUnit"]
     """The unit's type."""
     categories: Annotated[Seq[Value], Field(min_length=1)] | None = None
-    """The categories to choose from; those of `scale` where not given."""
+    """The categories to choose from; those of `scale` by default."""
 
     def __init__(self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[LLMUnitKeys]) -> None:
         is_list = isinstance(categories, list | tuple)

@@ -1,4 +1,4 @@
-"""Base of units that choose among options: letters stand for the options, in the order shown."""
+"""Bases of units that choose among options, which have letters in the order shown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LETTERS = string.ascii_uppercase
 
 
 class ChoiceUnit(LLMUnit):
-    """What units with options share. Option i is shown as letter i of the arrangement."""
+    """Keys of units with options. Option i has letter i."""
 
     options: Seq[str] | None = None
-    """An expression for each option; the input fields `A`, `B` … where not given."""
+    """An expression for each option; the input fields `A`, `B` … by default."""
     original: bool = False
-    """Gives on the chosen option's text beside its letter."""
+    """Whether the output also has the text of the chosen option."""
 
     def count(self) -> int:
         """How many options there are."""
@@ -71,7 +71,7 @@ class ChoiceUnit(LLMUnit):
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
-    """The input with the options put in the arrangement's order: letter i names option arrangement[i]."""
+    """The input with the options in another order: letter i names option arrangement[i]."""
     return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
 
 
@@ -83,7 +83,7 @@ def shuffled(count: int, draw: int) -> tuple[int, ...]:
 
 
 class KChoiceUnit(ChoiceUnit):
-    """What units share whose number of options is `k`, or that of `options`."""
+    """Keys of units with `k` options."""
 
     k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
     """How many options there are."""

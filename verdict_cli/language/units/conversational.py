@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class _Turn(LLMUnit):
     extract_key: ExtractKey = Field(default="raw", alias="extract")
-    """How the turn is read from the reply; the whole text where not given."""
+    """How the turn is read from the reply; the whole text by default."""
     role_name: Annotated[str, Field(min_length=1)]
     """Who speaks."""
     number: bool = False

@@ -21,7 +21,7 @@ class CoTUnit(LLMUnit):
     unit: Literal["CoTUnit"]
     """The unit's type."""
     extract_key: ExtractKey = Field(default="raw", alias="extract")
-    """How the response is read from the reply; the whole text where not given."""
+    """How the response is read from the reply; the whole text by default."""
 
     def __init__(self, **keys: Unpack[LLMUnitKeys]) -> None:
         UnitBase.__init__(self, **keys)

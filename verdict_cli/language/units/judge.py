@@ -10,7 +10,7 @@ from verdict_cli.language.units.base import LLMUnit
 
 
 class JudgeUnit(LLMUnit):
-    """Scores on a scale: 1 to 5 where none is set."""
+    """Scores on a scale: 1 to 5 by default."""
 
     unit: Literal["JudgeUnit"]
     """The unit's type."""

@@ -1,4 +1,4 @@
-"""`PairwiseJudgeUnit`: the better of two options (Zheng et al., 2023), both orders asked against position bias
+"""`PairwiseJudgeUnit`: the better of two options (Zheng et al., 2023), both orders called against position bias
 (Wang et al., 2023: "Large Language Models are not Fair Evaluators")."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         )
 
     def output_fields(self, read: RecordType) -> RecordType:
-        """`choice`, and `consistent` where both orders are asked, and `chosen` where the text is wanted."""
+        """`choice`, and `consistent` where both orders are queried, and `chosen` with `original`."""
         fields = dict(read.fields)
         if self.positions == "both":
             fields["choice"] = ScaleType(Categories(values=("A", "B", TIE)))
@@ -93,7 +93,7 @@ class PairwiseJudgeUnit(ChoiceUnit):
         return self.original or self.positions == "both"
 
     def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
-        """As given, and swapped where both orders are asked."""
+        """As given, and swapped where both orders are queried."""
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
 
     def combine_responses(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pool(UnitBase):
-    """What pools share: which fields, and how many units must be left."""
+    """Keys of every pool."""
 
     numbers: ClassVar[bool] = True
     """Whether the pool needs values that have a number."""
@@ -27,9 +27,9 @@ class Pool(UnitBase):
     field: str | None = None
     """The field to pool."""
     fields: Annotated[Seq[str], Field(min_length=1)] | None = None
-    """The fields to pool; all that can be pooled where neither is given."""
+    """The fields to pool; all that can be pooled by default."""
     quorum: Annotated[int, Field(ge=1), Whole] = 1
-    """The least number of units that must be left when some were skipped."""
+    """The minimum number of units that must remain when some were skipped."""
 
     def __init__(self, *names: str | Sequence[str], **keys: Unpack[PoolKeys]) -> None:
         """`names` are the fields to pool; one list stands for several."""
@@ -42,15 +42,15 @@ class Pool(UnitBase):
         return None
 
     def field_names(self) -> tuple[str, ...] | None:
-        """The fields that were named, None for all that can be pooled."""
+        """The named fields, None for all that can be pooled."""
         return self.fields if self.field is None else (self.field,)
 
     def pool_weights(self) -> PoolWeightsKey | None:
-        """A weight for each dependency, as it is spelled; None where all weigh the same."""
+        """A weight for each dependency, as it is written; None where all weigh the same."""
         return None
 
     def extra_field_name(self) -> str:
-        """The name of an output field that is of no single value pooled, "" where there is none."""
+        """The name of an output field that is computed over all pooled fields, "" for none."""
         return ""
 
     def output_fields(self, pooled: RecordType) -> RecordType:
@@ -58,7 +58,7 @@ class Pool(UnitBase):
         return RecordType(dict.fromkeys(pooled.fields, NUMBER))
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """One value from several. RowError when there is none, or one without a number."""
+        """One value from several. RowError for no value, or one without a number."""
         raise AssertionError(f"{self.type_name} pools nothing")
 
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Pool(UnitBase):
     def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """What the output holds besides: the field that `extra_field_name` names, from the values that were pooled."""
+        """The field that `extra_field_name` names, from the pooled values."""
         return {}
 
 
@@ -105,7 +105,7 @@ class MeanPoolUnit(Pool):
 
 
 AGREEMENT = "agreement"
-"""The output field that says how large a share of the votes is for the pooled value."""
+"""The output field with the share of the votes for the pooled value."""
 
 
 class MedianPoolUnit(Pool):
@@ -167,7 +167,7 @@ class ModePoolUnit(Pool):
     """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
     agreement: bool = False
-    """Whether the output has a further field `agreement`: the share of the votes that are for the pooled value, of several fields the least."""
+    """Whether the output also has `agreement`: the share of the votes for the pooled value, the lowest if several fields are pooled."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class ModePoolUnit(Pool):
         UnitBase.__init__(self, **fields, weights=weights, agreement=agreement, **keys)
 
     def validation_error(self) -> UnitIssue | None:
-        """No vote weighs less than nothing."""
+        """Weights of votes are at least 0."""
         if isinstance(self.weights, tuple) and min(self.weights) < 0:
             return ("weights", f"the weight {min(self.weights):g} is below 0", "a vote weighs at least 0")
         return super().validation_error()
@@ -190,11 +190,11 @@ class ModePoolUnit(Pool):
         return self.weights
 
     def extra_field_name(self) -> str:
-        """`agreement`, where it is wanted."""
+        """`agreement`, with `agreement`."""
         return AGREEMENT if self.agreement else ""
 
     def output_fields(self, pooled: RecordType) -> RecordType:
-        """The fields as they are, and `agreement` where it is wanted."""
+        """The fields as they are, and `agreement` with `agreement`."""
         return RecordType({**pooled.fields, AGREEMENT: NUMBER}) if self.agreement else pooled
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
@@ -204,7 +204,7 @@ class ModePoolUnit(Pool):
     def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """The least share of the votes for a field's pooled value."""
+        """The lowest share of the votes for a field's pooled value."""
         if not self.agreement:
             return {}
         shares = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RankerUnit(KChoiceUnit):
-    """Ranks the options from best to worst; a reply that is no permutation is asked again."""
+    """Ranks the options from best to worst; a reply that is not a permutation is retried."""
 
     unit: Literal["RankerUnit"]
     """The unit's type."""
@@ -42,12 +42,12 @@ class RankerUnit(KChoiceUnit):
         )
 
     def output_fields(self, read: RecordType) -> RecordType:
-        """`ranking`, and `ranked` (the texts in that order) where they are wanted."""
+        """`ranking`, and `ranked` (the texts in that order) with `original`."""
         return RecordType({**read.fields, **({"ranked": TextListType()} if self.original else {})})
 
     def combine_responses(
         self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The ranking's letters, and the texts in that order where they are wanted."""
+        """The ranking's letters, and the texts in that order with `original`."""
         ranked = [given[letter] for letter in responses[0]["ranking"]]
         return {**responses[0], "ranked": ranked} if self.original else responses[0]

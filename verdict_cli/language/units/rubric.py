@@ -24,7 +24,7 @@ class RubricUnit(LLMUnit):
     unit: Literal["RubricUnit"]
     """The unit's type."""
     extract_key: ExtractKey | None = Field(default=None, alias="extract")  # type: ignore[assignment]
-    """How the response is read; `verdict` with criteria and `structured` without where not given."""
+    """How the response is read; by default `verdict` with criteria and `structured` without."""
     criteria: Annotated[Seq[str], Field(min_length=1)] | None = None
     """The criteria to judge against."""
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
@@ -51,7 +51,7 @@ class RubricUnit(LLMUnit):
         return super().settings() | given
 
     def prompt_prefix(self) -> str:
-        """Asks for a rubric where none is given."""
+        """Asks for a rubric, unless one is given."""
         if self.criteria is not None:
             return ""
         return (
