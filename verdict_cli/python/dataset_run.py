@@ -17,7 +17,7 @@ from verdict_cli.python.judged import run_in_thread
 from verdict_cli.run.data_preflight.preflight_data import preflight
 from verdict_cli.run.job import RunJob, Stop
 from verdict_cli.run.local import run_locally
-from verdict_cli.run.preflight import check_dataset as ready
+from verdict_cli.run.preflight import check_dataset as open_checked
 from verdict_cli.run.preflight import check_models, recording, store
 from verdict_cli.run.run_diff import RunDiff
 from verdict_cli.run.run_directory import RunDirectory
@@ -48,7 +48,7 @@ class DatasetRunOptions:
                 raise UsageError(f"{name} is {value!r}, expected a whole number of at least 1")
 
 
-def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.DataFrame:
+def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.DataFrame:
     """The results of the data's rows. Raises what stops a run, and UsageError, before it begins, where pandas is not
     installed."""
     if find_spec("pandas") is None:
@@ -56,33 +56,33 @@ def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.Dat
             "run_dataset gives a DataFrame, and pandas is not installed",
             hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
         )
-    recorded = None if wanted.replay is None else recording(wanted.replay, plan)
+    recorded = None if options.replay is None else recording(options.replay, plan)
     if recorded is None:
         check_models(plan)
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
-        rows = find_files(str(data)) if isinstance(data, str | Path) else (_spooled(data, Path(spare)),)
-        dataset = ready(plan, rows)
-        facts = preflight(plan, dataset, limit=wanted.limit, seed=wanted.seed)[0]
-        directory = RunDirectory(wanted.out or Path(spare) / "run")
+    with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
+        source_files = find_files(str(data)) if isinstance(data, str | Path) else (_spool_rows(data, Path(scratch)),)
+        dataset = open_checked(plan, source_files)
+        facts = preflight(plan, dataset, limit=options.limit, seed=options.seed)[0]
+        directory = RunDirectory(options.out or Path(scratch) / "run")
         start = RunFacts(
             name=plan.name,
             status="running",
             config="Python",
             dataset=str(data) if isinstance(data, str | Path) else type(data).__name__,
-            spec_fingerprint=run_fingerprint(plan, wanted.seed, wanted.replay),
+            spec_fingerprint=run_fingerprint(plan, options.seed, options.replay),
             data_fingerprint=facts.fingerprint,
             version=__version__,
             started="",
-            seed=wanted.seed,
+            seed=options.seed,
             rows=facts.rows,
-            nodes=nodes(plan, wanted.seed),
+            nodes=nodes(plan, options.seed),
             calibrated=plan.calibrated,
         )
-        earlier, changed = _earlier(plan, directory, start, update=wanted.update)
-        if wanted.retry_failed and wanted.out is None:
+        earlier, changed = _earlier_run(plan, directory, start, update=options.update)
+        if options.retry_failed and options.out is None:
             raise UsageError("`retry_failed` needs a run that is kept", hint="give its `out`")
-        over = earlier is not None and changed is None and earlier.status == "finished"
-        if not over or (wanted.retry_failed and earlier is not None and earlier.failed):
+        is_finished = earlier is not None and changed is None and earlier.status == "finished"
+        if not is_finished or (options.retry_failed and earlier is not None and earlier.failed):
             directory.prepare()
             job = RunJob(
                 plan,
@@ -90,30 +90,30 @@ def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.Dat
                 facts,
                 directory,
                 starting(start, earlier),
-                concurrency=wanted.concurrency,
+                concurrency=options.concurrency,
                 recording=recorded,
-                update=wanted.update,
-                retry_failed=wanted.retry_failed,
+                update=options.update,
+                retry_failed=options.retry_failed,
             )
-            run_in_thread(lambda: _carried_out(job, cache=wanted.cache and recorded is None))
-        return _table(directory.results)
+            run_in_thread(lambda: _run_job(job, cache=options.cache and recorded is None))
+        return _read_results(directory.results)
 
 
-def _carried_out(job: RunJob, *, cache: bool) -> None:
+def _run_job(job: RunJob, *, cache: bool) -> None:
     """Runs the job, in the thread in which the cache is opened."""
-    kept = store(job.plan) if cache else None
+    cache_store = store(job.plan) if cache else None
     try:
-        run_locally(replace(job, store=kept), Stop(), lambda progress: None)
+        run_locally(replace(job, store=cache_store), Stop(), lambda progress: None)
     finally:
-        if kept is not None:
-            kept.close()
+        if cache_store is not None:
+            cache_store.close()
 
 
-def _spooled(data: Any, spare: Path) -> Path:
+def _spool_rows(data: Any, scratch: Path) -> Path:
     """The rows of a DataFrame or a list as a JSONL file."""
     import orjson
 
-    path = spare / "rows.jsonl"
+    path = scratch / "rows.jsonl"
     rows: Iterable[Any]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         rows = data.to_dict(orient="records")
@@ -125,21 +125,21 @@ def _spooled(data: Any, spare: Path) -> Path:
             hint="give a DataFrame, a list of rows, or the path of a JSONL, JSON, CSV, TSV or Parquet file",
         )
     with path.open("wb") as file:
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(Problem("bad-row", f"row {place} is {row!r:.80}, expected a mapping of columns"))
+                raise DataError(Problem("bad-row", f"row {index} is {row!r:.80}, expected a mapping of columns"))
             try:
                 file.write(
                     orjson.dumps(
-                        dict(row), default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+                        dict(row), default=_to_json_value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
                     )
                 )
             except (TypeError, ValueError) as error:
-                raise DataError(Problem("bad-row", f"row {place} cannot be written as JSON: {error}")) from None
+                raise DataError(Problem("bad-row", f"row {index} cannot be written as JSON: {error}")) from None
     return path
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """What orjson does not know: pandas' own missing values and timestamps, mappings and sequences of other classes."""
     import pandas
 
@@ -152,7 +152,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} {value!r:.80}")
 
 
-def _earlier(
+def _earlier_run(
     plan: Plan, directory: RunDirectory, start: RunFacts, *, update: bool
 ) -> tuple[RunFacts | None, RunDiff | None]:
     """As `RunDirectory.belongs_to`; JournalError too when it cannot be told whether it is the same run."""
@@ -173,7 +173,7 @@ def _earlier(
         raise JournalError(error.message, hint=hint) from None
 
 
-def _table(path: Path) -> pandas.DataFrame:
+def _read_results(path: Path) -> pandas.DataFrame:
     import pandas
 
     frames = [pandas.DataFrame(columns) for columns in read_table(path)]

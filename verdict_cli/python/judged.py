@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable, RowError, UsageError, VerdictError
-from verdict_cli.language.authoring.schema import View, plain_view
+from verdict_cli.language.authoring.schema import View, to_plain
 from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
@@ -19,7 +19,7 @@ from verdict_cli.run.preflight import check_models, recording
 T = TypeVar("T")
 
 _REPLY = ("unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid")
-_PASSING = ("rate-limit", "timeout", "unavailable")
+_TRANSIENT = ("rate-limit", "timeout", "unavailable")
 _REJECTED = ("rejected", "context-too-long", "content-filter", "not-recorded")
 
 
@@ -36,57 +36,57 @@ class Judged(View):
     calls: tuple[Call, ...]
 
 
-def judged_of(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
+def _outcome(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     """The outcome of a row that succeeded; the calls of pinned units come first."""
     by_id = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
     last = plan.output_node
-    given = {plan.nodes[index].id: result.outputs[index] for index in plan.outputs} if last is None else by_id[last.id]
-    made = Judged(given or {})
-    object.__setattr__(made, "nodes", View(by_id))
-    object.__setattr__(made, "calls", pinned + result.calls)
-    return made
+    values = {plan.nodes[index].id: result.outputs[index] for index in plan.outputs} if last is None else by_id[last.id]
+    judged = Judged(values or {})
+    object.__setattr__(judged, "nodes", View(by_id))
+    object.__setattr__(judged, "calls", pinned + result.calls)
+    return judged
 
 
-async def judged_once(plan: Plan, given: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
+async def judged_once(plan: Plan, values: Mapping[str, Any], replay: Path | None, seed: int) -> Judged:
     """The pipeline's output for the row. Raises the row's failure."""
-    recorded = None if replay is None else recording(replay, plan)
-    if recorded is None:
+    recorded_replies = None if replay is None else recording(replay, plan)
+    if recorded_replies is None:
         check_models(plan)
-    access = ModelClient.open(recording=recorded)
+    client = ModelClient.open(recording=recorded_replies)
     try:
-        warm = JudgeSession(plan, access, seed=seed)
-        row = warm.row(mapping(given))
-        await warm.open()
-        return settle_result(plan, await warm.judge(row), warm.pinned)
+        session = JudgeSession(plan, client, seed=seed)
+        row = session.row(row_values(values))
+        await session.open()
+        return outcome(plan, await session.judge(row), session.pinned)
     finally:
-        await access.close()
+        await client.close()
 
 
-def settle_result(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> Judged:
+def outcome(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> Judged:
     """The outcome for Python. Raises the failure of a row that failed."""
     if result.failure is not None:
-        raise raised(result.failure)
-    return judged_of(plan, result, pinned)
+        raise _to_error(result.failure)
+    return _outcome(plan, result, pinned)
 
 
-def mapping(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def row_values(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row with plain values. UsageError for anything but a mapping."""
     if not isinstance(row, Mapping):
         raise UsageError(f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`")
-    given: Mapping[str, Any] = plain_view(row)
-    return given
+    values: Mapping[str, Any] = to_plain(row)
+    return values
 
 
-def raised(failure: Failure) -> VerdictError:
+def _to_error(failure: Failure) -> VerdictError:
     """The failure as the error that it was."""
-    words = f"{failure.node}: {failure.message}"
+    message = f"{failure.node}: {failure.message}"
     if failure.kind in _REPLY:
-        return ReplyError(words, kind=failure.kind)
-    if failure.kind in _PASSING:
-        return Retryable(words, kind=failure.kind)
+        return ReplyError(message, kind=failure.kind)
+    if failure.kind in _TRANSIENT:
+        return Retryable(message, kind=failure.kind)
     if failure.kind in _REJECTED:
-        return Rejected(words, kind=failure.kind)
-    return RowError(words, kind=failure.kind)
+        return Rejected(message, kind=failure.kind)
+    return RowError(message, kind=failure.kind)
 
 
 def run_sync(start: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
-from verdict_cli.language.authoring.schema import plain_view
+from verdict_cli.language.authoring.schema import to_plain
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.python.judged import Judged
 
-STAND_IN = "baseline/lexical"
+PLACEHOLDER_MODEL = "baseline/lexical"
 """The model with which a pipeline that names none is checked and drawn."""
 
 
@@ -38,7 +38,7 @@ class FileStep(Step):
         super().__init__(keys=keys)
 
     def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        return dict(plain_view(self.keys))
+        return dict(to_plain(self.keys))
 
     def __repr__(self) -> str:
         kind = next(iter(self.keys))
@@ -51,11 +51,11 @@ class Pipeline:
     Immutable, as all that it is made of: `>>` and `via` give new pipelines.
     """
 
-    __slots__ = ("_built", "_document", "_fence", "_folder", "_head", "steps")
+    __slots__ = ("_built", "_document", "_folder", "_head", "_path_policy", "steps")
 
     _built: dict[str, Built]
     _document: Document | None
-    _fence: PathPolicy
+    _path_policy: PathPolicy
     _folder: Path
     _head: Mapping[str, Any]
     steps: tuple[Step, ...]
@@ -80,16 +80,14 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        self._set(
-            {key: plain_view(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy()
-        )
+        self._set({key: to_plain(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy())
 
     def _set(
         self,
         head: Mapping[str, Any],
         steps: tuple[Step, ...],
         folder: Path,
-        fence: PathPolicy,
+        path_policy: PathPolicy,
         document: Document | None = None,
     ) -> None:
         built: dict[str, Any] = {}
@@ -97,7 +95,7 @@ class Pipeline:
             "_head": head,
             "steps": steps,
             "_folder": folder,
-            "_fence": fence,
+            "_path_policy": path_policy,
             "_document": document,
             "_built": built,
         }
@@ -120,23 +118,23 @@ class Pipeline:
             document, folder = (parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"), Path())
         else:
             document, folder = read_document(Path(source)), Path(source).parent
-        fence = PathPolicy(None if allow_outside else folder)
-        validated(document, folder, fence=fence)
+        path_policy = PathPolicy(None if allow_outside else folder)
+        validated(document, folder, fence=path_policy)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
-        return cls._made(head, tuple(map(FileStep, document.data["pipeline"])), folder, fence, document)
+        return cls._create(head, tuple(map(FileStep, document.data["pipeline"])), folder, path_policy, document)
 
     @classmethod
-    def _made(
+    def _create(
         cls,
         head: Mapping[str, Any],
         steps: tuple[Step, ...],
         folder: Path,
-        fence: PathPolicy,
+        path_policy: PathPolicy,
         document: Document | None = None,
     ) -> Pipeline:
-        made = cls.__new__(cls)
-        made._set(head, steps, folder, fence, document)
-        return made
+        pipeline = cls.__new__(cls)
+        pipeline._set(head, steps, folder, path_policy, document)
+        return pipeline
 
     @property
     def name(self) -> str:
@@ -146,14 +144,17 @@ class Pipeline:
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
             raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
-        return self._made(
-            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._fence
+        return self._create(
+            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._path_policy
         )
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
-        return self._made(
-            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps, self._folder, self._fence
+        return self._create(
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
+            self.steps,
+            self._folder,
+            self._path_policy,
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
@@ -168,10 +169,10 @@ class Pipeline:
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
         if model is not None:
             data["model"] = model_key("model", model)
-        fence = self._fence
+        path_policy = self._path_policy
         if isinstance(model, str):
-            fence = replace(fence, given=fence.given | {model})
-        return validated(replace(document, data=data), self._folder, functions, fence)
+            path_policy = replace(path_policy, given=path_policy.given | {model})
+        return validated(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
         """The graph, wired, typed and checked. SpecError with every problem."""
@@ -179,13 +180,13 @@ class Pipeline:
 
     def validate(self, model: ModelLike | None = None) -> tuple[Problem, ...]:
         """What the author is warned of, a unit without a model among it. SpecError with every problem."""
-        built, lacking = self._checked(model)
-        return (*built.warnings, *lacking)
+        built, no_model = self._checked_plan(model)
+        return (*built.warnings, *no_model)
 
     @property
     def fingerprint(self) -> str:
         """32 hex digits over everything that affects the model calls: equal for the same pipeline in YAML."""
-        return self._checked(None)[0].plan.fingerprint
+        return self._checked_plan(None)[0].plan.fingerprint
 
     def graph(self, format: Literal["tree", "mermaid", "svg", "json"] = "tree") -> Any:  # noqa: A002
         """The graph as text; with `json` the mapping that `verdict graph --format json` prints."""
@@ -194,7 +195,7 @@ class Pipeline:
         draws = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg, "json": as_mapping}
         if format not in draws:
             raise UsageError(f"unknown format {format!r}", hint=f"it is one of {', '.join(draws)}")
-        return draws[format](self._checked(None)[0].plan)
+        return draws[format](self._checked_plan(None)[0].plan)
 
     def to_yaml(self) -> str:
         """The pipeline as a file, its prompt files inlined: text that loads as the same pipeline.
@@ -203,7 +204,7 @@ class Pipeline:
         """
         from verdict_cli.plan.resolve import as_yaml
 
-        built, lacking = self._checked(None)
+        built, no_model = self._checked_plan(None)
         for node in built.plan.nodes:
             for code in node.code:
                 raise UsageError(
@@ -211,7 +212,7 @@ class Pipeline:
                     hint="write it as an expression: `.propagate(score='output.score / 5')`",
                 )
         data = dict(built.plan.resolved)
-        if lacking:
+        if no_model:
             del data["model"]
         return as_yaml(data)
 
@@ -255,11 +256,11 @@ class Pipeline:
         units and new rows are called. `retry_failed` repeats the failed calls of failed rows; `cache` shares replies with
         other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
         """
-        from verdict_cli.python.dataset_run import DatasetRunOptions, judged_table
+        from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
-        place = None if out is None else Path(out)
-        wanted = DatasetRunOptions(place, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
-        return judged_table(self.plan(model), data, wanted)
+        directory = None if out is None else Path(out)
+        options = DatasetRunOptions(directory, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
+        return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:
         from verdict_cli.plan.build import build_plan
@@ -269,23 +270,23 @@ class Pipeline:
             try:
                 self._built[key] = build_plan(self.spec(model))
             except SpecError as error:
-                raise SpecError([_in_python(problem) for problem in error.problems]) from None
+                raise SpecError([_with_python_hint(problem) for problem in error.problems]) from None
         return self._built[key]
 
-    def _checked(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
+    def _checked_plan(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
         """The plan, made with a stand-in where no model is named, and the warnings that say so."""
         try:
             return self._plan(model), ()
         except SpecError as error:
             if model is not None or any(problem.code != "no-model" for problem in error.problems):
                 raise
-            return self._plan(STAND_IN), error.problems
+            return self._plan(PLACEHOLDER_MODEL), error.problems
 
     def __repr__(self) -> str:
         return " >> ".join([f"Pipeline({self.name!r})", *map(repr, self.steps)])
 
 
-def _in_python(problem: Problem) -> Problem:
+def _with_python_hint(problem: Problem) -> Problem:
     if problem.code != "no-model":
         return problem
     return replace(problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`")
@@ -294,10 +295,10 @@ def _in_python(problem: Problem) -> Problem:
 def _name(name: str) -> str:
     if not isinstance(name, str):
         raise UsageError(f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`")
-    made = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
-    if not made:
+    text = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
+    if not text:
         raise UsageError(f"{name!r} is not a valid name of a pipeline", hint="use letters and digits")
-    return made
+    return text
 
 
 def _path(path: str | Path | None) -> Path | None:

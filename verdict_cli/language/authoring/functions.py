@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.authoring.arguments import check_known, prompt_key
-from verdict_cli.language.authoring.schema import Schema, plain_view, spelled_type, viewed
+from verdict_cli.language.authoring.schema import Schema, to_plain, to_view, type_key
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
@@ -41,24 +41,25 @@ class Function:
     text: str
     traceable: bool
     output_fields: RecordType | None = None
-    seen: Mapping[str, type[Schema]] = field(default_factory=dict)
+    argument_classes: Mapping[str, type[Schema]] = field(default_factory=dict)
 
-    def __call__(self, given: Mapping[str, Any]) -> Any:
+    def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives, made of plain dictionaries and lists."""
         arguments = {
-            name: self.seen[name].seen(value) if name in self.seen else viewed(value) for name, value in given.items()
+            name: self.argument_classes[name].over_checked(value) if name in self.argument_classes else to_view(value)
+            for name, value in values.items()
         }
-        return plain_view(self.function(**arguments))
+        return to_plain(self.function(**arguments))
 
 
 @dataclass(frozen=True)
 class PythonRule(Function):
     """A function that refuses a response by raising, or by giving False: the unit is then called again."""
 
-    def __call__(self, given: Mapping[str, Any]) -> bool:
+    def __call__(self, values: Mapping[str, Any]) -> bool:
         """True; ReplyError with the function's own words when it refuses."""
         try:
-            accepted = super().__call__(given)
+            accepted = super().__call__(values)
         except (RowError, ReplyError):
             raise
         except Exception as error:
@@ -69,75 +70,80 @@ class PythonRule(Function):
 
 
 def function(
-    made: Callable[..., Any], what: str, names: Sequence[str], fields: Mapping[str, Any] | Sequence[str] | None = None
+    function_object: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    fields: Mapping[str, Any] | Sequence[str] | None = None,
 ) -> Function:
     """The function, its parameters checked against the names of the values that there are."""
-    parameters, text, traceable = _read(made, what, names)
-    return Function(made, what, parameters, text, traceable, _fields(what, fields))
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return Function(function_object, what, parameters, text, traceable, _declared_fields(what, fields))
 
 
 def method_function(
-    made: Callable[..., Any],
+    function_object: Callable[..., Any],
     what: str,
     names: Sequence[str],
-    seen: Mapping[str, type[Schema]],
+    argument_classes: Mapping[str, type[Schema]],
     output_fields: Mapping[str, Any] | None = None,
 ) -> Function:
     """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
-    parameters, text, traceable = _read(made, what, names)
-    return Function(made, what, parameters, text, traceable, _record(output_fields), seen)
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return Function(function_object, what, parameters, text, traceable, _record_type(output_fields), argument_classes)
 
 
 def python_rule(
-    made: Callable[..., Any], what: str, names: Sequence[str], seen: Mapping[str, type[Schema]]
+    function_object: Callable[..., Any], what: str, names: Sequence[str], argument_classes: Mapping[str, type[Schema]]
 ) -> PythonRule:
     """A custom unit's `validate`."""
-    parameters, text, traceable = _read(made, what, names)
-    return PythonRule(made, what, parameters, text, traceable, None, seen)
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return PythonRule(function_object, what, parameters, text, traceable, None, argument_classes)
 
 
-def _read(made: Callable[..., Any], what: str, names: Sequence[str]) -> tuple[tuple[str, ...], str, bool]:
-    if not callable(made):
-        raise UsageError(f"{what} takes a function, not {made!r:.80}")
-    if inspect.iscoroutinefunction(made):
+def _inspect_function(
+    function_object: Callable[..., Any], what: str, names: Sequence[str]
+) -> tuple[tuple[str, ...], str, bool]:
+    if not callable(function_object):
+        raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
+    if inspect.iscoroutinefunction(function_object):
         raise UsageError(f"{what} takes a plain function, this one is async")
     try:
-        signature = inspect.signature(made)
+        signature = inspect.signature(function_object)
     except (TypeError, ValueError):
         raise UsageError(
-            f"{what}: {made!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
+            f"{what}: {function_object!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
         ) from None
-    taken = []
+    parameters = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
-            taken += [name for name in names if name not in taken]
+            parameters += [name for name in names if name not in parameters]
         elif parameter.kind is parameter.POSITIONAL_ONLY or parameter.kind is parameter.VAR_POSITIONAL:
             raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
         elif parameter.name in names:
-            taken.append(parameter.name)
+            parameters.append(parameter.name)
         elif parameter.default is parameter.empty:
             check_known(f"the function of {what}", [parameter.name], names)
-    text, traceable = _source(made)
-    return tuple(taken), text, traceable
+    text, traceable = _source(function_object)
+    return tuple(parameters), text, traceable
 
 
 EVALUATED = "<string>"
 """The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
 
 
-def _source(made: Callable[..., Any]) -> tuple[str, bool]:
+def _source(function_object: Callable[..., Any]) -> tuple[str, bool]:
     """The function's source with the plain values that it reads from outside, and whether there is one."""
-    inner = inspect.unwrap(getattr(made, "__func__", made))
+    unwrapped = inspect.unwrap(getattr(function_object, "__func__", function_object))
     try:
-        if getattr(getattr(inner, "__code__", None), "co_filename", "") == EVALUATED:
+        if getattr(getattr(unwrapped, "__code__", None), "co_filename", "") == EVALUATED:
             raise OSError
-        source = inspect.getsource(inner)
+        source = inspect.getsource(unwrapped)
     except (OSError, TypeError):
         return f"a function without source: {secrets.token_hex(16)}", False
-    outside = inspect.getclosurevars(inner) if inspect.isfunction(inner) else None
-    values = {**outside.globals, **outside.nonlocals} if outside is not None else {}
-    values |= {f"={name}": value for name, value in _defaults(inner).items()}
-    values |= {f".{name}": value for name, value in _own_attributes(getattr(made, "__self__", None)).items()}
+    closure = inspect.getclosurevars(unwrapped) if inspect.isfunction(unwrapped) else None
+    values = {**closure.globals, **closure.nonlocals} if closure is not None else {}
+    values |= {f"={name}": value for name, value in _defaults(unwrapped).items()}
+    values |= {f".{name}": value for name, value in _own_attributes(getattr(function_object, "__self__", None)).items()}
     known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
     return f"{inspect.cleandoc(source)}\n{known_values}", True
 
@@ -150,8 +156,8 @@ def _own_attributes(owner: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(owner).items() if name not in fields}
 
 
-def _defaults(inner: Any) -> dict[str, Any]:
-    parameters = inspect.signature(inner).parameters.values()
+def _defaults(unwrapped: Any) -> dict[str, Any]:
+    parameters = inspect.signature(unwrapped).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
 
 
@@ -163,18 +169,18 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> RecordType | None:
+def _declared_fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> RecordType | None:
     """The declared fields of what a function gives: types where they are given, else names alone."""
     if fields is None:
         return None
     if isinstance(fields, str):
         raise UsageError(f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}")
     if isinstance(fields, Mapping):
-        return _record({name: spelled_type(f"{what}: {name}", kind) for name, kind in fields.items()})
+        return _record_type({name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()})
     return RecordType(dict.fromkeys(fields, UnknownType()))
 
 
-def _record(fields: Mapping[str, Any] | None) -> RecordType | None:
+def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
     """The record that field types mean as a pipeline file writes them."""
     if not fields:
         return None

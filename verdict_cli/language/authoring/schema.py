@@ -24,13 +24,13 @@ class View(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, name: str) -> Any:
-        return viewed(self._fields[name])
+        return to_view(self._fields[name])
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_"):
             fields = object.__getattribute__(self, "_fields")
             if name in fields:
-                return viewed(fields[name])
+                return to_view(fields[name])
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,7 +55,7 @@ class View(Mapping[str, Any]):
         return f"{type(self).__name__}({', '.join(f'{name}={self[name]!r}' for name in self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), {name: self._fields[name] for name in self})
+        return _restore, (type(self), {name: self._fields[name] for name in self})
 
 
 class Schema(View):
@@ -78,7 +78,7 @@ class Schema(View):
             default = cls.__dict__.get(name, _MISSING)
             if default is not _MISSING:
                 delattr(cls, name)
-            declared[name] = _spelled(f"{cls.__qualname__}.{name}", annotation, default)
+            declared[name] = _type_key(f"{cls.__qualname__}.{name}", annotation, default)
             if default is not _MISSING and scale_key(default) is None:
                 defaults[name] = default
         cls._declared, cls._defaults = declared, defaults
@@ -105,27 +105,27 @@ class Schema(View):
         return dict(cls._declared)
 
     @classmethod
-    def seen(cls, fields: Mapping[str, Any]) -> Schema:
+    def over_checked(cls, fields: Mapping[str, Any]) -> Schema:
         """A value of this class over fields that are already checked."""
-        made = cls.__new__(cls)
-        View.__init__(made, fields)
-        return made
+        instance = cls.__new__(cls)
+        View.__init__(instance, fields)
+        return instance
 
 
-def viewed(value: Any) -> Any:
+def to_view(value: Any) -> Any:
     """The value with attributes for its mappings' keys."""
     if isinstance(value, Mapping) and not isinstance(value, View):
         return View(value)
-    return [viewed(item) for item in value] if isinstance(value, list | tuple) else value
+    return [to_view(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def plain_view(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """The value made of dictionaries and lists alone."""
     if isinstance(value, View):
         value = value._fields
     if isinstance(value, Mapping):
-        return {name: plain_view(value[name]) for name in value}
-    return [plain_view(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: to_plain(value[name]) for name in value}
+    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def scale_key(value: Any) -> dict[str, Any] | None:
@@ -138,20 +138,20 @@ def scale_key(value: Any) -> dict[str, Any] | None:
 def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
     return {
-        name: kind if isinstance(kind, str | Mapping) else spelled_type(f"{what}.{name}", kind)
+        name: kind if isinstance(kind, str | Mapping) else type_key(f"{what}.{name}", kind)
         for name, kind in fields.items()
     }
 
 
-def spelled_type(what: str, annotation: Any) -> Any:
+def type_key(what: str, annotation: Any) -> Any:
     """A type as a pipeline file writes it. UsageError names `what` when there is no such type."""
-    return _spelled(what, annotation, _MISSING)
+    return _type_key(what, annotation, _MISSING)
 
 
-def _restored(kind: type[View], fields: dict[str, Any]) -> View:
-    made = kind.__new__(kind)
-    View.__init__(made, fields)
-    return made
+def _restore(kind: type[View], fields: dict[str, Any]) -> View:
+    instance = kind.__new__(kind)
+    View.__init__(instance, fields)
+    return instance
 
 
 def _annotations(cls: type[Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
         return {name: names.get(str(kind), kind) for name, kind in inspect.get_annotations(cls).items()}
 
 
-def _spelled(what: str, annotation: Any, default: Any) -> Any:
+def _type_key(what: str, annotation: Any, default: Any) -> Any:
     for scale in (default, annotation):
         if (key := scale_key(scale)) is not None:
             return key
