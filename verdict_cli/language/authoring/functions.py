@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,7 +138,7 @@ def _source(function_object: Callable[..., Any]) -> tuple[str, bool]:
     try:
         if getattr(getattr(unwrapped, "__code__", None), "co_filename", "") == EVALUATED:
             raise OSError
-        source = inspect.getsource(unwrapped)
+        source = _source_lines(unwrapped)
     except (OSError, TypeError):
         return f"a function without source: {secrets.token_hex(16)}", False
     closure = inspect.getclosurevars(unwrapped) if inspect.isfunction(unwrapped) else None
@@ -146,6 +147,17 @@ def _source(function_object: Callable[..., Any]) -> tuple[str, bool]:
     values |= {f".{name}": value for name, value in _own_attributes(getattr(function_object, "__self__", None)).items()}
     known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
     return f"{inspect.cleandoc(source)}\n{known_values}", True
+
+
+def _source_lines(function_object: Any) -> str:
+    """The function's source. OSError or TypeError where it is not known."""
+    try:
+        return inspect.getsource(function_object)
+    except (tokenize.TokenError, SyntaxError):
+        # The line of a lambda may begin with the end of a string: `""").propagate(lambda output: …)`.
+        code = function_object.__code__
+        last = max(line for _, _, line in code.co_lines() if line is not None)
+        return "".join(inspect.findsource(function_object)[0][code.co_firstlineno - 1 : last])
 
 
 def _own_attributes(owner: Any) -> dict[str, Any]:
