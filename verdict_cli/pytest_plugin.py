@@ -108,16 +108,16 @@ class RowJudge:
     def accept(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row; fails the test, saying why, where the marker's `accept` does not hold."""
         from verdict_cli.errors import RowError
-        from verdict_cli.language.authoring.schema import to_plain
+        from verdict_cli.language.authoring.schema import unwrap_views
 
         __tracebackhide__ = True
         if self._rule is None:
             raise _failed("the marker verdict has no accept, such as accept='output.score >= 4'")
         given = {**(row or {}), **columns}
         judged = self(given)
-        output, nodes = to_plain(judged), to_plain(judged.nodes)
+        output, nodes = unwrap_views(judged), unwrap_views(judged.nodes)
         try:
-            holds = self._rule({"source": to_plain(given), "output": output, "nodes": nodes})
+            holds = self._rule({"source": unwrap_views(given), "output": output, "nodes": nodes})
         except RowError as error:
             raise _failed(f"accept `{self._text}`: {error.message}") from None
         if holds is not True:

@@ -13,7 +13,7 @@ from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.authoring.arguments import ModelLike
 from verdict_cli.messages import Result
 from verdict_cli.python.background_loop import BackgroundJudge, JudgeConfig
-from verdict_cli.python.judged import Judged, outcome, row_values
+from verdict_cli.python.judged import Judged, judged_or_raise, row_values
 from verdict_cli.python.pipeline import Pipeline
 from verdict_cli.run.preflight import check_models, recording
 from verdict_cli.run.reward import reward_of
@@ -71,12 +71,14 @@ class Judge:
         """The pipeline's output for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
         DataError for a row that lacks a column, Refused, BudgetError, PinnedError."""
         values = row_values(row)
-        return outcome(self._plan, self._open_background().wait(lambda session: session.judge(session.row(values))))
+        return judged_or_raise(
+            self._plan, self._open_background().wait(lambda session: session.judge(session.row(values)))
+        )
 
     async def acall(self, row: Mapping[str, Any]) -> Judged:
         """The same, awaited in the running event loop. Cancelling it ends the model calls."""
         values = row_values(row)
-        return outcome(
+        return judged_or_raise(
             self._plan, await self._open_background().wait_async(lambda session: session.judge(session.row(values)))
         )
 
@@ -144,7 +146,7 @@ class Judge:
 
         def number(result: Result) -> float:
             if failures == "raise":
-                outcome(self._plan, result)
+                judged_or_raise(self._plan, result)
                 return reward(result)
             try:
                 return NAN if result.status != "ok" else reward(result)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from verdict_cli.errors import Rejected, ReplyError, Retryable, RowError, UsageError, VerdictError
-from verdict_cli.language.authoring.schema import View, to_plain
+from verdict_cli.language.authoring.schema import View, unwrap_views
 from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
@@ -36,7 +36,7 @@ class Judged(View):
     calls: tuple[Call, ...]
 
 
-def _outcome(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
+def _judged(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     """The outcome of a row that succeeded; the calls of pinned units come first."""
     by_id = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
     last = plan.output_node
@@ -57,23 +57,23 @@ async def judged_once(plan: Plan, values: Mapping[str, Any], replay: Path | None
         session = JudgeSession(plan, client, seed=seed)
         row = session.row(row_values(values))
         await session.open()
-        return outcome(plan, await session.judge(row), session.pinned)
+        return judged_or_raise(plan, await session.judge(row), session.pinned)
     finally:
         await client.close()
 
 
-def outcome(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> Judged:
+def judged_or_raise(plan: Plan, result: Result, pinned: tuple[Call, ...] = ()) -> Judged:
     """The outcome for Python. Raises the failure of a row that failed."""
     if result.failure is not None:
         raise _to_error(result.failure)
-    return _outcome(plan, result, pinned)
+    return _judged(plan, result, pinned)
 
 
 def row_values(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row with plain values. UsageError for anything but a mapping."""
     if not isinstance(row, Mapping):
         raise UsageError(f"a row is a mapping of columns, not {row!r:.80}", hint="`pipeline.run({'question': '…'})`")
-    values: Mapping[str, Any] = to_plain(row)
+    values: Mapping[str, Any] = unwrap_views(row)
     return values
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.errors import Problem, SpecError, UsageError
 from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
-from verdict_cli.language.authoring.schema import to_plain
+from verdict_cli.language.authoring.schema import unwrap_views
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
@@ -38,7 +38,7 @@ class FileStep(Step):
         super().__init__(keys=keys)
 
     def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
-        return dict(to_plain(self.keys))
+        return dict(unwrap_views(self.keys))
 
     def __repr__(self) -> str:
         kind = next(iter(self.keys))
@@ -80,7 +80,9 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        self._set({key: to_plain(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy())
+        self._set(
+            {key: unwrap_views(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy()
+        )
 
     def _set(
         self,

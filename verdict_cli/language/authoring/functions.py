@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
 from verdict_cli.language.authoring.arguments import check_known, prompt_key
-from verdict_cli.language.authoring.schema import Schema, to_plain, to_view, type_key
+from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
@@ -50,7 +50,7 @@ class Function:
             name: self.argument_classes[name].over_checked(value) if name in self.argument_classes else to_view(value)
             for name, value in values.items()
         }
-        return to_plain(self.function(**arguments))
+        return unwrap_views(self.function(**arguments))
 
 
 @dataclass(frozen=True)

@@ -119,13 +119,13 @@ def to_view(value: Any) -> Any:
     return [to_view(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def to_plain(value: Any) -> Any:
+def unwrap_views(value: Any) -> Any:
     """The value made of dictionaries and lists alone."""
     if isinstance(value, View):
         value = value._fields
     if isinstance(value, Mapping):
-        return {name: to_plain(value[name]) for name in value}
-    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: unwrap_views(value[name]) for name in value}
+    return [unwrap_views(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def scale_key(value: Any) -> dict[str, Any] | None:

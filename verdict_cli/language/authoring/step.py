@@ -69,14 +69,14 @@ class Step(_Model):
 
     def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
         """The step as a pipeline file has it at `path`. Python functions are added to `functions`."""
-        from verdict_cli.language.authoring.schema import to_plain
+        from verdict_cli.language.authoring.schema import unwrap_views
 
         values = {
             field.alias or name: getattr(self, name)
             for name, field in self.language_class().model_fields.items()
             if name in self.model_fields_set
         }
-        return {key: to_plain(value) for key, value in values.items() if value is not None}
+        return {key: unwrap_views(value) for key, value in values.items() if value is not None}
 
     def __rshift__(self, other: Step) -> Block:
         from verdict_cli.language.steps import Block, chained_steps

@@ -31,7 +31,6 @@ class ArgumentUnit(LLMUnit):
         UnitBase.__init__(self, stance=stance, target=target, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`argument`."""
         return {"argument": TEXT}
 
     def prompt_prefix(self) -> str:

@@ -35,16 +35,13 @@ class BestOfKJudgeUnit(KChoiceUnit):
         UnitBase.__init__(self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys)
 
     def default_scale(self) -> Scale:
-        """The letters."""
         return Categories(values=self.letters())
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"
 
     def default_prompt(self) -> str:

@@ -40,14 +40,11 @@ class CategoricalJudgeUnit(LLMUnit):
         return None if self.categories is None else Categories(values=self.categories).problem()
 
     def default_scale(self) -> Scale:
-        """The categories."""
         return Categories(values=self.categories)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"

@@ -28,7 +28,6 @@ class _Turn(LLMUnit):
         UnitBase.__init__(self, role_name=role_name, number=number or None, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`response`."""
         return {"response": TEXT}
 
     def required_inputs(self) -> dict[str, FieldType]:

@@ -27,5 +27,4 @@ class CoTUnit(LLMUnit):
         UnitBase.__init__(self, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`thinking`."""
         return {"thinking": TEXT}

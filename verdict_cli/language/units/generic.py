@@ -22,9 +22,7 @@ class Unit(LLMUnit):
         return None
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`score` where there is a scale."""
         return {} if scale is None else {"score": ScaleType(scale)}
 
     def scaled_field(self) -> str | None:
-        """`score` where there is a scale."""
         return None if self.scale is None else "score"

@@ -16,14 +16,11 @@ class JudgeUnit(LLMUnit):
     """The unit's type."""
 
     def default_scale(self) -> Scale:
-        """The Likert scale."""
         return LIKERT
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`score`."""
         assert scale is not None
         return {"score": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`score`."""
         return "score"

@@ -63,12 +63,10 @@ class PairwiseJudgeUnit(ChoiceUnit):
         return Categories(values=("A", "B", TIE) if self.tie else ("A", "B"))
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"
 
     def default_prompt(self) -> str:

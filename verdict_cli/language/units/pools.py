@@ -95,7 +95,6 @@ class MeanPoolUnit(Pool):
         UnitBase.__init__(self, **_pooled_fields(type(self).__name__, names), weights=weights, **keys)
 
     def pool_weights(self) -> PoolWeightsKey | None:
-        """The weights."""
         return self.weights
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
@@ -115,7 +114,6 @@ class MedianPoolUnit(Pool):
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
-        """The median."""
         return summary_statistics.median(values)
 
 
@@ -139,7 +137,6 @@ class MaxPoolUnit(_Extreme):
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The largest value."""
         summary_statistics.as_numbers(values, "max")
         return max(values)
 
@@ -151,7 +148,6 @@ class MinPoolUnit(_Extreme):
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The smallest value."""
         summary_statistics.as_numbers(values, "min")
         return min(values)
 
@@ -186,11 +182,9 @@ class ModePoolUnit(Pool):
         return super().validation_error()
 
     def pool_weights(self) -> PoolWeightsKey | None:
-        """The weights."""
         return self.weights
 
     def extra_field_name(self) -> str:
-        """`agreement`, with `agreement`."""
         return AGREEMENT if self.agreement else ""
 
     def output_fields(self, pooled: RecordType) -> RecordType:
@@ -198,7 +192,6 @@ class ModePoolUnit(Pool):
         return RecordType({**pooled.fields, AGREEMENT: NUMBER}) if self.agreement else pooled
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The value with most votes."""
         return summary_statistics.mode(values) if weights is None else summary_statistics.weighted_mode(values, weights)
 
     def extra_fields(

@@ -31,11 +31,9 @@ class RankerUnit(KChoiceUnit):
         UnitBase.__init__(self, k=k, options=options, original=original or None, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`ranking`."""
         return {"ranking": TextListType(self.letters())}
 
     def default_prompt(self) -> str:
-        """Asks for a ranking of all letters."""
         return (
             f"Rank the {self.count()} options from best to worst. The ranking lists each of the letters "
             f"{', '.join(self.letters())} exactly once.\n\n" + self.listed()
