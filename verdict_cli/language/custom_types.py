@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from verdict_cli.language.steps import CustomType
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.language.units.plugins import UNIT_PLUGINS, class_document
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.language.units.base import LLMUnit
 
 
 class UnknownTypeError(ValueError):
@@ -51,6 +50,11 @@ def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapp
         if name in seen:
             raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
         if name not in types:
+            from verdict_cli.language.units.plugins import (  # here, because few files need it
+                UNIT_PLUGINS,
+                class_document,
+            )
+
             kind = imported.get(name) or UNIT_PLUGINS.get(name)
             if kind is None:
                 raise UnknownTypeError(f"unknown unit type {name!r}", name, at)

@@ -26,7 +26,6 @@ from verdict_cli.language.scales import NAMED, SCALE_PLUGINS, Scale
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase, snake
-from verdict_cli.language.units.plugins import UNIT_PLUGINS
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
@@ -175,6 +174,8 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+        from verdict_cli.language.units.plugins import UNIT_PLUGINS
+
         where = path if error.at is None else ("units", error.at, "base")
         hint = (
             nearest_spelling(error.name, [*TYPES, *self.spec.file.units, *self.spec.unit_types, *UNIT_PLUGINS.names()])

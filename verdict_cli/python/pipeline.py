@@ -80,9 +80,8 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        self._set(
-            {key: unwrap_views(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy()
-        )
+        given = {key: unwrap_views(value) for key, value in head.items() if value is not None}
+        self._set(given, (), Path(), PathPolicy())
 
     def _set(
         self,
@@ -92,17 +91,12 @@ class Pipeline:
         path_policy: PathPolicy,
         document: Document | None = None,
     ) -> None:
-        built: dict[str, Any] = {}
-        values = {
-            "_head": head,
-            "steps": steps,
-            "_folder": folder,
-            "_path_policy": path_policy,
-            "_document": document,
-            "_built": built,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_head", head)
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "_folder", folder)
+        object.__setattr__(self, "_path_policy", path_policy)
+        object.__setattr__(self, "_document", document)
+        object.__setattr__(self, "_built", {})
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(
@@ -260,8 +254,7 @@ class Pipeline:
         """
         from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
-        directory = None if out is None else Path(out)
-        options = DatasetRunOptions(directory, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
+        options = DatasetRunOptions(_path(out), _path(replay), concurrency, limit, seed, update, retry_failed, cache)
         return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:
