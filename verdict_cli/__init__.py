@@ -1,13 +1,13 @@
 """Judge LLM outputs with compound judges: small graphs of LLM calls.
 
-`from verdict_cli import Pipeline, Layer, JudgeUnit …` is the Python API; each name is imported on first use.
-`__init__.pyi` says the same to type checkers, so that no module which reads `__version__` depends on the API.
+`from verdict_cli import Pipeline, Layer, JudgeUnit …` is the Python API. Each name is imported on first use, so that no
+module which only reads `__version__` depends on it.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be run by any Python
     raise SystemExit(
@@ -17,34 +17,70 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout can be run by any Pyt
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "python.judge": ("Judge",),
-    "python.judged": ("Judged",),
-    "python.pipeline": ("Pipeline",),
-    "python.prompts": ("Prompt",),
-    "python.schema": ("Schema",),
-    "python.steps": ("Block", "Layer"),
-    "python.unit": ("Unit",),
-    "python.units": (
-        "ArgumentUnit",
-        "BestOfKJudgeUnit",
-        "CategoricalJudgeUnit",
-        "CoTUnit",
-        "ConversationalUnit",
-        "DebateUnit",
-        "JudgeUnit",
-        "MapUnit",
-        "MaxPoolUnit",
-        "MeanPoolUnit",
-        "MeanVariancePoolUnit",
-        "MedianFilterUnit",
-        "MedianPoolUnit",
-        "MinPoolUnit",
-        "ModePoolUnit",
-        "PairwiseJudgeUnit",
-        "RankerUnit",
-        "RubricUnit",
-    ),
+if TYPE_CHECKING:
+    from verdict_cli.errors import BudgetError as BudgetError
+    from verdict_cli.errors import DataError as DataError
+    from verdict_cli.errors import JournalError as JournalError
+    from verdict_cli.errors import OutputError as OutputError
+    from verdict_cli.errors import PinnedError as PinnedError
+    from verdict_cli.errors import Problem as Problem
+    from verdict_cli.errors import ProviderError as ProviderError
+    from verdict_cli.errors import Refused as Refused
+    from verdict_cli.errors import Rejected as Rejected
+    from verdict_cli.errors import ReplyError as ReplyError
+    from verdict_cli.errors import Retryable as Retryable
+    from verdict_cli.errors import RowError as RowError
+    from verdict_cli.errors import SpecError as SpecError
+    from verdict_cli.errors import UsageError as UsageError
+    from verdict_cli.errors import VerdictError as VerdictError
+    from verdict_cli.language.authoring.arguments import Prompt as Prompt
+    from verdict_cli.language.authoring.schema import Schema as Schema
+    from verdict_cli.language.extractors.bound_extractor import Extractor as Extractor
+    from verdict_cli.language.extractors.post_hoc import PostHocExtractor as PostHocExtractor
+    from verdict_cli.language.extractors.raw import RawExtractor as RawExtractor
+    from verdict_cli.language.extractors.regex import RegexExtractor as RegexExtractor
+    from verdict_cli.language.extractors.structured import StructuredOutputExtractor as StructuredOutputExtractor
+    from verdict_cli.language.extractors.token_probability import ArgmaxScoreExtractor as ArgmaxScoreExtractor
+    from verdict_cli.language.extractors.token_probability import SampleScoreExtractor as SampleScoreExtractor
+    from verdict_cli.language.extractors.token_probability import TokenProbabilityExtractor as TokenProbabilityExtractor
+    from verdict_cli.language.extractors.token_probability import (
+        WeightedSummedScoreExtractor as WeightedSummedScoreExtractor,
+    )
+    from verdict_cli.language.extractors.verdict import VerdictExtractor as VerdictExtractor
+    from verdict_cli.language.extractors.verdict import build_rubric as build_rubric
+    from verdict_cli.language.extractors.verdict import parse_verdict as parse_verdict
+    from verdict_cli.language.metric_names import Metric as Metric
+    from verdict_cli.language.scales import Scale as Scale
+    from verdict_cli.language.scales.boolean import BooleanScale as BooleanScale
+    from verdict_cli.language.scales.continuous import ContinuousScale as ContinuousScale
+    from verdict_cli.language.scales.discrete import DiscreteScale as DiscreteScale
+    from verdict_cli.language.scales.discrete import LikertScale as LikertScale
+    from verdict_cli.language.steps import Block as Block
+    from verdict_cli.language.steps import Layer as Layer
+    from verdict_cli.language.units.argument import ArgumentUnit as ArgumentUnit
+    from verdict_cli.language.units.best_of_k import BestOfKJudgeUnit as BestOfKJudgeUnit
+    from verdict_cli.language.units.categorical import CategoricalJudgeUnit as CategoricalJudgeUnit
+    from verdict_cli.language.units.conversational import ConversationalUnit as ConversationalUnit
+    from verdict_cli.language.units.conversational import DebateUnit as DebateUnit
+    from verdict_cli.language.units.cot import CoTUnit as CoTUnit
+    from verdict_cli.language.units.generic import Unit as Unit
+    from verdict_cli.language.units.judge import JudgeUnit as JudgeUnit
+    from verdict_cli.language.units.map import MapUnit as MapUnit
+    from verdict_cli.language.units.pairwise import PairwiseJudgeUnit as PairwiseJudgeUnit
+    from verdict_cli.language.units.pools import MaxPoolUnit as MaxPoolUnit
+    from verdict_cli.language.units.pools import MeanPoolUnit as MeanPoolUnit
+    from verdict_cli.language.units.pools import MeanVariancePoolUnit as MeanVariancePoolUnit
+    from verdict_cli.language.units.pools import MedianFilterUnit as MedianFilterUnit
+    from verdict_cli.language.units.pools import MedianPoolUnit as MedianPoolUnit
+    from verdict_cli.language.units.pools import MinPoolUnit as MinPoolUnit
+    from verdict_cli.language.units.pools import ModePoolUnit as ModePoolUnit
+    from verdict_cli.language.units.ranker import RankerUnit as RankerUnit
+    from verdict_cli.language.units.rubric import RubricUnit as RubricUnit
+    from verdict_cli.python.judge import Judge as Judge
+    from verdict_cli.python.judged import Judged as Judged
+    from verdict_cli.python.pipeline import Pipeline as Pipeline
+
+_MODULES = {
     "errors": (
         "BudgetError",
         "DataError",
@@ -62,7 +98,11 @@ _HOMES = {
         "UsageError",
         "VerdictError",
     ),
+    "language.authoring.arguments": ("Prompt",),
+    "language.authoring.schema": ("Schema",),
+    "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
     "language.metric_names": ("Metric",),
+    "language.steps": ("Block", "Layer"),
     "language.scales": ("Scale",),
     "language.scales.boolean": ("BooleanScale",),
     "language.scales.continuous": ("ContinuousScale",),
@@ -78,22 +118,36 @@ _HOMES = {
         "TokenProbabilityExtractor",
         "WeightedSummedScoreExtractor",
     ),
-    "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
+    "python.judge": ("Judge",),
+    "python.judged": ("Judged",),
+    "python.pipeline": ("Pipeline",),
 }
-"""The module in which each public name is defined."""
-
-
-__all__ = ["__version__", *sorted(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604
+"""The public names of each module. Units come from their registry, where packages add their own."""
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    for module, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"verdict_cli.{module}"), name)
+    if name == "__all__":
+        from verdict_cli.language.units import TYPES
+
+        return sorted(["__version__", *(name for names in _MODULES.values() for name in names), *TYPES])
+    if name[0].isupper():  # submodules are looked up here too, and must not import the language
+        from verdict_cli.language.extractors import EXTRACTORS
+        from verdict_cli.language.scales import SCALES
+        from verdict_cli.language.units import TYPES
+
+        if (kind := TYPES.get(name)) is not None:
+            return kind
+        for registry in (SCALES, EXTRACTORS):
+            for part in registry:
+                if registry.title(part) == name:
+                    return registry[part]
     raise AttributeError(f"module 'verdict_cli' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

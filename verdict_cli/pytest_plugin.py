@@ -1,4 +1,4 @@
-"""A judge in a test suite: the marker `verdict` names a pipeline, the fixture `verdict_judge` judges rows with it.
+"""Judges in a test suite: the marker `verdict` names a pipeline, the fixture `verdict_judge` judges rows with it.
 
 pytest imports this module wherever the package is installed, so it imports nothing more until a test asks for the fixture.
 """
@@ -81,7 +81,7 @@ def _asked(request: pytest.FixtureRequest) -> tuple[Path, str | None, dict[str, 
 
 
 class RowJudge:
-    """`verdict_judge(row)` gives what the pipeline gives on; `verdict_judge.accept(row)` fails where the rule is broken."""
+    """`verdict_judge(row)` returns the pipeline's output; `verdict_judge.accept(row)` fails where the rule is broken."""
 
     def __init__(self, judge: Judge, accept: str | None) -> None:
         from verdict_cli.language.expressions.expression import compile_expression
@@ -108,16 +108,16 @@ class RowJudge:
     def accept(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> Judged:
         """The outcome of the row; fails the test, saying why, where the marker's `accept` does not hold."""
         from verdict_cli.errors import RowError
-        from verdict_cli.python.schema import plain_view
+        from verdict_cli.language.authoring.schema import unwrap_views
 
         __tracebackhide__ = True
         if self._rule is None:
             raise _failed("the marker verdict has no accept, such as accept='output.score >= 4'")
         given = {**(row or {}), **columns}
         judged = self(given)
-        output, nodes = plain_view(judged), plain_view(judged.nodes)
+        output, nodes = unwrap_views(judged), unwrap_views(judged.nodes)
         try:
-            holds = self._rule({"source": plain_view(given), "output": output, "nodes": nodes})
+            holds = self._rule({"source": unwrap_views(given), "output": output, "nodes": nodes})
         except RowError as error:
             raise _failed(f"accept `{self._text}`: {error.message}") from None
         if holds is not True:

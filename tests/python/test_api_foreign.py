@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import verdict_cli
+from verdict_cli import Pipeline
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.python.plugin_units import expand_custom_units, foreign_types
+from verdict_cli.language.units import TYPES
+from verdict_cli.language.units.plugins import import_unit_types
 
 CODE = """
 from verdict_cli import DiscreteScale, Schema, Unit
@@ -76,12 +79,12 @@ def test_the_command_line_runs_it(folder: Path) -> None:
 def test_a_file_that_gives_no_unit_is_told(folder: Path, text: str) -> None:
     (folder / "polite.py").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="--allow-code"):
-        foreign_types([folder / "polite.py"])
+        import_unit_types([folder / "polite.py"])
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such Python file"):
-        foreign_types([tmp_path / "gone.py"])
+        import_unit_types([tmp_path / "gone.py"])
 
 
 def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,15 +99,37 @@ def test_an_installed_package_gives_its_unit_types(folder: Path, monkeypatch: py
     monkeypatch.syspath_prepend(package)
     plan = load_plan_for_command(folder / "p.yaml", [], None).plan
     assert list(plan.nodes[0].output.fields) == ["polite"]
+    unit = verdict_cli.Politeness
+    assert unit.__name__ == "Politeness"
+    graph = (Pipeline("p", model="baseline/lexical") >> unit()).graph("json")
+    assert [node["id"] for node in graph["nodes"]] == ["politeness"]
 
 
-def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(folder: Path) -> None:
-    from verdict_cli.language.document.document import read_document
-
+def test_a_declared_type_builds_on_a_type_written_in_python(folder: Path) -> None:
     (folder / "p.yaml").write_text(
-        "verdict: 1\nname: p\nunits: {Mine: {base: JudgeUnit}}\npipeline:\n  - {unit: Mine}\n  - {layer: [{unit: CoTUnit}]}\n",
+        "verdict: 1\nname: p\nmodel: baseline/lexical\nunits: {Mine: {base: Politeness, explanation: true}}\n"
+        "pipeline:\n  - {unit: Mine}\n",
         encoding="utf-8",
     )
-    asked: list[str] = []
-    expand_custom_units(read_document(folder / "p.yaml"), asked.append)  # type: ignore[func-returns-value]
-    assert asked == []
+    plan = load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "polite.py"]).plan
+    assert [(node.id, list(node.output.fields)) for node in plan.nodes] == [("mine", ["polite"])]
+    assert plan.resolved["units"]["Mine"]["base"] == "Unit"
+
+
+def test_a_wrong_key_of_a_python_type_is_reported_at_its_line(folder: Path) -> None:
+    path = folder / "p.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("name: polite}", "promt: x}"), encoding="utf-8")
+    with pytest.raises(SpecError, match=r"p\.yaml:5:24: pipeline\[0\]\.promt: unknown key 'promt'"):
+        load_plan_for_command(path, [], None, allow_code=[folder / "polite.py"])
+
+
+def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "p.yaml").write_text(
+        "verdict: 1\nname: p\nmodel: baseline/lexical\nunits: {Mine: {base: JudgeUnit, prompt: J}}\n"
+        "pipeline:\n  - {unit: Mine}\n  - {layer: [{unit: CoTUnit, prompt: T}]}\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(TYPES, "plugin", lambda name: pytest.fail(f"{name} was looked up"))
+    load_plan_for_command(folder / "p.yaml", [], None, warn=False)

@@ -287,6 +287,20 @@ def test_the_source_of_a_function_and_what_it_closes_over_stand_in_the_fingerpri
     assert made(3) == made(3) != made(4)
 
 
+def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> None:
+    def made(factor: int) -> str:
+        unit = (
+            JudgeUnit()
+            .prompt("""
+            Judge {source.x}
+        """)
+            .propagate(lambda output: Schema.of(score=output.score * factor))
+        )
+        return (Pipeline("p", model="m") >> unit).fingerprint
+
+    assert made(2) == made(2) != made(3)
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_functions_without_source_are_never_taken_for_one_another(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if kept:  # as `python -c` does from Python 3.13 on

@@ -77,7 +77,7 @@ def test_chaining_makes_one_block_whatever_the_brackets() -> None:
     ("made", "name"),
     [
         (unit(), "name"),
-        (unit(), "_keys"),
+        (unit(), "_functions"),
         (unit(), "prompt"),
         (Layer(unit()), "items"),
         (Layer(unit(), 3), "repeat"),

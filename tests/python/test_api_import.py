@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import verdict_cli
+from verdict_cli.language.units import TYPES
 
 HEAVY = ("litellm", "pandas", "pyarrow", "scipy", "sklearn", "numpy", "aiohttp")
 
@@ -23,7 +25,7 @@ def loaded(code: str) -> set[str]:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    found = loaded("import verdict_cli; verdict_cli.__version__; dir(verdict_cli)")
+    found = loaded("import verdict_cli; verdict_cli.__version__")
     assert not {"pydantic", "jinja2", "yaml", *HEAVY} & found
     assert {name for name in found if name.startswith("verdict_cli")} == {"verdict_cli"}
 
@@ -47,10 +49,20 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         verdict_cli.JudgeUnits  # noqa: B018
 
 
-def test_the_names_for_type_checkers_are_those_that_are_exported() -> None:
-    stub = ast.parse(Path(verdict_cli.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    homes: dict[str, set[str]] = {}
-    for line in stub.body:
-        if isinstance(line, ast.ImportFrom):
-            homes.setdefault(str(line.module), set()).update(str(alias.asname) for alias in line.names)
-    assert homes == {f"verdict_cli.{module}": set(names) for module, names in verdict_cli._HOMES.items()}
+def test_type_checkers_know_every_exported_name_from_its_own_module() -> None:
+    module = ast.parse(Path(verdict_cli.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in module.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    typed = {
+        str(alias.asname): str(line.module)
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
+    }
+    assert {"__version__", *typed} == set(verdict_cli.__all__)
+    for name, home in typed.items():
+        assert getattr(import_module(home), name) is getattr(verdict_cli, name)
+
+
+def test_a_registered_unit_is_exported_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TYPES._places, "ChecklistUnit", "judge.JudgeUnit")  # type: ignore[index]
+    assert "ChecklistUnit" in verdict_cli.__all__ and verdict_cli.ChecklistUnit is verdict_cli.JudgeUnit

@@ -160,7 +160,7 @@ def test_closing_ends_calls_that_are_going_on(loopback: Any, monkeypatch: pytest
     judge = Judge(Pipeline("p", model={"name": "openai/m", "api_base": url}) >> JudgeUnit().prompt("J {source.a}"))
     with ThreadPoolExecutor(1) as threads:
         going = threads.submit(judge, {"a": "x"})
-        while not judge._kept()._warm:
+        while not judge._open_background()._session:
             pass
         judge.close()
         with pytest.raises(UsageError, match="closed before it answered"):

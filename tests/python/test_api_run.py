@@ -191,7 +191,7 @@ def test_a_run_with_a_function_is_gone_on_with_only_when_its_source_is_known(tmp
 
 @pytest.mark.parametrize("data", [3, {"a": 1}, object()])
 def test_what_is_no_dataset_is_refused(data: Any) -> None:
-    with pytest.raises(UsageError, match="is no dataset"):
+    with pytest.raises(UsageError, match="is not a dataset"):
         jury().run_dataset(data)
 
 

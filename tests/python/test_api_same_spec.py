@@ -57,7 +57,7 @@ def test_a_config_read_by_python_is_the_same_pipeline(path: Path) -> None:
 
 def test_xstest_written_in_python_is_the_file() -> None:
     file = load(CONFIGS / "xstest.yaml").file
-    cot, layer = file.pipeline[0].prompt, file.pipeline[1].layer[0].prompt  # type: ignore[union-attr]
+    cot, layer = file.pipeline[0].prompt_key, file.pipeline[1].layer[0].prompt_key  # type: ignore[union-attr]
     safety = DiscreteScale(["unsafe", "safe"], scores={"unsafe": 0, "safe": 1})
     pipeline = (
         Pipeline("XSTest", model="gpt-4o-mini", dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}})

@@ -30,7 +30,7 @@ from verdict_cli import (
     WeightedSummedScoreExtractor,
     parse_verdict,
 )
-from verdict_cli.python.unit import CommonUnit
+from verdict_cli.language.units.base import UnitBase
 
 POOLS: dict[str, Any] = {"mean": MeanPoolUnit, "mode": ModePoolUnit, "mean_variance": MeanVariancePoolUnit}
 
@@ -53,7 +53,7 @@ def upstream(values: list[Any]) -> tuple[Layer, list[dict[str, Any]]]:
     return Layer([Unit(name="up", response=kinds).prompt("Rate.").via("m", retries=0) for _ in outputs]), outputs
 
 
-def run(layer: Layer, outputs: list[Any], last: CommonUnit, recorded: Any) -> Any:
+def run(layer: Layer, outputs: list[Any], last: UnitBase, recorded: Any) -> Any:
     import json
 
     replies = {f"up[{place}]": json.dumps(output) for place, output in enumerate(outputs)}

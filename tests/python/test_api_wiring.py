@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from verdict_cli import Block, CoTUnit, Layer, Pipeline, SpecError
-from verdict_cli.python.steps import Step
+from verdict_cli.language.authoring.step import Step
 
 
 def built(step: dict[str, Any]) -> Step:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override, remove_value
+from verdict_cli.language.load import UnitTypes
 from verdict_cli.language.package_files import configs, file_or_named
-from verdict_cli.language.steps import Codes
-from verdict_cli.language.units import TYPES
 from verdict_cli.plan.build import Built
-from verdict_cli.plan.load_plan import load_plan as plan_of
+from verdict_cli.plan.load_plan import load_plan
 from verdict_cli.storage.path_policy import PathPolicy
 
 
@@ -50,12 +48,12 @@ def load_plan_for_command(
     document = remove_value(apply_override(read_document(config), overrides), off)
     if else_model is not None and document.data.get("model") is None:
         document = apply_override(document, [f"model={_quoted(else_model)}"])
-    code: Codes = {}
-    if allow_code or not _unit_types(document.data) <= set(TYPES):
-        from verdict_cli.python.plugin_units import expand_custom_units, foreign_types
+    unit_types: UnitTypes = {}
+    if allow_code:
+        from verdict_cli.language.units.plugins import import_unit_types
 
-        document, code = expand_custom_units(document, foreign_types(allow_code))
-    built = plan_of(document, config.parent, code, _path_policy(config, overrides, allow_outside))
+        unit_types = import_unit_types(allow_code)
+    built = load_plan(document, config.parent, _path_policy(config, overrides, allow_outside), unit_types)
     for warning in built.warnings if warn else ():
         print_error(f"warning: {warning}")
     return built
@@ -70,16 +68,6 @@ def _is_dataset(path: Path) -> bool:
     from verdict_cli.storage.datasets.files import format_of
 
     return format_of(path) not in (None, "json")
-
-
-def _unit_types(data: Any) -> set[str]:
-    """Every value of a key `unit` anywhere in a document."""
-    if isinstance(data, list):
-        return {name for item in data for name in _unit_types(item)}
-    if not isinstance(data, dict):
-        return set()
-    own = {data["unit"]} if isinstance(data.get("unit"), str) else set()
-    return own | {name for value in data.values() for name in _unit_types(value)}
 
 
 def _quoted(text: str) -> str:

@@ -42,7 +42,7 @@ def _description(name: str, kind: type[UnitBase]) -> dict[str, Any]:
     return {
         "unit": name,
         "name": snake(name),
-        "asks_a_model": kind.asks,
+        "asks_a_model": kind.calls_model,
         "description": _summary(kind),
         "keys": _keys(kind),
     }
@@ -52,5 +52,5 @@ def _summary(kind: type[UnitBase]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _keys(kind: type[UnitBase]) -> dict[str, str]:
+def _keys(kind: Any) -> dict[str, str]:
     return described(kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,9 @@ from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Config
 from verdict_cli.errors import DataError, Problem, SpecError
-from verdict_cli.plan.called_hosts import hosts_called
+
+if TYPE_CHECKING:
+    from verdict_cli.plan.node import Plan
 
 
 def validate(
@@ -32,7 +34,7 @@ def validate(
     try:
         built = options.built(config)
         warnings = built.warnings
-        hosts = hosts_called(built.plan)
+        hosts = _called_hosts(built.plan)
         if data is not None:
             import tempfile
 
@@ -66,3 +68,20 @@ def validate(
                 print_report(f"calls {host}\n")
     if problems:
         raise typer.Exit(2)
+
+
+def _called_hosts(plan: Plan) -> list[str]:
+    """Every host that a run calls, sorted; none for built-in models and recordings."""
+    import os
+
+    from verdict_cli.llm.model_families import host_called, is_local
+    from verdict_cli.plan.node import LLMNode
+
+    models = {
+        (model.name, model.api_base): model
+        for node in plan.nodes
+        if isinstance(node.work, LLMNode)
+        for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up)
+        if not is_local(model.name)
+    }
+    return sorted({host for model in models.values() if (host := host_called(model, os.environ))})

@@ -1,18 +1,22 @@
-"""Unit types that a file declares under `units` (language.md, section 6.4)."""
+"""Unit types that are not built in: declared in a file under `units` (language.md, section 6.4), or Python classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.language.steps import CustomType
 from verdict_cli.language.units import TYPES
 
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.language.units.base import LLMUnit
+
 
 class UnknownTypeError(ValueError):
-    """A type that leads to no built-in one. ``name`` is the one that is not known, ``at`` the declared type
-    whose ``base`` names it, None where the step itself does."""
+    """A type that leads to no built-in one. ``name`` is the unknown type, ``at`` the declared type whose ``base`` names
+    it, None where the step itself does."""
 
     def __init__(self, message: str, name: str, at: str | None) -> None:
         super().__init__(message)
@@ -23,24 +27,38 @@ class UnknownTypeError(ValueError):
 
 @dataclass(frozen=True)
 class MergedType:
-    """A declared type: the built-in one that it ends at, the keys it sets, and which declared type set each."""
+    """What a type means: the built-in one that it ends at, the keys it sets, which declared type set each (a Python class
+    set the others), and the functions of a Python class by key."""
 
     base: str
     keys: Mapping[str, Any]
     set_by: Mapping[str, str]
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
 
-def merge_custom_type(name: str, types: Mapping[str, CustomType]) -> MergedType:
-    """What a declared type means; its own keys win over those of its base. UnknownTypeError when it has none."""
+def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnit]]) -> MergedType:
+    """What a type means; its own keys win over those of its base. Built-in names come first, then those that the file
+    declares, then the classes that were imported, then those of installed packages.
+
+    Raises UnknownTypeError for a type that leads to none.
+    """
     keys: dict[str, Any] = {}
     set_by: dict[str, str] = {}
     seen: list[str] = []
     while name not in TYPES:
         at = seen[-1] if seen else None
-        if name not in types:
-            raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
         if name in seen:
             raise UnknownTypeError(f"the unit type {name!r} builds on itself", name, at)
+        if name not in types:
+            from verdict_cli.language.units.plugins import class_document  # here, because few files need it
+
+            kind = imported.get(name) or TYPES.plugin(name)
+            if kind is None:
+                raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
+            document, functions = class_document(name, kind)
+            if seen:
+                del document["name"]  # a declared type has a name of its own
+            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, functions)
         seen.append(name)
         for key, value in (types[name].model_extra or {}).items():
             keys.setdefault(key, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,11 @@ from verdict_cli.language.document.overrides import apply_override
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.steps import Codes
+from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
+
+UnitTypes = Mapping[str, type[LLMUnit]]
+"""Unit types written in Python, by name."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Spec:
     folder: Path
     code: Codes = field(default_factory=dict)
     fence: PathPolicy = ANYWHERE
+    unit_types: UnitTypes = field(default_factory=dict)
 
     def problem(self, code: str, message: str, hint: str, path: tuple[str | int, ...], *, key: bool = False) -> Problem:
         """A problem at a path of this file."""
@@ -44,16 +49,23 @@ def load(path: Path, settings: Sequence[str] = (), fence: PathPolicy | None = No
     return validated(apply_override(read_document(path), settings), path.parent, fence=fence)
 
 
-def validated(document: Document, folder: Path, code: Codes | None = None, fence: PathPolicy | None = None) -> Spec:
+def validated(
+    document: Document,
+    folder: Path,
+    code: Codes | None = None,
+    fence: PathPolicy | None = None,
+    unit_types: UnitTypes | None = None,
+) -> Spec:
     """The pipeline in a document. SpecError with every problem at once.
 
-    The classes alone decide; tests hold the published JSON Schema to them, which is generated from them. It may name files of ``folder``, or those that ``fence`` allows.
+    The classes alone decide; tests hold the published JSON Schema to them, which is generated from them. It may name files
+    of ``folder``, or those that ``fence`` allows. ``unit_types`` are those written in Python.
     """
     try:
         file = PipelineFile.model_validate(document.data)
     except ValidationError as error:
         raise SpecError(in_order(explain_error(error, PipelineFile, document))) from None
-    return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence)
+    return Spec(file, document, folder, code or {}, PathPolicy(folder) if fence is None else fence, unit_types or {})
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.custom_types import UnknownTypeError, merge_custom_type
+from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
 from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
@@ -53,7 +53,8 @@ class Namespace:
     calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Register this file among those that `use: FILE#name` can load."""
+        """Remembers itself among the files that `use: FILE#name` may reach."""
+        self.code = dict(self.spec.code)
         self.presets = Presets(self.spec)
         self.files.setdefault(self._reached(Path(self.spec.document.file).name), self)
 
@@ -130,7 +131,7 @@ class Namespace:
         if isinstance(step, UnitBase):
             return step
         try:
-            made = merge_custom_type(step.unit, self.spec.file.units)
+            made = self.merged_type(step.unit)
         except UnknownTypeError as error:
             self._unknown_type(error, (*path, "unit"))
             return None
@@ -140,19 +141,25 @@ class Namespace:
             owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        kind = TYPES[made.base]
+        kind: type[Any] = TYPES[made.base]
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
         try:
-            return kind.model_validate(keys)
+            unit: UnitBase = kind.model_validate(keys)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
             return None
+        self.code |= {(*path, key): function for key, function in made.functions.items()}
+        return unit
+
+    def merged_type(self, name: str) -> MergedType:
+        """What the name of a unit type that is not built in means. UnknownTypeError when there is none."""
+        return merge_custom_type(name, self.spec.file.units, self.spec.unit_types)
 
     def _check_type(self, name: str) -> None:
         """Check the keys that a declared type sets. Those that it leaves to the step may be missing."""
         try:
-            made = merge_custom_type(name, self.spec.file.units)
+            made = self.merged_type(name)
         except UnknownTypeError as error:
             self._unknown_type(error, ("units", name, "base"))
             return
@@ -160,7 +167,7 @@ class Namespace:
             hint = "a type names what it builds on with `base`"
             path = ("units", made.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind = TYPES[made.base]
+        kind: type[Any] = TYPES[made.base]
         left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
         try:
             kind.model_validate({**made.keys, "unit": made.base})
@@ -171,8 +178,13 @@ class Namespace:
                     self.tell(problem)
 
     def _unknown_type(self, error: UnknownTypeError, path: Path_) -> None:
+
         where = path if error.at is None else ("units", error.at, "base")
-        hint = nearest_spelling(error.name, [*TYPES, *self.spec.file.units]) if "unknown" in error.message else ""
+        hint = (
+            nearest_spelling(error.name, [*TYPES.names(), *self.spec.file.units, *self.spec.unit_types])
+            if "unknown" in error.message
+            else ""
+        )
         self.problem("unknown-unit", error.message, hint, where)
 
     def prompt_text(self, key: str | PromptFile | JinjaPrompt, path: Path_) -> tuple[str, bool] | None:
@@ -264,7 +276,7 @@ class Namespace:
             if self.inside(file, path) is None:
                 return None
             try:
-                spec = load(target, fence=self.spec.fence)
+                spec = replace(load(target, fence=self.spec.fence), unit_types=self.spec.unit_types)
             except SpecError as error:
                 self.bad_file(file, error, path)
                 self.files[target] = None

@@ -93,18 +93,16 @@ def _entries() -> Iterator[ReferenceEntry]:
     ):
         for name, definition in names.items():
             used.add(definition)
-            yield _entry(name, group, _definition(definition), definition)
+            yield _entry(name, group, _definition(definition))
     yield _entry(_FILE, "mapping", pipeline_schema())
     for definition, schema in pipeline_schema()["$defs"].items():
         if definition not in used and schema.get("type") == "object":
             yield _entry(definition, "mapping", schema)
 
 
-def _entry(name: str, group: str, schema: dict[str, Any], title: str = "") -> ReferenceEntry:
+def _entry(name: str, group: str, schema: dict[str, Any]) -> ReferenceEntry:
     text = " ".join(schema.get("description", "").split())
-    if group == "unit" and title != name:
-        text = f"Another name of `{title}`. {text}"
-    example = None if group == "mapping" else _example(name) or _example(title)
+    example = None if group == "mapping" else _example(name)
     return ReferenceEntry(name, group, text, tuple(_keys(schema)), example)
 
 

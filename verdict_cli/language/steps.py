@@ -2,70 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Seq, Whole
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_steps, step_documents
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase
 from verdict_cli.model import ModelKey
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike
+    from verdict_cli.language.authoring.functions import Function
 
 MOST_UNTIL_UNITS = 100
 """The most units of a layer that stops early."""
 
 
 class Until(ConfigModel):
-    """When a layer that is repeated has said enough: further units are asked only while the vote, or the mean, is open."""
+    """Early stopping of a repeated layer: more units are called only while the vote, or the mean, is undecided."""
 
     confidence: Annotated[float, Field(gt=0, le=1)]
-    """The least probability that the pool says of all units what it says of those asked; 1 stops only what nothing can change any more."""
+    """The minimum probability that the units called so far give the same pool as all units; 1 stops only when nothing can change it."""
     max: Annotated[int, Field(ge=2, le=MOST_UNTIL_UNITS), Whole] | None = None
-    """The most units that are asked: all of the layer's where it is not given. Above `repeat`, this many copies are made, of which the first `repeat` are asked side by side."""
+    """The maximum number of units to call; all of the layer's by default. Above `repeat`, the layer has this many copies, of which the first `repeat` are called concurrently."""
     batch: Annotated[int, Field(ge=1), Whole] = 1
-    """How many further units are asked side by side before the next look."""
+    """How many more units are called concurrently before the next check."""
     threshold: float | None = None
     """For a mean: stops when all units' mean lies on the same side of this number."""
     within: Annotated[float, Field(gt=0)] | None = None
     """For a mean: stops when all units' mean lies within this distance of the mean so far."""
 
 
-class PythonCode(Protocol):
-    """A Python function that stands where a file has expressions: at `propagate`, `map`, `validate` or, which a
-    file has not at all, at `process`."""
-
-    @property
-    def name(self) -> str:
-        """How messages name it."""
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The values that it is called with: `output`, `outputs`, `response`, `input`, `previous`, `source`, `unit`."""
-
-    @property
-    def text(self) -> str:
-        """What stands for it in a fingerprint: its source, or a text of its own in every process."""
-
-    @property
-    def traceable(self) -> bool:
-        """Whether the text is the same in every process."""
-
-    @property
-    def gives(self) -> RecordType | None:
-        """The declared fields of what it gives; None where they are not declared."""
-
-    def __call__(self, given: Mapping[str, Any]) -> Any:
-        """What it gives for the values of its parameters, in plain dictionaries and lists."""
-
-
-CodePath = tuple[str | int, ...]
-Codes = Mapping[CodePath, PythonCode]
+Codes = Mapping[StepPath, "Function"]
 """The functions of a pipeline by the path at which a file would have expressions."""
-
 
 STEP_KINDS = ("unit", "layer", "block", "use")
 """The keys of which a step has exactly one."""
@@ -91,8 +65,8 @@ class CustomType(ConfigModel):
     """The type that it builds on, a built-in one or another of `units`."""
 
 
-class LayerStep(ConfigModel):
-    """Units, blocks or layers side by side."""
+class Layer(Step):
+    """Units, blocks or layers in parallel."""
 
     layer: Annotated[Seq[StepKey], Field(min_length=1)]
     """The items."""
@@ -109,20 +83,86 @@ class LayerStep(ConfigModel):
     leaves: Annotated[Seq[ItemIndex], Field(min_length=1)] | None = None
     """Places of the items that give the output."""
     until: Until | None = None
-    """Asks the items one after another, and stops when the pool behind them is settled."""
+    """Calls the items one after another, and stops when the pool after them is decided."""
     model: ModelKey | None = None
     """The model of the units inside that set none."""
 
+    def __init__(
+        self,
+        items: Step | Sequence[Step],
+        repeat: int | None = None,
+        *,
+        models: Sequence[ModelLike] | None = None,
+        inner: Literal["none", "chain"] = "none",
+        outer: Literal["dense", "broadcast", "cumulative", "last"] | None = None,
+        roots: Sequence[int] | None = None,
+        leaves: Sequence[int] | None = None,
+        until: Mapping[str, float] | None = None,
+    ) -> None:
+        from verdict_cli.language.authoring.arguments import model_key
 
-class BlockStep(ConfigModel):
+        super().__init__(
+            layer=check_steps(items, "a Layer holds"),
+            repeat=repeat,
+            models=None if models is None else [model_key("Layer", model) for model in models],
+            inner=None if inner == "none" else inner,
+            outer=outer,
+            roots=roots,
+            leaves=leaves,
+            until=until,
+        )
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """The items in parallel."""
+        return self.layer
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Layer:
+        """The model of the units inside that set none."""
+        return self._via(model, dict(keys))
+
+    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        items = step_documents(self.items, (*path, "layer"), functions)
+        return {**super().to_document(path, functions), "layer": items}
+
+    def __repr__(self) -> str:
+        given = (name for name in type(self).model_fields if name in self.model_fields_set - {"layer"})
+        keys = "".join(f", {name}={getattr(self, name)!r}" for name in given)
+        return f"Layer([{', '.join(map(repr, self.layer))}]{keys})"
+
+
+class Block(Step):
     """Steps run one after another."""
 
     block: Annotated[Seq[StepKey], Field(min_length=1)]
     """The steps."""
     model: ModelKey | None = None
     """The model of the units inside that set none."""
-    pin: bool = False
+    pinned: bool = Field(default=False, alias="pin")
     """Runs every unit inside once for the whole dataset."""
+
+    def __init__(self, steps: Step | Sequence[Step]) -> None:
+        super().__init__(block=check_steps(steps, "a Block holds"))
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """The steps in order."""
+        return self.block
+
+    def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Block:
+        """The model of the units inside that set none."""
+        return self._via(model, dict(keys))
+
+    def pin(self) -> Block:
+        """Run every unit inside once; all rows share the results."""
+        return self._with(pinned=True)
+
+    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        steps = step_documents(self.steps, (*path, "block"), functions)
+        return {**super().to_document(path, functions), "block": steps}
+
+    def __repr__(self) -> str:
+        return " >> ".join(map(repr, self.block))
 
 
 class UseStep(ConfigModel):
@@ -132,9 +172,14 @@ class UseStep(ConfigModel):
     """The block's name, or `FILE#name`."""
 
 
+def chained_steps(step: Step) -> tuple[Step, ...]:
+    """The steps of a block without keys of its own, else the step alone: brackets around `>>` mean nothing."""
+    return step.steps if isinstance(step, Block) and step.model_fields_set == {"block"} else (step,)
+
+
 def spelling(value: Any) -> str | None:
     """The tag of a step: its unit type, `<custom>`, `<layer>`, `<block>` or `<use>`; None for what is no step."""
-    if isinstance(value, ConfigModel):
+    if isinstance(value, ConfigModel | Step):
         value = value.model_dump(by_alias=True, exclude_unset=True)
     kind = next((key for key in STEP_KINDS if key in value), None) if isinstance(value, dict) else None
     if kind is None:
@@ -144,18 +189,18 @@ def spelling(value: Any) -> str | None:
     return f"<{kind}>"
 
 
-_TAGS = {name: f"<{TYPES.title(name)}>" for name in TYPES}
+_TAGS = {name: f"<{name}>" for name in TYPES}
 
 _CHOICES = LazyUnion(
     spelling,
     {
         **TYPES.choices(_TAGS.__getitem__),
         "<custom>": lambda: CustomStep,
-        "<layer>": lambda: LayerStep,
-        "<block>": lambda: BlockStep,
+        "<layer>": lambda: Layer,
+        "<block>": lambda: Block,
         "<use>": lambda: UseStep,
     },
 )
 
-StepKey = TypeAliasType("StepKey", Annotated[UnitBase | CustomStep | LayerStep | BlockStep | UseStep, _CHOICES])
+StepKey = TypeAliasType("StepKey", Annotated[UnitBase | CustomStep | Layer | Block | UseStep, _CHOICES])
 """A step of a pipeline, a block or a layer."""

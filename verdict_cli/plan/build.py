@@ -16,47 +16,46 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.expand import InstancePath, InvalidUnit, Stopping, UnitInstance, expand_steps
-from verdict_cli.plan.fingerprint import fingerprints
-from verdict_cli.plan.judge_digest import check_calibrations, judge_digest
+from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
 from verdict_cli.plan.node import Brace, Early, LLMNode, Node, Plan, Used
 from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
-from verdict_cli.plan.result_scope import spread
-from verdict_cli.plan.row_types import row_types, where
+from verdict_cli.plan.result_scope import expand_panel
+from verdict_cli.plan.row_types import row_filter, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
 """Heads of the result columns that no unit brings."""
 
 
-def ids(seats: Sequence[UnitInstance | InvalidUnit]) -> list[str]:
-    """Each seat's id, numbered in order of definition; tells of a name that units of two types share."""
-    total = Counter(one.name for one in seats)
-    given: Counter[str] = Counter()
+def ids(instances: Sequence[UnitInstance | InvalidUnit]) -> list[str]:
+    """The id of each unit, numbered in order of definition; reports a name that units of two types share."""
+    total = Counter(instance.name for instance in instances)
+    numbered: Counter[str] = Counter()
     first: dict[str, UnitInstance] = {}
-    made = []
-    for one in seats:
-        made.append(one.name if total[one.name] == 1 else f"{one.name}[{given[one.name]}]")
-        given[one.name] += 1
-        if isinstance(one, UnitInstance):
-            _check(one, first.setdefault(one.name, one))
-    return made
+    node_ids = []
+    for instance in instances:
+        node_ids.append(instance.name if total[instance.name] == 1 else f"{instance.name}[{numbered[instance.name]}]")
+        numbered[instance.name] += 1
+        if isinstance(instance, UnitInstance):
+            _check_name(instance, first.setdefault(instance.name, instance))
+    return node_ids
 
 
-def _check(one: UnitInstance, first: UnitInstance) -> None:
-    path = (*one.path, "name")
-    if one.name in RESERVED:
-        one.names.problem(
+def _check_name(instance: UnitInstance, first: UnitInstance) -> None:
+    path = (*instance.path, "name")
+    if instance.name in RESERVED:
+        instance.names.problem(
             "reserved-name",
-            f"a unit cannot be named {one.name!r}: result columns begin with it",
+            f"a unit cannot be named {instance.name!r}: result columns begin with it",
             "choose another `name`",
             path,
         )
-    elif one.unit.type_name != first.unit.type_name:
-        one.names.problem(
+    elif instance.unit.type_name != first.unit.type_name:
+        instance.names.problem(
             "name-used-twice",
-            f"the name {one.name!r} is used for a {one.unit.type_name} and for a {first.unit.type_name}",
+            f"the name {instance.name!r} is used for a {instance.unit.type_name} and for a {first.unit.type_name}",
             "give one of them another `name`; only units of one type share a name and are numbered",
             path,
         )
@@ -101,38 +100,38 @@ class _Build:
         """Everything in turn; stops early only where nothing more can be said."""
         self.names.check()
         types = row_types(self.names)
-        selected = where(self.names, types, self._use_column)
-        seats, block, stopping = expand_steps(self.names)
-        made = self._nodes(seats, self._edges(block), types.fields if types else {})
-        nodes = tuple(node for node in made if node is not None)
-        last = outputs(block)
-        if len(nodes) == len(seats):
-            self.used |= set(last) | check_evaluations(self.names, nodes, last, self._use_column)
-        early = self._stops(stopping, made)
+        selected = row_filter(self.names, types, self._use_column)
+        instances, block, stopping = expand_steps(self.names)
+        compiled = self._nodes(instances, self._edges(block), types.fields if types else {})
+        nodes = tuple(node for node in compiled if node is not None)
+        output_nodes = outputs(block)
+        if len(nodes) == len(instances):
+            self.used |= set(output_nodes) | check_evaluations(self.names, nodes, output_nodes, self._use_column)
+        early = self._stops(stopping, compiled)
         tables = load_published(self.names)
         self._raise()
-        placed = [one for one in seats if isinstance(one, UnitInstance)]
-        nodes = judge_digest(placed, nodes)
-        check_calibrations(placed, nodes)
+        valid = [item for item in instances if isinstance(item, UnitInstance)]
+        nodes = judge_digest(valid, nodes)
+        check_calibrations(valid, nodes)
         self._raise()
-        self._warn_unused(nodes, seats)
-        data = resolve_pipeline(self.names)
-        named = [node.id for node in nodes]
-        evaluations = {name: spread(one, named) for name, one in self.spec.file.evaluate.items()}
-        self._warn_shown(nodes, placed, evaluations)
-        whole, each = fingerprints(self.names, placed, nodes, last, early)
+        self._warn_unused(nodes, instances)
+        resolved = resolve_pipeline(self.names)
+        node_ids = [node.id for node in nodes]
+        evaluations = {name: expand_panel(item, node_ids) for name, item in self.spec.file.evaluate.items()}
+        self._warn_shown(nodes, valid, evaluations)
+        fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early)
         plan = Plan(
             name=self.spec.file.name,
-            nodes=tuple(replace(node, fingerprint=one) for node, one in zip(nodes, each, strict=True)),
-            outputs=last,
+            nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
+            outputs=output_nodes,
             columns=tuple(self.columns.values()),
             row_types=types,
             where=selected,
             evaluations=evaluations,
             gates=self.spec.file.gates,
             published=tables,
-            resolved=data,
-            fingerprint=whole,
+            resolved=resolved,
+            fingerprint=fingerprint,
             early=early,
             fence=self.spec.fence,
             braces=tuple(self.braces),
@@ -140,12 +139,12 @@ class _Build:
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
-    def _stops(self, stopping: Sequence[Stopping], made: Sequence[Node | None]) -> tuple[Early, ...]:
+    def _stops(self, stopping: Sequence[Stopping], nodes: Sequence[Node | None]) -> tuple[Early, ...]:
         if not stopping:
             return ()
         from verdict_cli.plan.early_stopping import compile_early_stopping  # here, because few layers stop early
 
-        return tuple(filter(None, (compile_early_stopping(one, made, self.uses) for one in stopping)))
+        return tuple(filter(None, (compile_early_stopping(layer, nodes, self.uses) for layer in stopping)))
 
     def _raise(self) -> None:
         if self.problems:
@@ -165,69 +164,69 @@ class _Build:
         return edges
 
     def _nodes(
-        self, seats: Sequence[UnitInstance | InvalidUnit], edges: set[Edge], columns: Mapping[str, FieldType]
+        self, instances: Sequence[UnitInstance | InvalidUnit], edges: set[Edge], columns: Mapping[str, FieldType]
     ) -> list[Node | None]:
-        """A node for each seat; None, and told, where something is wrong with it."""
-        parents: list[list[int]] = [[] for _ in seats]
-        children: list[list[int]] = [[] for _ in seats]
+        """A node for each unit; None, with its error reported, for an invalid one."""
+        parents: list[list[int]] = [[] for _ in instances]
+        children: list[list[int]] = [[] for _ in instances]
         for before, after in sorted(edges):
             parents[after].append(before)
             children[before].append(after)
         upstream: list[Upstream] = []
         nodes: list[Node | None] = []
         unknown: set[int] = set()
-        for index, (one, name) in enumerate(zip(seats, ids(seats), strict=True)):
-            place = Upstream(index, name, one.name, tuple(parents[index]))
-            scope = NodeScope(upstream, place.parents, columns)
+        for index, (instance, node_id) in enumerate(zip(instances, ids(instances), strict=True)):
+            unit = Upstream(index, node_id, instance.name, tuple(parents[index]))
+            scope = NodeScope(upstream, unit.parents, columns)
             node, output = None, None
-            if isinstance(one, UnitInstance) and unknown.isdisjoint(place.parents):
-                node, output = compile_node(one, place, tuple(children[index]), scope, self._warner(one))
+            if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):
+                node, output = compile_node(instance, unit, tuple(children[index]), scope, self._warner(instance))
             if output is None:
                 unknown.add(index)
             nodes.append(node)
-            upstream.append(place if output is None else replace(place, output=output))
+            upstream.append(unit if output is None else replace(unit, output=output))
             self.used |= scope.uses.units
             self.uses.append(frozenset(scope.uses.units))
             for column in sorted(scope.uses.columns):
-                self._use_column(column, one.names, one.path)
-            if node is not None and isinstance(one, UnitInstance):
-                self._note_braces(node, one)
+                self._use_column(column, instance.names, instance.path)
+            if node is not None and isinstance(instance, UnitInstance):
+                self._note_braces(node, instance)
             if node is not None and node.pinned:
-                self._check_pinned_uses(one, scope, nodes)
+                self._check_pinned_uses(instance, scope, nodes)
         return nodes
 
-    def _note_braces(self, node: Node, one: UnitInstance) -> None:
+    def _note_braces(self, node: Node, instance: UnitInstance) -> None:
         """The prompt's braces around a bare name, which are a mistake where the data has that column."""
         for written, name in node.work.prompt.bare if isinstance(node.work, LLMNode) else ():
             path = format_expression_path(("source", name))
             message = f"{written} is literal text, but {name!r} is a column of the data"
             hint = f"write {{{path}}}; \\{written} prints it literally"
-            problem = one.names.spec.problem("literal-column", message, hint, (*one.path, "prompt"))
+            problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
             if Brace(name, problem) not in self.braces:
                 self.braces.append(Brace(name, problem))
 
     def _check_pinned_uses(
-        self, one: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]
+        self, instance: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]
     ) -> None:
         for index in sorted(scope.uses.units):
             before = nodes[index]
             if before is not None and not before.pinned:
-                one.names.problem(
+                instance.names.problem(
                     "pinned-uses-row",
                     f"a pinned unit runs once, but this one uses {before.id!r}, which runs for every row",
                     f"pin {before.id!r} too, or leave `pin` out",
-                    one.path,
+                    instance.path,
                 )
 
-    def _warner(self, one: UnitInstance) -> Callable[[str, str, InstancePath], None]:
+    def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:
-            self._warn(one.names.spec.problem("suspicious", message, hint, path))
+            self._warn(instance.names.spec.problem("suspicious", message, hint, path))
 
         return warn
 
-    def _warn(self, found: Problem) -> None:
-        if found not in self.warnings:
-            self.warnings.append(found)
+    def _warn(self, problem: Problem) -> None:
+        if problem not in self.warnings:
+            self.warnings.append(problem)
 
     def _use_column(self, column: str, names: Namespace, path: InstancePath) -> None:
         asked = path[0] not in _BESIDE
@@ -239,24 +238,24 @@ class _Build:
             self.columns[column] = replace(known, asked=True)
 
     def _warn_shown(
-        self, nodes: Sequence[Node], seats: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]
+        self, nodes: Sequence[Node], instances: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]
     ) -> None:
         """Warns of each prompt that shows the label which its judge is measured by."""
         for index, label, name in shown_labels(nodes, evaluations):
-            one = seats[index]
+            instance = instances[index]
             message = f"the prompt shows `{label}`, which is the target of `evaluate.{name}`"
             hint = "take the label out of the prompt, unless the judge is to see it"
-            path = (*one.path, "prompt")
-            self._warn(one.names.spec.problem("label-in-prompt", message, hint, path))
+            path = (*instance.path, "prompt")
+            self._warn(instance.names.spec.problem("label-in-prompt", message, hint, path))
 
-    def _warn_unused(self, nodes: Sequence[Node], seats: Sequence[UnitInstance | InvalidUnit]) -> None:
+    def _warn_unused(self, nodes: Sequence[Node], instances: Sequence[UnitInstance | InvalidUnit]) -> None:
         """Warns of each unit of the file whose output nobody uses, its copies together."""
         copies: dict[tuple[int, InstancePath], list[tuple[str, Namespace]]] = {}
-        for node, one in zip(nodes, seats, strict=True):
+        for node, instance in zip(nodes, instances, strict=True):
             if node.index not in self.used:
-                copies.setdefault((id(one.names), one.path), []).append((node.id, one.names))
+                copies.setdefault((id(instance.names), instance.path), []).append((node.id, instance.names))
         for (_, path), unused in copies.items():
-            said = ", ".join(repr(name) for name, _ in unused[:4]) + (", …" if len(unused) > 4 else "")
+            ids = ", ".join(repr(name) for name, _ in unused[:4]) + (", …" if len(unused) > 4 else "")
             hint = "name it in a later prompt, or take the unit out"
             names = unused[0][1]
-            self._warn(names.spec.problem("unused", f"nobody uses the output of {said}", hint, path))
+            self._warn(names.spec.problem("unused", f"nobody uses the output of {ids}", hint, path))

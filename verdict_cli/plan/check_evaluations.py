@@ -17,11 +17,11 @@ from verdict_cli.language.expressions.paths import ExpressionPath, Resolved
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.result_scope import MEASURED, ResultScope, judges
+from verdict_cli.plan.result_scope import EVALUATION_ROOTS, ResultScope, panel_expressions
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
-    """The table of each evaluation that names one; tells of every file that is none."""
+    """The published table of each evaluation that names one; reports invalid files."""
     tables = {}
     for name, evaluation in names.spec.file.evaluate.items():
         if evaluation.published is None:
@@ -51,33 +51,33 @@ def check_evaluations(
     outputs: tuple[int, ...],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
 ) -> set[int]:
-    """The units that evaluations name; tells of every expression that nothing can fill."""
-    given = ResultScope(nodes, outputs)
+    """The indices of the units that evaluations name; reports expressions that cannot be resolved."""
+    scope = ResultScope(nodes, outputs)
     for name, evaluation in names.spec.file.evaluate.items():
         base: tuple[str | int, ...] = ("evaluate", name)
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
         texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
-        texts += [(("by", place), text) for place, text in enumerate(evaluation.by)]
-        texts += [(("options", place), text) for place, text in enumerate(evaluation.options or ())]
+        texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
+        texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
         texts += _panel(names, evaluation, nodes, (*base, "panel"))
         if evaluation.gold is not None:
-            of_gold: list[tuple[ExpressionPath, str | None]] = [
+            gold_texts: list[tuple[ExpressionPath, str | None]] = [
                 (("gold", "target"), evaluation.gold.target),
                 (("gold", "where"), evaluation.gold.where),
             ]
-            for key, text in of_gold:
+            for key, text in gold_texts:
                 if text is not None:
-                    _check(names, text, (*base, *key), given.resolve, use_column, ("source", "human"))
+                    _check(names, text, (*base, *key), scope.resolve, use_column, ("source", "human"))
         for key, text in texts:
             if text is not None:
-                _check(names, text, (*base, *key), given.resolve, use_column)
-    for place, gate in enumerate(names.spec.file.gates):
-        for where, message, hint in gates.gate_problems(place, gate, names.spec.file.evaluate):
-            names.problem("bad-gate", message, hint, _below(("gates", place), where))
+                _check(names, text, (*base, *key), scope.resolve, use_column)
+    for index, gate in enumerate(names.spec.file.gates):
+        for where, message, hint in gates.gate_problems(index, gate, names.spec.file.evaluate):
+            names.problem("bad-gate", message, hint, _below(("gates", index), where))
         for text in gate.where or {}:
-            _check(names, text, ("gates", place, "where", text), given.resolve, use_column)
-    return given.used
+            _check(names, text, ("gates", index, "where", text), scope.resolve, use_column)
+    return scope.used
 
 
 def _panel(
@@ -85,13 +85,13 @@ def _panel(
 ) -> list[tuple[ExpressionPath, str | None]]:
     """What each judge of a panel says, with its place."""
     if not isinstance(evaluation.panel, str):
-        return [(("panel", place), text) for place, text in enumerate(evaluation.panel or ())]
-    found = judges(evaluation.panel, [node.id for node in nodes])
-    if not found:
+        return [(("panel", index), text) for index, text in enumerate(evaluation.panel or ())]
+    expressions = panel_expressions(evaluation.panel, [node.id for node in nodes])
+    if not expressions:
         message = f"`{evaluation.panel}` is no field of two or more units of one name"
         hint = "write `judge.score` for units called `judge`, or list an expression for each judge"
         names.problem("bad-evaluation", message, hint, path)
-    return [(("panel",), text) for text in found]
+    return [(("panel",), text) for text in expressions]
 
 
 def _check(
@@ -100,18 +100,18 @@ def _check(
     path: tuple[str | int, ...],
     resolve: Callable[[ExpressionPath], Resolved],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
-    roots: tuple[str, ...] = MEASURED,
+    roots: tuple[str, ...] = EVALUATION_ROOTS,
 ) -> None:
     expression = compile_expression_at(
         text, roots, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
     )
-    for found in expression.paths if expression is not None else ():
-        if found[0] == "source" and len(found) > 1 and isinstance(found[1], str):
-            use_column(found[1], names, path)
+    for path_found in expression.paths if expression is not None else ():
+        if path_found[0] == "source" and len(path_found) > 1 and isinstance(path_found[1], str):
+            use_column(path_found[1], names, path)
 
 
 def _below(base: tuple[str | int, ...], where: str) -> tuple[str | int, ...]:
-    """The path of a key, which a check spells from its section on: `safety.metrics[0]`, `[2].max`."""
+    """The path of a key that a check writes relative to its section: `safety.metrics[0]`, `[2].max`."""
     own = f"[{base[-1]}]" if isinstance(base[-1], int) else str(base[-1])
     parts = re.findall(r"[^.\[\]]+", where.removeprefix(own))
     return (*base, *(int(part) if part.isdigit() else part for part in parts))

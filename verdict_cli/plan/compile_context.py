@@ -1,4 +1,4 @@
-"""What compiling a seat needs at hand: its scope, its file's names, and where its problems are told."""
+"""`CompileContext`: what the compilation of one unit reads and reports to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROMPT_ROOTS = ("source", "previous", "input", "unit")
 
 @dataclass(frozen=True)
 class CompiledUnit:
-    """What a node does (None where that was found wrong), its response's fields and its output's."""
+    """What a node does (None for an invalid one), the fields of its response and of its output."""
 
     work: LLMNode | MapNode | PoolNode | None
     response: RecordType
@@ -36,34 +36,34 @@ class CompiledUnit:
 
 @dataclass
 class CompileContext:
-    """One seat at work: where its problems are told, the scope in which its paths are resolved, and the calibrations
-    that it uses, each with its key."""
+    """One unit being compiled: the scope in which its paths are resolved, the warnings, and the calibrations that it uses,
+    each with its key."""
 
-    seat: UnitInstance
+    instance: UnitInstance
     scope: NodeScope
     warn: Callable[[str, str, InstancePath], None]
     calibrations: list[tuple[InstancePath, Fitted]] = field(default_factory=list)
 
     def problem(self, code: str, message: str, hint: str, *path: str | int, key: bool = False) -> None:
-        """Tells of a problem at a key of the unit."""
-        self.seat.names.problem(code, message, hint, (*self.seat.path, *path), key=key)
+        """Reports a problem at a key of the unit."""
+        self.instance.names.problem(code, message, hint, (*self.instance.path, *path), key=key)
 
     def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
-        """The compiled expression; None, and told, when it can never be evaluated."""
+        """The compiled expression; None, and reported, when it can never be evaluated."""
         return compile_expression_at(
             text, roots, scope.resolve, lambda message, hint: self.problem("bad-expression", message, hint, *path)
         )
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
-        """The calibration that stands at a key of the unit; None, and told, where there is none that can be used."""
-        found = self.seat.names.fitted(key, kind, (*self.seat.path, *path))
-        if found is not None:
-            self.calibrations.append((path, found))
-        return found
+        """The calibration at a key of the unit; None, and reported, where none can be used."""
+        calibration = self.instance.names.fitted(key, kind, (*self.instance.path, *path))
+        if calibration is not None:
+            self.calibrations.append((path, calibration))
+        return calibration
 
     def scale(self, unit: LLMUnit) -> Scale | None:
-        """The scale that the unit's values are on; None where it has none, or, told, where it cannot be known."""
-        names, path = self.seat.names, (*self.seat.path, "scale")
+        """The scale that the unit's values are on; None where it has none, or, reported, where it cannot be known."""
+        names, path = self.instance.names, (*self.instance.path, "scale")
         if unit.scale is None:
             return unit.default_scale()
         try:
@@ -74,9 +74,9 @@ class CompileContext:
         return scale if names.check_scale(scale, path) else None
 
     def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
-        """The types of a declared schema; one that cannot be known is told and `Unknown`."""
+        """The types of a declared schema; one that cannot be known is reported and `Unknown`."""
         types: dict[str, FieldType] = {}
-        names, path = self.seat.names, (*self.seat.path, key)
+        names, path = self.instance.names, (*self.instance.path, key)
         for name, spelled in (declared or {}).items():
             try:
                 types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))

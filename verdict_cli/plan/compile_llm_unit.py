@@ -1,4 +1,4 @@
-"""What a unit that calls a model asks, and how its reply is read."""
+"""Compile a unit that calls a model: its prompt, models and extractor."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, Compi
 from verdict_cli.plan.node import LLMNode
 
 
-def compile_llm_unit(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
-    """The unit's question and how it is read; None, and told, when what it gives cannot be known."""
-    response = _response(bench, unit, scale)
-    reading = _reading(bench, unit, response)
-    models = bench.seat.models
+def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> CompiledUnit | None:
+    """Prompt, models and extractor of the unit; None, and reported, when its output cannot be known."""
+    response = _response(context, unit, scale)
+    reading = _reading(context, unit, response)
+    models = context.instance.models
     if models == ():
         hint = "set `model:` at the top of the file or here, or give --model"
-        bench.problem("no-model", "the unit has no model", hint)
+        context.problem("no-model", "the unit has no model", hint)
     letters = unit.letters() if isinstance(unit, ChoiceUnit) else ()
-    options = _options(bench, unit, letters)
+    options = _options(context, unit, letters)
     if letters:
-        bench.scope.input = {**(bench.scope.input or {}), **dict.fromkeys(letters, TEXT)}
-    prompt = _prompt(bench, unit)
+        context.scope.input = {**(context.scope.input or {}), **dict.fromkeys(letters, TEXT)}
+    prompt = _prompt(context, unit)
     if reading is None:
         return None
     if prompt is None or not models:
-        return CompiledUnit(None, reading.output, unit.gives(reading.output))
+        return CompiledUnit(None, reading.output, unit.output_fields(reading.output))
     work = LLMNode(
         unit=unit,
         prompt=prompt,
@@ -42,33 +42,33 @@ def compile_llm_unit(bench: CompileContext, unit: LLMUnit, scale: Scale | None) 
         response=response,
         reading=reading,
         models=models,
-        follow_up=_follow_up(bench, reading, models),
+        follow_up=_follow_up(context, reading, models),
         options=options,
         letters=letters,
         kept=tuple(unit.output) if unit.output else None,
     )
-    return CompiledUnit(work, reading.output, unit.gives(reading.output))
+    return CompiledUnit(work, reading.output, unit.output_fields(reading.output))
 
 
-def _response(bench: CompileContext, unit: LLMUnit, scale: Scale | None) -> RecordType:
+def _response(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> RecordType:
     if unit.scale is not None and unit.scaled_field() is None:
         message = f"a {unit.type_name} has no field on a scale"
         hint = "leave `scale` out, or use a JudgeUnit"
-        bench.problem("no-scaled-field", message, hint, "scale", key=True)
-    declared = bench.fields(unit.response, "response")
+        context.problem("no-scaled-field", message, hint, "scale", key=True)
+    declared = context.fields(unit.response, "response")
     for name in set(declared) & set(unit.own_fields(scale)):
         message = f"the response field {name!r} is the unit's own"
-        bench.problem("field-used-twice", message, "choose another name", "response", name, key=True)
+        context.problem("field-used-twice", message, "choose another name", "response", name, key=True)
     return unit.response_record(scale, declared)
 
 
-def _options(bench: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -> tuple[tuple[str, Expression], ...]:
+def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -> tuple[tuple[str, Expression], ...]:
     texts = (unit.options or ()) if isinstance(unit, ChoiceUnit) else ()
-    made = (
-        (letters[place], bench.expression(text, PROMPT_ROOTS, bench.scope, "options", place))
-        for place, text in enumerate(texts)
+    compiled = (
+        (letters[index], context.expression(text, PROMPT_ROOTS, context.scope, "options", index))
+        for index, text in enumerate(texts)
     )
-    return tuple((letter, option) for letter, option in made if option is not None)
+    return tuple((letter, option) for letter, option in compiled if option is not None)
 
 
 def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
@@ -76,84 +76,84 @@ def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
     return scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
 
 
-def _follow_up(bench: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:
+def _follow_up(context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:
     if reading.then is None:
         return ()
     if reading.then.model is None:
         return models
-    return bench.seat.names.policy(reading.then.model, (*bench.seat.path, "extract", "model")) or ()
+    return context.instance.names.policy(reading.then.model, (*context.instance.path, "extract", "model")) or ()
 
 
-def _reading(bench: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
-    key: Any = unit.extract
+def _reading(context: CompileContext, unit: LLMUnit, response: RecordType) -> BoundExtractor | None:
+    key: Any = unit.extract_key
     if key is None:
         key = "structured" if set(response.fields) == {"criteria"} else "verdict"
-    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract" not in unit.model_fields_set:
+    if key == "raw" and list(response.fields.values()) != [TEXT] and "extract_key" not in unit.model_fields_set:
         key = "structured"
-    chosen = _fitted(bench, resolve_extractor(key))
+    chosen = _fitted(context, resolve_extractor(key))
     if chosen is None or not response.fields:
         return None
-    trouble = chosen.validation_error(response)
-    if trouble:
-        where, message, hint = trouble
-        bench.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
+    issue = chosen.validation_error(response)
+    if issue:
+        where, message, hint = issue
+        context.problem("bad-extractor", message, hint, "extract", *(part for part in where.split(".") if part))
         return None
     return chosen.bind(response)
 
 
-def _fitted(bench: CompileContext, chosen: Extractor) -> Extractor | None:
-    """The extractor with the content of the calibration files that it names; None, and told, where one is none."""
+def _fitted(context: CompileContext, chosen: Extractor) -> Extractor | None:
+    """The extractor with the content of its calibration files; None, and reported, for an invalid file."""
     read: dict[str, Any] = {}
     for key, kind in (("calibration", "probability"), ("weights", "score_weights")):
         named = getattr(chosen, key, None)
         if isinstance(named, CalibrationFile | Fitted):
-            read[key] = bench.fitted(named, FITTED[kind], "extract", key)
+            read[key] = context.fitted(named, FITTED[kind], "extract", key)
     return None if None in read.values() else chosen.model_copy(update=read)
 
 
-def _prompt(bench: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
-    read = _text(bench, unit)
+def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
+    read = _text(context, unit)
     if read is None:
         return None
     text, jinja = read
     if not text.strip():
-        bench.problem("empty-prompt", "the prompt is empty", "write what the model is asked", "prompt")
+        context.problem("empty-prompt", "the prompt is empty", "write what the model is asked", "prompt")
         return None
     framed = unit.frame(text)
     if jinja and framed != text:
-        bench.problem(
+        context.problem(
             "bad-prompt",
             f"a {unit.type_name} adds its own words to the prompt, which a `jinja` prompt cannot take in",
             "write the prompt as a text with placeholders, or use a Unit that asks for all of it",
             "prompt",
         )
         return None
-    told: list[str] = []
+    errors: list[str] = []
 
     def tell(message: str, hint: str) -> None:
-        told.append(message)
-        bench.problem("bad-placeholder", message, hint, "prompt")
+        errors.append(message)
+        context.problem("bad-placeholder", message, hint, "prompt")
 
     def warn(message: str, hint: str) -> None:
-        bench.warn(message, hint, (*bench.seat.path, "prompt"))
+        context.warn(message, hint, (*context.instance.path, "prompt"))
 
-    resolve, delimit = bench.scope.resolve, bench.seat.delimited
+    resolve, delimit = context.scope.resolve, context.instance.delimited
     if jinja:
         from verdict_cli.language.prompts.jinja import compile_jinja  # here, because few prompts need it
 
-        made: CompiledPrompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell, delimit)
+        compiled: CompiledPrompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell, delimit)
     else:
-        made = compile_prompt(framed, resolve, tell, warn, delimit)
-    return None if told else made
+        compiled = compile_prompt(framed, resolve, tell, warn, delimit)
+    return None if errors else compiled
 
 
-def _text(bench: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
+def _text(context: CompileContext, unit: LLMUnit) -> tuple[str, bool] | None:
     """(text, whether it is Jinja2) of the prompt before the type adds to it."""
-    if unit.prompt is not None:
-        return bench.seat.names.prompt_text(unit.prompt, (*bench.seat.path, "prompt"))
-    found = unit.default_prompt()
-    if found is None:
+    if unit.prompt_key is not None:
+        return context.instance.names.prompt_text(unit.prompt_key, (*context.instance.path, "prompt"))
+    default = unit.default_prompt()
+    if default is None:
         hint = "write what the model is asked"
-        bench.problem("missing-key", f"a {unit.type_name} needs a `prompt`", hint)
+        context.problem("missing-key", f"a {unit.type_name} needs a `prompt`", hint)
         return None
-    return found, False
+    return default, False

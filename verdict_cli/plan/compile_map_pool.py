@@ -1,4 +1,4 @@
-"""What a unit computes without a model: a map's expressions, a pool's fields."""
+"""Compile a unit that calls no model: a map's expressions, a pool's fields."""
 
 from __future__ import annotations
 
@@ -10,88 +10,95 @@ from verdict_cli.language.fields.types import NUMBER, TEXT, FieldType, PlainType
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
-from verdict_cli.plan.compile_python import code_at, giving
+from verdict_cli.plan.compile_python import code_at, compile_output_function
 from verdict_cli.plan.node import MapNode, OutputFields, PoolNode
 from verdict_cli.plan.scope import Upstream
 
 _MAP_ROOTS = (*PROMPT_ROOTS, "outputs")
 
 
-def compile_map(bench: CompileContext, unit: MapUnit) -> CompiledUnit:
+def compile_map(context: CompileContext, unit: MapUnit) -> CompiledUnit:
     """The map's expressions or function; a field whose expression cannot be compiled has an unknown type."""
-    code = code_at(bench, "map")
+    code = code_at(context, "map")
     if code is not None:
-        given = giving(bench, code, bench.scope, "map")
-        output = given.gives or RecordType({})
-        return CompiledUnit(MapNode(unit, given), output, output)
-    made = {name: bench.expression(text, _MAP_ROOTS, bench.scope, "map", name) for name, text in unit.map.items()}
-    whole = tuple((name, expression) for name, expression in made.items() if expression is not None)
-    output = RecordType({name: one.type if one is not None else UnknownType() for name, one in made.items()})
-    return CompiledUnit(MapNode(unit, OutputFields(whole)) if len(whole) == len(made) else None, output, output)
+        function = compile_output_function(context, code, context.scope, "map")
+        output = function.output_fields or RecordType({})
+        return CompiledUnit(MapNode(unit, function), output, output)
+    expressions = {
+        name: context.expression(text, _MAP_ROOTS, context.scope, "map", name)
+        for name, text in unit.expressions.items()
+    }
+    compiled = tuple((name, expression) for name, expression in expressions.items() if expression is not None)
+    output = RecordType(
+        {name: expression.type if expression is not None else UnknownType() for name, expression in expressions.items()}
+    )
+    return CompiledUnit(
+        MapNode(unit, OutputFields(compiled)) if len(compiled) == len(expressions) else None, output, output
+    )
 
 
-def compile_pool(bench: CompileContext, unit: Pool) -> CompiledUnit | None:
-    """The fields that are pooled, each with the function that turns a parent's value into what is pooled."""
-    parents = [bench.scope.upstream[index] for index in bench.scope.parents]
-    bench.scope.uses.units.update(bench.scope.parents)
+def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
+    """The pooled fields, each with the function that turns a parent's value into a number."""
+    parents = [context.scope.upstream[index] for index in context.scope.parents]
+    context.scope.uses.units.update(context.scope.parents)
     if not parents:
         hint = "put it behind a layer of judges"
-        bench.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
+        context.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
-    weights = unit.weighting()
+    weights = unit.pool_weights()
     if isinstance(weights, CalibrationFile | Fitted):
         from verdict_cli.language.calibrations import PoolWeights  # here, because few pools have fitted weights
 
-        fitted = bench.fitted(weights, PoolWeights, "weights")
+        fitted = context.fitted(weights, PoolWeights, "weights")
         if fitted is None:
             return None
         weights = fitted.weights
     if weights is not None and len(weights) != len(parents):
         message = f"{len(weights)} weights for {len(parents)} units"
         hint = "give one weight for each unit that is pooled, in order of definition"
-        bench.problem("bad-weights", message, hint, "weights")
+        context.problem("bad-weights", message, hint, "weights")
         return None
-    names = _fields(bench, unit, parents)
+    names = _fields(context, unit, parents)
     if names is None:
         return None
-    further = unit.further()
-    if further in names:
-        message = f"the units before it give a field {further!r}, which it gives itself"
-        bench.problem("field-used-twice", message, "name the field to pool: `field:`", further)
+    extra_field = unit.extra_field_name()
+    if extra_field in names:
+        message = f"the units before it give a field {extra_field!r}, which it gives itself"
+        context.problem("field-used-twice", message, "name the field to pool: `field:`", extra_field)
         return None
-    kinds = {name: [parent.output.fields[name] for parent in parents] for name in names}
-    read = RecordType({name: _type(unit, found) for name, found in kinds.items()})
-    fields = tuple((name, tuple(_number(unit, kind) for kind in found)) for name, found in kinds.items())
-    return CompiledUnit(PoolNode(unit, fields, weights), read, unit.gives(read))
+    types_by_field = {name: [parent.output.fields[name] for parent in parents] for name in names}
+    pooled = RecordType({name: _type(unit, types) for name, types in types_by_field.items()})
+    fields = tuple((name, tuple(_number(unit, kind) for kind in types)) for name, types in types_by_field.items())
+    return CompiledUnit(PoolNode(unit, fields, weights), pooled, unit.output_fields(pooled))
 
 
-def _fields(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
-    """The names of the pooled fields, each of which every parent has; None, and told, when one has not."""
-    named = unit.named()
+def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+    """The names of the pooled fields; None, and reported, when a parent lacks one."""
+    named = unit.field_names()
     if named is None:
-        return _all_poolable(bench, unit, parents)
+        return _all_poolable(context, unit, parents)
     at = ("field",) if unit.field is not None else ("fields",)
     for name in named:
         for parent in parents:
             kind = parent.output.fields.get(name)
             if kind is None:
                 hint = f"it gives {', '.join(parent.output.fields)}"
-                bench.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
+                context.problem("unknown-field", f"{parent.id} gives no {name!r}", hint, *at)
                 return None
             if unit.numbers and kind.numeric() is False:
                 message = f"{parent.id}.{name} is of type {kind.type_name()} and has no number"
-                bench.problem("no-number", message, _WAYS_OUT, *at)
+                context.problem("no-number", message, _WAYS_OUT, *at)
                 return None
     return named
 
 
-def _all_poolable(bench: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
+def _all_poolable(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
     common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
     names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
         hint = _WAYS_OUT if common else "the units that are pooled need a field in common"
-        bench.problem("nothing-to-pool", message, hint)
+        context.problem("nothing-to-pool", message, hint)
     return names or None
 
 

@@ -1,10 +1,10 @@
-"""Compile a Python function at its node, and try it with made-up values before anything runs."""
+"""Compile a Python function at its node, and try it with sample values before anything runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve, follow
@@ -18,9 +18,11 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.steps import PythonCode
 from verdict_cli.plan.compile_context import CompileContext
 from verdict_cli.plan.scope import NodeScope
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
 
 _PLAIN: dict[str, Any] = {"str": "1", "int": 1, "float": 0.5, "bool": True}
 
@@ -48,7 +50,7 @@ def sample_value(kind: FieldType) -> Any:
 
 
 RESOLVED = ("previous", "input")
-"""Roots whose words mean what they mean in an expression: found by name, further up, or cast."""
+"""Roots whose names are resolved as in an expression: by name, further upstream, or cast."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class PythonCall:
     """A function that is called with a row's values, as an expression is. ``words`` are those that `previous` and
     `input` have at this node."""
 
-    code: PythonCode
+    code: Function
     resolve: Resolve
     words: Mapping[str, tuple[str, ...]]
 
@@ -68,7 +70,7 @@ class PythonCall:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives. RowError when it raises; ReplyError when it refuses a response."""
         given = {
-            name: _Found(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
+            name: _ResolvedRoot(name, values, self.resolve, self.words[name]) if name in RESOLVED else values[name]
             for name in self.code.parameters
         }
         try:
@@ -80,28 +82,28 @@ class PythonCall:
 
 
 @dataclass(frozen=True)
-class Giving(PythonCall):
+class OutputCall(PythonCall):
     """A function that gives an output; ``gives`` are its fields, None while they are not known."""
 
-    gives: RecordType | None = None
+    output_fields: RecordType | None = None
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The output. RowError when it is none, or has not the fields that it should have."""
+        """The output. RowError for anything but a mapping with the expected fields."""
         try:
             given = super().__call__(values)
         except ReplyError as error:
             raise RowError(f"{self.code.name}: {error.message}", hint=error.hint) from None
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
             raise RowError(f"{self.code.name} gave {given!r:.80}, expected a Schema or a mapping of fields")
-        if self.gives is None:
+        if self.output_fields is None:
             return given
         try:
-            return self.gives.read(given)
+            return self.output_fields.read(given)
         except ReplyError as error:
             raise RowError(f"{self.code.name} gave {given!r:.80}: {error.message}") from None
 
 
-class _Found(Mapping[str, Any]):
+class _ResolvedRoot(Mapping[str, Any]):
     """`previous` or `input` as a mapping: each word is resolved as in an expression."""
 
     def __init__(self, root: str, values: Mapping[str, Any], resolve: Resolve, words: tuple[str, ...]) -> None:
@@ -125,12 +127,12 @@ class _Found(Mapping[str, Any]):
         return len(self.words)
 
 
-def code_at(bench: CompileContext, key: str) -> PythonCode | None:
-    """The function that stands at a key of the unit."""
-    return bench.seat.names.spec.code.get((*bench.seat.path, key))
+def code_at(context: CompileContext, key: str) -> Function | None:
+    """The function at a key of the unit."""
+    return context.instance.names.code.get((*context.instance.path, key))
 
 
-def compile_python_unit(code: PythonCode, scope: NodeScope) -> PythonCall:
+def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
     words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
     for root in ("source", "outputs"):
@@ -139,21 +141,25 @@ def compile_python_unit(code: PythonCode, scope: NodeScope) -> PythonCall:
     return PythonCall(code, scope.resolve, words)
 
 
-def giving(bench: CompileContext, code: PythonCode, scope: NodeScope, key: str) -> Giving:
+def compile_output_function(context: CompileContext, code: Function, scope: NodeScope, key: str) -> OutputCall:
     """The function with the fields that it gives: the declared ones, else those that a trial shows."""
-    made = compile_python_unit(code, scope)
-    found = Giving(made.code, made.resolve, made.words, code.gives)
-    return found if code.gives is not None else replace(found, gives=_tried(bench, found, scope, key))
+    call = compile_python_unit(code, scope)
+    output_call = OutputCall(call.code, call.resolve, call.words, code.output_fields)
+    return (
+        output_call
+        if code.output_fields is not None
+        else replace(output_call, output_fields=_fields_of_trial(context, output_call, scope, key))
+    )
 
 
-def processing(code: PythonCode, scope: NodeScope, gives: RecordType) -> Giving:
+def compile_process(code: Function, scope: NodeScope, output_fields: RecordType) -> OutputCall:
     """The function that makes an output of these fields from a response."""
-    made = compile_python_unit(code, scope)
-    return Giving(made.code, made.resolve, made.words, gives)
+    call = compile_python_unit(code, scope)
+    return OutputCall(call.code, call.resolve, call.words, output_fields)
 
 
-def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> RecordType | None:
-    """The fields that the function gives for made-up values; None, and warned of, when it cannot be called with them."""
+def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeScope, key: str) -> RecordType | None:
+    """The fields that the function gives for sample values; None, with a warning, when it cannot be called with them."""
     fixed = {root: sample_value(record) for root, record in scope.fixed.items()}
     values = {
         **fixed,
@@ -163,10 +169,12 @@ def _tried(bench: CompileContext, made: Giving, scope: NodeScope, key: str) -> R
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }
     try:
-        return RecordType(dict.fromkeys(made(values), UnknownType()))
+        return RecordType(dict.fromkeys(function(values), UnknownType()))
     except RowError as error:
         hint = "say which fields it gives: `fields=['score']`"
-        bench.warn(f"its fields are not known: on made-up values, {error.message}", hint, (*bench.seat.path, key))
+        context.warn(
+            f"its fields are not known: on made-up values, {error.message}", hint, (*context.instance.path, key)
+        )
         return None
 
 

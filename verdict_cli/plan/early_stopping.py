@@ -1,4 +1,4 @@
-"""Layers that stop early: which pool they feed, by which rule it is settled, and what keeps them from stopping."""
+"""Layers that stop early: which pool they feed, by which rule it is decided, and what keeps them from stopping."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ class _CannotStopError(ValueError):
         self.key = key
 
 
-def compile_early_stopping(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
-    """How a layer stops early; None, and told, where it cannot, or where a unit of it cannot be compiled.
+def compile_early_stopping(
+    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+) -> Early | None:
+    """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
     ``uses`` are the places of the units that each node names.
     """
     try:
-        return _stops(one, nodes, uses)
+        return _stops(layer, nodes, uses)
     except _CannotStopError as error:
-        one.names.problem(*error.problem, (*one.path, *error.key))
+        layer.names.problem(*error.problem, (*layer.path, *error.key))
         return None
 
 
-def _stops(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
+def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]) -> Early | None:
     leaves: list[int] = []
-    for item in one.placed:
+    for item in layer.linked_items:
         given = outputs(item)
         if len(given) != 1:
             raise _CannotStopError(f"an item gives on {len(given)} units, `until` needs one", "pool them first")
         leaves += given
-    if any(nodes[place] is None for item in one.items for place in item):
+    if any(nodes[index] is None for item in layer.items for index in item):
         return None
     children = {child for leaf in leaves for child in _node(nodes, leaf).children}
     if any(nodes[child] is None for child in children):
@@ -51,42 +53,44 @@ def _stops(one: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset
         raise _CannotStopError("`until` needs a pool as the next step", _POOLS)
     if pool.parents != tuple(leaves):
         raise _CannotStopError(f"{pool.id} pools more than this layer", "let it pool this layer alone")
-    inside = {place for item in one.items for place in item}
-    for place, used in enumerate(uses):
-        if place != pool.index and place not in inside and used & inside:
+    inside = {index for item in layer.items for index in item}
+    for index, used in enumerate(uses):
+        if index != pool.index and index not in inside and used & inside:
             asks = _node(nodes, min(used & inside)).id
-            user = nodes[place]
+            user = nodes[index]
             raise _CannotStopError(
                 f"{user.id if user else 'a later unit'} uses {asks}, which is not always asked",
                 f"use what {pool.id} gives",
             )
-    rule = _rule(one, pool, [_node(nodes, leaf) for leaf in leaves])
-    until = one.until
+    rule = _rule(layer, pool, [_node(nodes, leaf) for leaf in leaves])
+    until = layer.until
     return Early(
-        one.items, tuple(leaves), pool.index, pool.work.unit.quorum, until.confidence, one.first, until.batch, rule
+        layer.items, tuple(leaves), pool.index, pool.work.unit.quorum, until.confidence, layer.first, until.batch, rule
     )
 
 
-def _rule(one: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
+def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
     assert isinstance(pool.work, PoolNode)
-    unit, until = pool.work.unit, one.until
+    unit, until = pool.work.unit, layer.until
     if pool.work.weights is not None:
         raise _CannotStopError(f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out")
-    kinds = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
+    types_by_field = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
     if isinstance(unit, ModePoolUnit):
         for key in ("threshold", "within"):
             if getattr(until, key) is not None:
                 raise _CannotStopError(f"`{key}` is for a mean, {pool.id} takes a vote", f"leave `{key}` out", key)
-        return Vote(tuple((name, _count(found)) for name, found in kinds.items()))
+        return Vote(tuple((name, _count(types)) for name, types in types_by_field.items()))
     if not isinstance(unit, MeanPoolUnit):
-        raise _CannotStopError(f"no rule says when a {unit.type_name} is settled", _POOLS)
+        raise _CannotStopError(f"no rule says when a {unit.type_name} is decided", _POOLS)
     if (until.threshold is None) == (until.within is None):
         hint = "such as `threshold: 0.5` (which side the mean is on), or `within: 0.25` (how near it is)"
         raise _CannotStopError("a mean needs either `threshold` or `within`", hint)
-    if len(kinds) != 1:
-        raise _CannotStopError(f"{pool.id} pools {', '.join(kinds)}, `until` needs one field", "name it: `field:`")
-    ((name, found),) = kinds.items()
-    ends = [_ends(kind) for kind in found]
+    if len(types_by_field) != 1:
+        raise _CannotStopError(
+            f"{pool.id} pools {', '.join(types_by_field)}, `until` needs one field", "name it: `field:`"
+        )
+    ((name, types),) = types_by_field.items()
+    ends = [_ends(kind) for kind in types]
     if None in ends:
         message = f"{name!r} has no ends, so nothing says how far a unit not asked could move the mean"
         raise _CannotStopError(message, "give the judge a scale with ends, such as `{min: 0, max: 1}`")
@@ -114,7 +118,7 @@ def _ends(kind: FieldType) -> tuple[float, float] | None:
     return kind.scale.bounds() if isinstance(kind, ScaleType) else None
 
 
-def _node(nodes: Sequence[Node | None], place: int) -> Node:
-    node = nodes[place]
+def _node(nodes: Sequence[Node | None], index: int) -> Node:
+    node = nodes[index]
     assert node is not None
     return node

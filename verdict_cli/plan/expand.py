@@ -1,4 +1,4 @@
-"""Placing a pipeline's units: every copy of every unit gets a seat, in order of definition."""
+"""Expand a pipeline's steps: one `UnitInstance` for every copy of every unit, in order of definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from verdict_cli.errors import SpecError
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.steps import MOST_UNTIL_UNITS as MOST_UNTIL
-from verdict_cli.language.steps import BlockStep, CustomStep, LayerStep, Until, UseStep
+from verdict_cli.language.steps import Block, CustomStep, Layer, Until, UseStep
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
@@ -22,8 +22,8 @@ InstancePath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class UnitInstance:
-    """One unit of the graph: its recipe, the file and path that it is written at, its models (None: told), whether it
-    is pinned, and whether the texts in its prompt are delimited."""
+    """One unit of the graph: its keys, the file and path where it is defined, its models (None: invalid, reported), whether
+    it is pinned, and whether the texts in its prompt are delimited."""
 
     unit: UnitBase
     names: Namespace
@@ -35,12 +35,12 @@ class UnitInstance:
     @property
     def name(self) -> str:
         """The unit's name."""
-        return self.unit.name or snake(self.unit.type_name)
+        return self.unit.node_name
 
 
 @dataclass(frozen=True)
 class InvalidUnit:
-    """The place of a step that cannot be read; its problem is already told. What does not depend on it is checked."""
+    """A step that cannot be read, already reported. Units that do not depend on it are still checked."""
 
     name: str
     names: Namespace
@@ -49,20 +49,20 @@ class InvalidUnit:
 
 @dataclass(frozen=True)
 class Stopping:
-    """A layer that stops early: its key, where it is written, its items as placed, and how many are asked at once."""
+    """A layer that stops early: its key, its position in the file, its items, and how many are called first."""
 
     until: Until
     names: Namespace
     path: InstancePath
     items: tuple[tuple[int, ...], ...]
-    placed: tuple[LinkedItem, ...]
+    linked_items: tuple[LinkedItem, ...]
     first: int
 
 
 @dataclass(frozen=True)
 class _InheritedSettings:
-    """What cascades to the units inside: the models, whether they are pinned, which blocks are open, whether a layer
-    around them stops early, and whether texts are delimited."""
+    """Settings that the units inside inherit: models, pinning, the blocks being expanded (to find cycles), whether an outer
+    layer stops early, and whether texts are delimited."""
 
     names: Namespace
     models: tuple[Model, ...] | None
@@ -73,21 +73,21 @@ class _InheritedSettings:
 
 
 class Expander:
-    """Walks the steps and collects the seats."""
+    """Walks the steps and collects their units."""
 
     def __init__(self) -> None:
-        self.seats: list[UnitInstance | InvalidUnit] = []
+        self.instances: list[UnitInstance | InvalidUnit] = []
         self.stopping: list[Stopping] = []
 
     def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
-        return LinkedBlock(tuple(self._step(step, around, (*path, place)) for place, step in enumerate(steps)))
+        return LinkedBlock(tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        if isinstance(step, LayerStep):
+        if isinstance(step, Layer):
             return self._layer(step, around, path)
-        if isinstance(step, BlockStep):
-            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pin)
+        if isinstance(step, Block):
+            inside = replace(self._cascade(step.model, around, path), pinned=around.pinned or step.pinned)
             return self.steps(step.block, inside, (*path, "block"))
         if isinstance(step, UseStep):
             return self._use(step, around, path)
@@ -97,20 +97,20 @@ class Expander:
         names = around.names
         unit = names.unit(step, path)
         if unit is None:
-            return self._place(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
+            return self._add(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
-        return self._place(UnitInstance(unit, names, path, models, around.pinned or unit.pin, delimited))
+        return self._add(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
 
-    def _place(self, one: UnitInstance | InvalidUnit) -> Single:
-        if len(self.seats) >= MOST_UNITS_IN_PLAN:
+    def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
+        if len(self.instances) >= MOST_UNITS_IN_PLAN:
             message = f"the pipeline has more than {MOST_UNITS_IN_PLAN:,} units"
-            raise SpecError([one.names.spec.problem("too-many-units", message, "lower `repeat`", one.path)])
-        self.seats.append(one)
-        return Single(len(self.seats) - 1)
+            raise SpecError([instance.names.spec.problem("too-many-units", message, "lower `repeat`", instance.path)])
+        self.instances.append(instance)
+        return Single(len(self.instances) - 1)
 
-    def _layer(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
+    def _layer(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> LinkedLayer:
         names = around.names
         inside = self._cascade(step.model, around, path)
         if step.repeat is not None and step.models is not None:
@@ -127,65 +127,67 @@ class Expander:
         copies = [inside] * min(_copies(step), MOST_UNITS_IN_PLAN + 1)
         if step.models is not None:
             copies = [
-                replace(inside, models=names.policy(model, (*path, "models", place)))
-                for place, model in enumerate(step.models)
+                replace(inside, models=names.policy(model, (*path, "models", index)))
+                for index, model in enumerate(step.models)
             ]
-        starts = [len(self.seats)]
-        placed = []
+        starts = [len(self.instances)]
+        linked_items = []
         for copy in copies:
-            for place, item in enumerate(step.layer):
-                placed.append(self._step(item, copy, (*path, "layer", place)))
-                starts.append(len(self.seats))
-        items = tuple(placed)
+            for index, item in enumerate(step.layer):
+                linked_items.append(self._step(item, copy, (*path, "layer", index)))
+                starts.append(len(self.instances))
+        items = tuple(linked_items)
         if until is not None:
             ranges = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
             first = (step.repeat or 1) * len(step.layer)
             first = first if first < len(items) and step.models is None else 1
             self.stopping.append(Stopping(until, names, (*path, "until"), ranges, items, first))
         chained = step.inner == "chain"
-        roots = self._chosen(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
-        leaves = self._chosen(step.leaves, items, names, (*path, "leaves")) or items
+        roots = self._chosen_items(step.roots, items, names, (*path, "roots")) or (items[:1] if chained else items)
+        leaves = self._chosen_items(step.leaves, items, names, (*path, "leaves")) or items
         if step.outer == "last":
             leaves = leaves[-1:]
         return LinkedLayer(items, roots, leaves, step.outer, chained, (names, (*path, "outer")))
 
-    def _stops(self, step: LayerStep, around: _InheritedSettings, path: InstancePath) -> Until | None:
-        """The layer's `until`; None, and told, where the layer as it is written cannot stop early."""
+    def _stops(self, step: Layer, around: _InheritedSettings, path: InstancePath) -> Until | None:
+        """The layer's `until`; None, and reported, where the layer as it is written cannot stop early."""
         assert step.until is not None
-        trouble = until_trouble(step, step.until)
-        if not trouble and around.early:
-            trouble = ("", "the layer stands in one that stops early itself", "leave one `until` out")
-        if not trouble and around.pinned:
-            trouble = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
-        if not trouble:
+        issue = until_issue(step, step.until)
+        if not issue and around.early:
+            issue = ("", "the layer is inside another one that stops early", "leave one `until` out")
+        if not issue and around.pinned:
+            issue = ("", "a pinned layer runs once for all rows", "leave `until` or `pin` out")
+        if not issue:
             return step.until
-        key, message, hint = trouble
+        key, message, hint = issue
         around.names.problem("bad-until", message, hint, (*path, "until", *([key] if key else [])))
         return None
 
-    def _chosen(
-        self, places: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
+    def _chosen_items(
+        self, indices: tuple[int, ...] | None, items: tuple[LinkedItem, ...], names: Namespace, path: InstancePath
     ) -> tuple[LinkedItem, ...]:
         chosen: list[int] = []
-        for at, place in enumerate(places or ()):
-            if not -len(items) <= place < len(items):
+        for position, index in enumerate(indices or ()):
+            if not -len(items) <= index < len(items):
                 names.problem(
                     "no-such-item",
-                    f"there is no item {place}: the layer has {len(items)}, numbered from 0",
+                    f"there is no item {index}: the layer has {len(items)}, numbered from 0",
                     f"use 0 to {len(items) - 1}, or -1 for the last",
-                    (*path, at),
+                    (*path, position),
                 )
-            elif place % len(items) in chosen:
-                names.problem("no-such-item", f"the item {place} is named twice", "name each item once", (*path, at))
+            elif index % len(items) in chosen:
+                names.problem(
+                    "no-such-item", f"the item {index} is named twice", "name each item once", (*path, position)
+                )
             else:
-                chosen.append(place % len(items))
-        return tuple(items[place] for place in sorted(chosen))
+                chosen.append(index % len(items))
+        return tuple(items[index] for index in sorted(chosen))
 
     def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
-        found = around.names.block(step.use, (*path, "use"))
-        if found is None:
-            return self._place(InvalidUnit("", around.names, path))
-        names, steps, where = found
+        block = around.names.block(step.use, (*path, "use"))
+        if block is None:
+            return self._add(InvalidUnit("", around.names, path))
+        names, steps, where = block
         mark = (id(names), str(where[-1]))
         if mark in around.using:
             around.names.problem(
@@ -194,7 +196,7 @@ class Expander:
                 "a block may use only other blocks",
                 (*path, "use"),
             )
-            return self._place(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path))
         delimited = around.delimited or names.spec.file.delimit
         return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
 
@@ -202,7 +204,7 @@ class Expander:
         return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
 
 
-def _copies(step: LayerStep) -> int:
+def _copies(step: Layer) -> int:
     """How often the items of a layer without `models` are laid out."""
     repeat = step.repeat or 1
     if step.until is None or step.until.max is None or step.repeat is None:
@@ -210,7 +212,7 @@ def _copies(step: LayerStep) -> int:
     return max(repeat, step.until.max // len(step.layer))
 
 
-def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
+def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     """(key, what is wrong, hint) of a layer that cannot stop early as it is written, else None."""
     if step.repeat is None and step.models is None:
         return ("", "`until` needs a layer with `repeat` or `models`", "such as `repeat: 9`")
@@ -236,16 +238,16 @@ def until_trouble(step: LayerStep, until: Until) -> tuple[str, str, str] | None:
 
 
 def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
-    """Every unit of the pipeline, the steps as placed, and the layers that stop early.
+    """Every unit of the pipeline, the steps linked to them, and the layers that stop early.
 
-    Raises SpecError for a pipeline that is too large; what else is wrong is told.
+    Raises SpecError for a pipeline that is too large; other errors are reported.
     """
     file = names.spec.file
     models = () if file.model is None else names.policy(file.model, ("model",))
-    seating = Expander()
+    expander = Expander()
     try:
-        block = seating.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
+        block = expander.steps(file.pipeline, _InheritedSettings(names, models, delimited=file.delimit), ("pipeline",))
     except RecursionError:
         problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
         raise SpecError([problem]) from None
-    return seating.seats, block, tuple(seating.stopping)
+    return expander.instances, block, tuple(expander.stopping)

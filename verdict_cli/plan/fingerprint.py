@@ -1,10 +1,11 @@
-"""What decides what the models are asked, as hex digits: the same for a pipeline however it is spelled."""
+"""Fingerprints of a pipeline and digests of each judge: equal for equal meaning, however it is written."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
@@ -19,8 +20,19 @@ from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
 _CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
 """How a model is reached, not what it is asked."""
-_ELSEWHERE = {"name", "prompt", "model", "scale", "extract", "input", "response", "output", "pin", "escalate"}
-_ELSEWHERE |= {"delimit"}
+_COMPARED_BY_MEANING = {
+    "name",
+    "prompt_key",
+    "model",
+    "scale",
+    "extract_key",
+    "input",
+    "response",
+    "output",
+    "pinned",
+    "escalate",
+}
+_COMPARED_BY_MEANING |= {"delimit"}
 """Keys whose spelling may differ although they mean the same."""
 
 
@@ -30,7 +42,7 @@ _ROWS = ("id", "columns", "schema")
 
 def fingerprints(
     names: Namespace,
-    seats: Sequence[UnitInstance],
+    instances: Sequence[UnitInstance],
     nodes: Sequence[Node],
     outputs: Sequence[int],
     early: Sequence[Early] = (),
@@ -41,34 +53,39 @@ def fingerprints(
     Names of scales, models, blocks and custom types, the layout of prompts, and how models are reached do not
     count. A Python function counts by its source.
     """
-    known: dict[tuple[int, int], Any] = {}
-    digests: dict[tuple[int, int], str] = {}
+    keys_by_unit: dict[tuple[int, int], Any] = {}
+    unit_digests: dict[tuple[int, int], str] = {}
     units: list[Any] = []
-    each: list[str] = []
+    node_digests: list[str] = []
     dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
-    read = digest_json({key: dataset[key] for key in _ROWS if key in dataset}, 16)
-    for seat, node in zip(seats, nodes, strict=True):
-        key = (id(seat.unit), id(seat.names))
-        if key not in known:
-            known[key] = unit_keys(seat)
-            digests[key] = digest_json(known[key], 16)
-        code = [one.text for one in node.code]
+    row_digest = digest_json({key: dataset[key] for key in _ROWS if key in dataset}, 16)
+    for instance, node in zip(instances, nodes, strict=True):
+        key = (id(instance.unit), id(instance.names))
+        if key not in keys_by_unit:
+            keys_by_unit[key] = unit_keys(instance)
+            unit_digests[key] = digest_json(keys_by_unit[key], 16)
+        code = [item.text for item in node.code]
         models = _models(node)
-        units.append([node.id, node.parents, node.pinned, models, known[key], code])
-        further: list[Any] = []
+        units.append([node.id, node.parents, node.pinned, models, keys_by_unit[key], code])
+        extra: list[Any] = []
         if node.calibrations:
-            further.append([[at, made.model_dump(mode="json", exclude={"held_out"})] for at, made in node.calibrations])
+            extra.append(
+                [
+                    [at, calibration.model_dump(mode="json", exclude={"held_out"})]
+                    for at, calibration in node.calibrations
+                ]
+            )
         if node.escalation is not None:
-            further.append(_escalation(seat, node.escalation))
-        units[-1] += further
-        before = [each[parent] for parent in node.parents]
-        own = [node.id, before, node.pinned, models, digests[key], code, read, *further]
-        own += [repr(one) for one in early if one.pool == node.index]
-        each.append(digest_json(own, 8))
+            extra.append(_escalation(instance, node.escalation))
+        units[-1] += extra
+        parent_digests = [node_digests[parent] for parent in node.parents]
+        node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
+        node_parts += [repr(item) for item in early if item.pool == node.index]
+        node_digests.append(digest_json(node_parts, 8))
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
-        whole["early"] = [repr(one) for one in early]
-    return digest_json(whole, 16), tuple(each)
+        whole["early"] = [repr(item) for item in early]
+    return digest_json(whole, 16), tuple(node_digests)
 
 
 def digest_json(value: Any, size: int) -> str:
@@ -76,10 +93,10 @@ def digest_json(value: Any, size: int) -> str:
     return hashlib.blake2b(json.dumps(canonical(value), sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def unit_keys(seat: UnitInstance) -> dict[str, Any]:
+def unit_keys(instance: UnitInstance) -> dict[str, Any]:
     """The unit's keys by what they mean; its calibrations count by their content."""
-    unit, names = seat.unit, seat.names
-    known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_ELSEWHERE)
+    unit, names = instance.unit, instance.names
+    known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_COMPARED_BY_MEANING)
     known["unit"] = unit.type_name
     for key in ("input", "response", "output"):
         declared = getattr(unit, key, None)
@@ -87,37 +104,39 @@ def unit_keys(seat: UnitInstance) -> dict[str, Any]:
             known[key] = repr(record(declared, names.scale_named))
     if isinstance(known.get("weights"), dict):
         del known["weights"]
-    if seat.delimited:
+    if instance.delimited:
         known["delimit"] = True
-    return known | (_asked(unit, names, seat.path) if isinstance(unit, LLMUnit) else {})
+    return known | (_llm_keys(unit, names, instance.path) if isinstance(unit, LLMUnit) else {})
 
 
-def _asked(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
+def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:
     scale = names.scale_named(unit.scale) if isinstance(unit.scale, str) else unit.scale or unit.default_scale()
     text, jinja = (
-        (unit.default_prompt(), False) if unit.prompt is None else names.prompt_text(unit.prompt, path) or ("", False)
+        (unit.default_prompt(), False)
+        if unit.prompt_key is None
+        else names.prompt_text(unit.prompt_key, path) or ("", False)
     )
     return {
         "scale": repr(scale),
         "prompt": dedented(text or ""),
         "jinja": jinja,
-        "extract": None if unit.extract is None else extracted(unit),
+        "extract": None if unit.extract_key is None else extractor_keys(unit),
     }
 
 
-def extracted(unit: LLMUnit) -> dict[str, Any]:
+def extractor_keys(unit: LLMUnit) -> dict[str, Any]:
     """The extractor's keys, but for its model and for what was fitted."""
-    chosen = resolve_extractor(unit.extract)
+    chosen = resolve_extractor(unit.extract_key)
     fitted = {
         key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }
     return chosen.model_dump(exclude={"model", *fitted}, exclude_none=True)
 
 
-def _escalation(seat: UnitInstance, escalation: Escalation) -> list[Any]:
-    assert seat.unit.escalate is not None
+def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:
+    assert instance.unit.escalate is not None
     stages = [[model_keys(model) for model in models] for models in escalation.stages]
-    when = seat.unit.escalate.when
+    when = instance.unit.escalate.when
     return [when if isinstance(when, str) else "", stages, escalation.abstains]
 
 
@@ -137,3 +156,69 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {json.dumps(key): canonical(item) for key, item in value.items()}
     return [canonical(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_POST_PROCESSING = ("propagate", "validate")
+"""Keys that change what is passed on, not what is asked or how it is read."""
+_NEUTRAL_KEYS = ("on_failure", "stream")
+"""Keys that change neither."""
+DESCRIPTIONS = {"before": "what precedes it", "output": "what it passes on"}
+"""How messages name digests that are not of a key."""
+
+
+def judge_digest(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with digests of their model, prompt, scale, extractor, upstream units and output."""
+    with_marks: list[Node] = []
+    for instance, node in zip(instances, nodes, strict=True):
+        upstream = [sorted(with_marks[parent].marks.items()) for parent in node.parents]
+        with_marks.append(replace(node, marks=_digests(instance, node, upstream)))
+    return tuple(with_marks)
+
+
+def _digests(instance: UnitInstance, node: Node, upstream: Sequence[Any]) -> dict[str, str]:
+    keys = unit_keys(instance)
+    post_processing = [keys.pop(key, None) for key in _POST_PROCESSING]
+    for key in _NEUTRAL_KEYS:
+        keys.pop(key, None)
+    fitted = [
+        [key, calibration.model_dump(mode="json", exclude={"held_out"})]
+        for key, calibration in node.calibrations
+        if key[0] != "escalate"
+    ]
+    output = [post_processing, fitted, [code.text for code in node.code]]
+    if not isinstance(node.work, LLMNode):
+        return {"unit": _digest(keys), "before": _digest(upstream), "output": _digest(output)}
+    scale, extract = keys.pop("scale", None), keys.pop("extract", None)
+    models = [[model_keys(model) for model in models] for models in (node.work.models, node.work.follow_up)]
+    return {
+        "model": _digest(models),
+        "prompt": _digest(keys),
+        "scale": _digest(scale),
+        "extractor": _digest(extract),
+        "before": _digest(upstream),
+        "output": _digest(output),
+    }
+
+
+def _digest(value: Any) -> str:
+    return digest_json(value, 8)
+
+
+def check_calibrations(instances: Sequence[UnitInstance], nodes: Sequence[Node]) -> None:
+    """Reports every calibration that was fitted to another judge."""
+    for instance, node in zip(instances, nodes, strict=True):
+        for key, fitted in node.calibrations:
+            changed = changed_parts(fitted.fingerprint, node.marks)
+            if changed:
+                instance.names.problem(
+                    "stale-calibration",
+                    f"the calibration was fitted to another judge ({fitted.unit!r}, {fitted.made[:10]}): "
+                    f"{' and '.join(changed)} changed since",
+                    "run `verdict calibrate` on a run of this judge, or restore what changed",
+                    (*instance.path, *key),
+                )
+
+
+def changed_parts(fingerprint: Mapping[str, str], marks: Mapping[str, str]) -> list[str]:
+    """Descriptions of the judge's parts that changed since the calibration was fitted."""
+    return [DESCRIPTIONS.get(name, f"its {name}") for name, digest in fingerprint.items() if marks.get(name) != digest]

@@ -1,6 +1,6 @@
 """How steps are linked: a fold over placed steps that only yields edges (language.md, section 7; paper, figure 2).
 
-A placed step is a unit (one node), a block (steps in turn) or a layer (items side by side).
+A placed step is a unit (one node), a block (steps in turn) or a layer (items in parallel).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LinkedBlock:
 
 @dataclass(frozen=True)
 class LinkedLayer:
-    """Items side by side. `roots` take the input, `leaves` give the output; `at` says where it is written."""
+    """Items in parallel. `roots` take the input, `leaves` give the output; `at` says where it is written."""
 
     items: tuple[LinkedItem, ...]
     roots: tuple[LinkedItem, ...]
@@ -86,26 +86,26 @@ def link(before: LinkedItem, after: LinkedItem) -> Iterator[Edge]:
 
 
 def _paired(before: LinkedLayer, after: LinkedLayer) -> Iterator[Edge]:
-    count, wanted = len(before.leaves), len(after.roots)
-    outer = before.outer or ("broadcast" if count == wanted else "dense")
+    leaf_count, root_count = len(before.leaves), len(after.roots)
+    outer = before.outer or ("broadcast" if leaf_count == root_count else "dense")
     if outer in ("dense", "last"):
         for leaf in before.leaves:
             for root in after.roots:
                 yield from link(leaf, root)
         return
-    if count != wanted:
+    if leaf_count != root_count:
         raise WiringError(
-            f"`outer: {outer}` pairs {count} leaves with the next step's {wanted} roots",
+            f"`outer: {outer}` pairs {leaf_count} leaves with the next step's {root_count} roots",
             "make the two counts equal (`repeat`, `leaves`, `roots`), or use `outer: dense`",
             before.at,
         )
-    for place, root in enumerate(after.roots):
-        for leaf in before.leaves[place : place + 1] if outer == "broadcast" else before.leaves[: place + 1]:
+    for index, root in enumerate(after.roots):
+        for leaf in before.leaves[index : index + 1] if outer == "broadcast" else before.leaves[: index + 1]:
             yield from link(leaf, root)
 
 
 def outputs(step: LinkedItem) -> tuple[int, ...]:
-    """The nodes that a step gives on, in order of definition."""
+    """The nodes that a step passes on, in order of definition."""
     if isinstance(step, Single):
         return (step.node,)
     if isinstance(step, LinkedBlock):

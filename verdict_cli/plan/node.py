@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.calibrations import Fitted
@@ -16,17 +16,19 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.prompt import CompiledPrompt
-from verdict_cli.language.steps import PythonCode
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.functions import Function
+
 
 @dataclass(frozen=True)
 class Cast:
-    """Where an input field comes from: a path, or a value where nothing stands before the unit.
+    """Where an input field comes from: a path, or a value where nothing precedes the unit.
 
     ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name.
     """
@@ -37,7 +39,7 @@ class Cast:
     from_field: str = ""
 
 
-Gives = Callable[[Mapping[str, Any]], dict[str, Any]]
+OutputFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
 """What gives an output, called with a row's values: expressions, or a Python function. Raises RowError."""
 
 
@@ -81,7 +83,7 @@ class LLMNode:
     options: tuple[tuple[str, Expression], ...]
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
-    process: Gives | None = None
+    process: OutputFunction | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class MapNode:
     """A MapUnit's expressions, or its function."""
 
     unit: MapUnit
-    map: Gives
+    map: OutputFunction
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ class PoolNode:
 
 @dataclass(frozen=True)
 class Escalation:
-    """Where a unit's answer is not sure enough (``when``), the models of each stage are asked in turn; ``abstains``:
-    where the last answer is not either, there is none."""
+    """While a unit's answer is not certain enough (``when``), the models of each stage are called in turn; ``abstains``:
+    if the last answer is not certain either, the unit has none."""
 
     when: Callable[[Mapping[str, Any]], Any]
     stages: tuple[tuple[Model, ...], ...]
@@ -113,9 +115,9 @@ class Escalation:
 
 @dataclass(frozen=True)
 class Node:
-    """A unit placed in a plan. ``parents`` and ``children`` are places in ``Plan.nodes``; ``code`` are the Python
-    functions in it, ``fingerprint`` 16 hex digits over what decides what is asked here: the unit and all before it.
-    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of what makes it the judge it is."""
+    """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
+    functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
+    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it."""
 
     id: str
     name: str
@@ -127,10 +129,10 @@ class Node:
     casts: tuple[Cast, ...]
     settings: Mapping[str, Any]
     rules: tuple[CompiledRule, ...]
-    propagate: Gives | None
+    propagate: OutputFunction | None
     output: RecordType
     pinned: bool
-    code: tuple[PythonCode, ...] = ()
+    code: tuple[Function, ...] = ()
     fingerprint: str = ""
     escalation: Escalation | None = None
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
@@ -138,8 +140,7 @@ class Node:
 
     @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
-        """The models that are asked, and those that are asked where their answer is not sure enough; none of a unit
-        that asks no model."""
+        """The unit's models, then those of each escalation stage; empty for a unit that calls no model."""
         if not isinstance(self.work, LLMNode):
             return ()
         return (self.work.models, *(self.escalation.stages if self.escalation is not None else ()))
@@ -159,7 +160,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of one field between two ends, which is settled on one side of `threshold` or to `within` a distance."""
+    """A mean of one field between two ends, which is decided on one side of `threshold` or to `within` a distance."""
 
     field: str
     low: float
@@ -170,10 +171,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class Early:
-    """A layer that is asked only while its pool is open (`until:`).
+    """A layer that is called only while its pool is open (`until:`).
 
     ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
-    ``first`` items are asked side by side, then ``batch`` at a time.
+    ``first`` items are called concurrently, then ``batch`` at a time.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -190,7 +191,7 @@ class Early:
 class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
-    ``asked``: a unit needs it; otherwise only figures, gates or `where` do, and a row can be judged without it.
+    ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
     """
 
     column: str
@@ -266,5 +267,5 @@ class Plan:
 
     @property
     def output_node(self) -> Node | None:
-        """The one node that the last step gives on, None when there are several."""
+        """The one node that the last step passes on, None when there are several."""
         return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None

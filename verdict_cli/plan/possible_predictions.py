@@ -1,4 +1,4 @@
-"""Which values a prediction can have, as far as the plan tells, and labels that a prompt shows."""
+"""The values that a prediction can have, as far as the plan knows, and labels that a prompt shows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPa
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.plan.node import LLMNode, Node
-from verdict_cli.plan.result_scope import MEASURED, ResultScope
+from verdict_cli.plan.result_scope import EVALUATION_ROOTS, ResultScope
 
 _MOST = 1_000
 """The most combinations of values for which an expression is evaluated: 10 ms."""
 
 
 @dataclass(frozen=True)
-class Possible:
+class PossibleValues:
     """``values`` are all that an expression can give, None where they are not known; ``numeric`` says whether these are
     numbers, None where that is not known. ``scale`` is the yes/no scale that the expression is the value of."""
 
@@ -31,33 +31,33 @@ class Possible:
     scale: Scale | None = None
 
 
-def possible(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> Possible:
-    """What the expression over a row's outcome can give."""
-    given = ResultScope(tuple(nodes), tuple(outputs))
+def possible_values(nodes: Sequence[Node], outputs: Sequence[int], text: str) -> PossibleValues:
+    """The values that an expression over a row's result can have."""
+    scope = ResultScope(tuple(nodes), tuple(outputs))
     try:
-        typed = compile_expression(text, MEASURED, given.resolve)
-        plain = compile_expression(text, MEASURED)
-        kinds = {path: given.resolve(path).type for path in plain.paths}
+        typed = compile_expression(text, EVALUATION_ROOTS, scope.resolve)
+        plain = compile_expression(text, EVALUATION_ROOTS)
+        kinds = {path: scope.resolve(path).type for path in plain.paths}
     except ExpressionError:
-        return Possible(None, None)
+        return PossibleValues(None, None)
     domains = {path: _values(kind) for path, kind in kinds.items()}
     scale = _boolean(kinds.get(plain.path)) if plain.path is not None else None
     if any(path[0] not in ("output", "nodes") or domain is None for path, domain in domains.items()) or (
         prod(len(domain or ()) for domain in domains.values()) > _MOST
     ):
-        return Possible(None, typed.type.numeric())
-    found: dict[Any, Any] = {}
-    for chosen in product(*(domain or () for domain in domains.values())):
+        return PossibleValues(None, typed.type.numeric())
+    results: dict[Any, Any] = {}
+    for values_by_path in product(*(domain or () for domain in domains.values())):
         try:
-            value = plain(_row(dict(zip(domains, chosen, strict=True))))
+            value = plain(_row_with(dict(zip(domains, values_by_path, strict=True))))
         except RowError:
             continue
         if not isinstance(value, str | int | float | None):
-            return Possible(None, None)
-        found |= {} if value is None else {(type(value), value): value}
-    values = tuple(found.values())
+            return PossibleValues(None, None)
+        results |= {} if value is None else {(type(value), value): value}
+    values = tuple(results.values())
     numbers = {not isinstance(value, str) for value in values}
-    return Possible(values or None, numbers.pop() if len(numbers) == 1 else None, scale)
+    return PossibleValues(values or None, numbers.pop() if len(numbers) == 1 else None, scale)
 
 
 def _boolean(kind: FieldType | None) -> Scale | None:
@@ -72,7 +72,7 @@ def _values(kind: FieldType) -> tuple[Any, ...] | None:
     return (False, True) if kind == TRUTH else None
 
 
-def _row(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
+def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
     """The roots of an expression in which these paths have these values."""
     roots: dict[str, Any] = {"source": {}, "output": {}, "nodes": {}}
     for path, value in values.items():
@@ -88,7 +88,7 @@ def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -
     for name, evaluation in evaluations.items():
         for label in _columns(evaluation.target):
             for node in nodes:
-                if any(_overlap(label, path) for path in _read(node)):
+                if any(_is_prefix(label, path) for path in _prompt_paths(node)):
                     yield node.index, format_expression_path(label), name
 
 
@@ -100,14 +100,14 @@ def _columns(target: str | None) -> list[ExpressionPath]:
     return [path for path in dict.fromkeys(paths) if path[0] == "source" and len(path) > 1]
 
 
-def _read(node: Node) -> list[ExpressionPath]:
+def _prompt_paths(node: Node) -> list[ExpressionPath]:
     """The paths that a node's prompt names, and those of its options."""
     if not isinstance(node.work, LLMNode):
         return []
     return [*node.work.prompt.paths, *(path for _, option in node.work.options for path in option.paths)]
 
 
-def _overlap(one: ExpressionPath, other: ExpressionPath) -> bool:
+def _is_prefix(first: ExpressionPath, second: ExpressionPath) -> bool:
     """Whether one path leads to the other's value or to a part of it."""
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
+    length = min(len(first), len(second))
+    return first[:length] == second[:length]

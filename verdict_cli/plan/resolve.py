@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from verdict_cli.language.custom_types import merge_custom_type
+from verdict_cli.language.custom_types import UnknownTypeError
 from verdict_cli.language.fields.field_keys import PLAIN
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units import TYPES
@@ -22,7 +22,7 @@ _UNFIT = re.compile(r"[ \t]$|[\r\x85\u2028\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML 1.2: whatever another reader could take for a number or a truth value stands in quotes."""
+    """Writes YAML 1.2: whatever another reader could take for a number or a boolean is quoted."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Every value is written out."""
@@ -48,14 +48,13 @@ def as_yaml(data: Any) -> str:
 
 
 def resolve_pipeline(names: Namespace) -> dict[str, Any]:
-    """The document of a pipeline, in which nothing was found wrong, with its prompt files' texts and the blocks
-    of other files in it."""
+    """The document of a valid pipeline, with the texts of its prompt files and the blocks of other files inlined."""
     data: dict[str, Any] = copy.deepcopy(names.spec.document.data)
     data["pipeline"] = _steps(data["pipeline"], names, names)
     for name, steps in data.get("blocks", {}).items():
         data["blocks"][name] = _steps(steps, names, names)
     for name, custom in data.get("units", {}).items():
-        data["units"][name] = _prompted(custom, names)
+        data["units"][name] = _with_files(_without_class(custom, "base", names), names)
     return data
 
 
@@ -67,36 +66,36 @@ def _step(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, 
     """The step as the pipeline's own file (`home`) would have to write it."""
     for key in ("layer", "block"):
         if key in step:
-            return {**_modelled(step, names, home), key: _steps(step[key], names, home)}
+            return {**_with_models(step, names, home), key: _steps(step[key], names, home)}
     if "use" in step:
-        return _used(step, names, home)
+        return _used_block(step, names, home)
     if names is home:
-        return _prompted(step, names)
-    return _unit(_prompted(_merged(step, names), names), names, home)
+        return _with_files(_without_class(step, "unit", names), names)
+    return _unit(_with_files(_merged(step, names), names), names, home)
 
 
-def _used(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+def _used_block(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
     """A block of this file stays named; one of another file is written out."""
-    found = names.block(step["use"], ())
-    assert found is not None
-    owner, _, path = found
+    block = names.block(step["use"], ())
+    assert block is not None
+    owner, _, path = block
     if owner is home:
         return {"use": path[-1]}
     return {"block": _steps(owner.spec.document.data["blocks"][path[-1]], owner, home)}
 
 
-def _prompted(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
+def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     """The step with the content of its prompt file and its calibrations; an unused type's file may not have been read."""
-    made = dict(step)
+    resolved = dict(step)
     prompt = step.get("prompt")
     if isinstance(prompt, dict) and prompt.get("file") in names.prompts:
-        made["prompt"] = names.prompts[prompt["file"]]
-    _inline(made, ("weights",), names)
+        resolved["prompt"] = names.prompts[prompt["file"]]
+    _inline(resolved, ("weights",), names)
     for home, keys in (("extract", ("calibration", "weights")), ("escalate", ("when",))):
         if isinstance(step.get(home), dict):
-            made[home] = dict(step[home])
-            _inline(made[home], keys, names)
-    return made
+            resolved[home] = dict(step[home])
+            _inline(resolved[home], keys, names)
+    return resolved
 
 
 def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None:
@@ -106,47 +105,60 @@ def _inline(data: dict[str, Any], keys: Sequence[str], names: Namespace) -> None
             data[key] = names.calibrations[named["file"]]
 
 
+def _without_class(step: dict[str, Any], key: str, names: Namespace) -> dict[str, Any]:
+    """The step or declared type, with the keys of a Python class that it names at `key`: a reader may not have it."""
+    name = step[key]
+    if name in TYPES or name in names.spec.file.units:
+        return step
+    try:
+        merged = names.merged_type(name)
+    except UnknownTypeError:
+        return step  # in a block that nobody uses, else it were an error by now
+    keys = {name: value for name, value in merged.keys.items() if key == "unit" or name != "name"}
+    return {**keys, **step, key: merged.base}
+
+
 def _merged(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     """A step of a declared type as one of the built-in type."""
     if step["unit"] in TYPES:
         return step
-    made = merge_custom_type(step["unit"], names.spec.file.units)
-    own = {key: names.spec.document.data["units"][owner][key] for key, owner in made.set_by.items()}
-    return {"name": snake(step["unit"]), **own, **step, "unit": made.base}
+    merged = names.merged_type(step["unit"])
+    declared = {key: names.spec.document.data["units"][owner][key] for key, owner in merged.set_by.items()}
+    return {"name": snake(step["unit"]), **merged.keys, **declared, **step, "unit": merged.base}
 
 
 def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
     """A unit of another file: the scales and models that it names there are written out."""
-    made = _modelled(step, names, home)
-    if isinstance(made.get("scale"), str):
-        made["scale"] = _scale(made["scale"], names)
+    resolved = _with_models(step, names, home)
+    if isinstance(resolved.get("scale"), str):
+        resolved["scale"] = _scale(resolved["scale"], names)
     for key in ("input", "response", "output"):
-        if key in made and made[key] is not None:
-            made[key] = _type(made[key], names)
-    extract = made.get("extract")
+        if key in resolved and resolved[key] is not None:
+            resolved[key] = _type(resolved[key], names)
+    extract = resolved.get("extract")
     if isinstance(extract, dict) and extract.get("model") is not None:
-        made["extract"] = {**extract, "model": _model(extract["model"], names)}
-    return made
+        resolved["extract"] = {**extract, "model": _model(extract["model"], names)}
+    return resolved
 
 
-def _modelled(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
-    made = dict(step)
-    if names is not home and made.get("model") is not None:
-        made["model"] = _model(made["model"], names)
-    if names is not home and made.get("models") is not None:
-        made["models"] = [_model(model, names) for model in made["models"]]
-    return made
+def _with_models(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, Any]:
+    resolved = dict(step)
+    if names is not home and resolved.get("model") is not None:
+        resolved["model"] = _model(resolved["model"], names)
+    if names is not home and resolved.get("models") is not None:
+        resolved["models"] = [_model(model, names) for model in resolved["models"]]
+    return resolved
 
 
 def _model(key: Any, names: Namespace) -> Any:
-    found = _models(key, names)
-    return found[0] if len(found) == 1 else found
+    models = _models(key, names)
+    return models[0] if len(models) == 1 else models
 
 
 def _models(key: Any, names: Namespace) -> list[Any]:
     """The mappings of all models that a spelling means; `home` may have given their names another meaning."""
     if isinstance(key, list):
-        return [model for one in key for model in _models(one, names)]
+        return [model for item in key for model in _models(item, names)]
     if isinstance(key, str) and key in names.spec.file.models:
         return _models(names.spec.document.data["models"][key], names)
     return [{"name": key} if isinstance(key, str) else key]

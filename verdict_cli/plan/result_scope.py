@@ -13,9 +13,9 @@ from verdict_cli.plan.node import Node
 from verdict_cli.plan.scope import type_at_path
 
 RESULT_ROOTS = ("source", "output", "nodes")
-MEASURED = (*RESULT_ROOTS, "human")
-"""What evaluations see too: what people said of a row, in `labels.jsonl` beside the run."""
-HUMAN = ("label", "note")
+EVALUATION_ROOTS = (*RESULT_ROOTS, "human")
+"""Evaluations also see the human labels of a row, in `labels.jsonl` in the run's directory."""
+HUMAN_FIELDS = ("label", "note")
 
 
 @dataclass
@@ -27,13 +27,13 @@ class ResultScope:
     used: set[int] = field(default_factory=set)
 
     def resolve(self, path: ExpressionPath) -> Resolved:
-        """What the path means. ExpressionError when nothing fills it."""
+        """What the path means. ExpressionError when it cannot be resolved."""
         root, rest = path[0], path[1:]
         if root == "output":
             if len(self.outputs) != 1:
-                said = ", ".join(self.nodes[index].id for index in self.outputs)
+                ids = ", ".join(self.nodes[index].id for index in self.outputs)
                 raise ExpressionError(
-                    f"the pipeline gives on {len(self.outputs)} units: {said}",
+                    f"the pipeline gives on {len(self.outputs)} units: {ids}",
                     f"write `nodes['{self.nodes[self.outputs[0]].id}']`, or pool them",
                 )
             followed, kind = type_at_path(self.nodes[self.outputs[0]].output, rest, "output")
@@ -42,12 +42,12 @@ class ResultScope:
             node = next((node for node in self.nodes if node.id == rest[0]), None)
             if node is None:
                 raise ExpressionError(
-                    f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [one.id for one in self.nodes])
+                    f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
                 )
             self.used.add(node.index)
             followed, kind = type_at_path(node.output, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
-        if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN):
+        if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN_FIELDS):
             raise ExpressionError("of people there is a label and a note", "write `human.label` or `human.note`")
         return Resolved((path,))
 
@@ -55,18 +55,18 @@ class ResultScope:
 _NAMED = re.compile(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")
 
 
-def spread(evaluation: Evaluation, ids: Sequence[str]) -> Evaluation:
+def expand_panel(evaluation: Evaluation, ids: Sequence[str]) -> Evaluation:
     """The evaluation with an expression for each judge of its panel; `ids` are those of all nodes, in order."""
     if not isinstance(evaluation.panel, str):
         return evaluation
-    return evaluation.model_copy(update={"panel": judges(evaluation.panel, ids)})
+    return evaluation.model_copy(update={"panel": panel_expressions(evaluation.panel, ids)})
 
 
-def judges(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
-    """The expressions that `judge.score` stands for; none where no two units bear the name, or it is none."""
+def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:
+    """The expressions that `judge.score` abbreviates; empty where fewer than two units have the name."""
     named = _NAMED.fullmatch(panel)
     if named is None:
         return ()
     name, field = named.groups()
-    of = [node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)]
-    return tuple(f"nodes[{node!r}].{field}" for node in of) if len(of) > 1 else ()
+    matching = [node for node in ids if node == name or re.fullmatch(re.escape(name) + r"\[\d+\]", node)]
+    return tuple(f"nodes[{node!r}].{field}" for node in matching) if len(matching) > 1 else ()

@@ -19,40 +19,40 @@ from verdict_cli.plan.scope import NodeScope
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
 
 
-def caster(
+def row_converter(
     types: RecordType, folder: Path = Path(), fence: PathPolicy | None = None
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """A function that gives back the row with the declared columns read as their types.
+    """A function that returns the row with the declared columns converted to their types.
 
-    A text in a column of numbers or truth values is converted: CSV knows only texts. The path of an image is
+    A text in a column of numbers or booleans is converted: CSV has only text. The path of an image is
     taken from `folder`, the dataset's own, and may leave it only where `fence` allows it. The function raises
     ValueError with the reason for a row that breaks the schema.
     """
 
-    within = PathPolicy() if fence is None else fence.for_folder(folder)
+    policy = PathPolicy() if fence is None else fence.for_folder(folder)
 
-    def cast(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        made = dict(row)
+    def convert(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        converted = dict(row)
         for name, kind in types.fields.items():
-            if name not in made:
+            if name not in converted:
                 raise ValueError(f"the column {name!r} is missing")
             try:
-                made[name] = kind.read(_converted(made[name], kind, folder, within))
+                converted[name] = kind.read(_converted(converted[name], kind, folder, policy))
             except OutsideError as error:
                 raise ValueError(f"the column {name!r}: {error}; {ALLOW_OUTSIDE}") from None
             except (ReplyError, ValueError) as error:
                 reason = error.message if isinstance(error, ReplyError) else str(error)
                 raise ValueError(f"the column {name!r}: {reason}") from None
-        return made
+        return converted
 
-    return cast
+    return convert
 
 
 def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> Any:
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
-        pictured = {name: one for name, one in kind.fields.items() if isinstance(one, ImageType | RecordType)}
+        nested = {name: inner for name, inner in kind.fields.items() if isinstance(inner, ImageType | RecordType)}
         return dict(value) | {
-            name: _converted(value[name], one, folder, fence) for name, one in pictured.items() if name in value
+            name: _converted(value[name], inner, folder, fence) for name, inner in nested.items() if name in value
         }
     if not isinstance(value, str):
         return value
@@ -66,7 +66,7 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
 
 
 def row_types(names: Namespace) -> RecordType | None:
-    """The declared columns' types, None where none are declared; tells of a type that is unknown."""
+    """The declared columns' types, None where none are declared; reports a type that is unknown."""
     declared = names.spec.file.dataset.types
     if declared is None:
         return None
@@ -81,18 +81,18 @@ def row_types(names: Namespace) -> RecordType | None:
     return RecordType(types)
 
 
-def where(
+def row_filter(
     names: Namespace, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
 ) -> Expression | None:
-    """The expression that chooses rows, None where all are read; tells when it can never be evaluated."""
+    """The expression that chooses rows, None where all are read; reports when it can never be evaluated."""
     text = names.spec.file.dataset.where
     if text is None:
         return None
     path = ("dataset", "where")
     scope = NodeScope((), (), types.fields if types else {})
-    made = compile_expression_at(
+    expression = compile_expression_at(
         text, ("source",), scope.resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
     )
     for column in sorted(scope.uses.columns):
         use_column(column, names, path)
-    return made
+    return expression

@@ -29,8 +29,8 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
             close = get_close_matches(str(part), kind.fields, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"its fields are {', '.join(kind.fields) or 'none'}"
             raise ExpressionError(f"{where} has no field {part!r}", hint)
-        deeper, found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
-        return (part, *deeper), found
+        deeper, type_found = type_at_path(kind.fields[str(part)], more, f"{where}.{part}")
+        return (part, *deeper), type_found
     if isinstance(kind, DistributionType):
         value = next((value for token, value in kind.scale.tokens() if value == part or token == str(part)), None)
         if value is None or more:
@@ -45,7 +45,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 @dataclass(frozen=True)
 class Upstream:
-    """A unit that stands before: its place in the plan, its id, name, parents and output."""
+    """An earlier unit: its index in the plan, its id, name, parents and output."""
 
     index: int
     id: str
@@ -56,7 +56,7 @@ class Upstream:
 
 @dataclass
 class Uses:
-    """What the paths of one node name: columns of the row, the row as a whole, places of units."""
+    """What the paths of one node name: columns of the row, the whole row, indices of units."""
 
     columns: set[str] = field(default_factory=set)
     whole_row: bool = False
@@ -79,7 +79,7 @@ class NodeScope:
     uses: Uses = field(default_factory=Uses)
 
     def resolve(self, path: ExpressionPath) -> Resolved:
-        """What the path means. ExpressionError when nothing fills it."""
+        """What the path means. ExpressionError when it cannot be resolved."""
         root = path[0]
         if root == "source":
             return self._source(path)
@@ -126,7 +126,8 @@ class NodeScope:
         if named:
             return self._named(named, rest, path)
         raise ExpressionError(
-            f"no unit before this one gives {word!r}", _near(str(word), direct, self.upstream) or self._known(direct)
+            f"no unit before this one gives {word!r}",
+            _nearest_spelling(str(word), direct, self.upstream) or self._known(direct),
         )
 
     def _field(self, units: list[Upstream], rest: ExpressionPath) -> Resolved:
@@ -134,8 +135,10 @@ class NodeScope:
             ids = (
                 " and ".join(unit.id for unit in units[:2]) if len(units) == 2 else ", ".join(unit.id for unit in units)
             )
-            one = units[0]
-            example = f"previous.{one.name}[0].{rest[0]}" if one.id.endswith("]") else f"previous.{one.name}.{rest[0]}"
+            first = units[0]
+            example = (
+                f"previous.{first.name}[0].{rest[0]}" if first.id.endswith("]") else f"previous.{first.name}.{rest[0]}"
+            )
             raise ExpressionError(
                 f"{len(units)} units give {rest[0]!r}: {ids}", f"say which: `{example}`, or pool them first"
             )
@@ -164,9 +167,9 @@ class NodeScope:
         seen: set[int] = set(self.parents)
         ring = set(self.parents)
         while ring:
-            found = [self.upstream[index] for index in sorted(ring) if self.upstream[index].name == name]
-            if found:
-                return found
+            matches = [self.upstream[index] for index in sorted(ring) if self.upstream[index].name == name]
+            if matches:
+                return matches
             ring = {parent for index in ring for parent in self.upstream[index].parents} - seen
             seen |= ring
         return []
@@ -186,8 +189,7 @@ class NodeScope:
         if not self.parents:
             word = format_expression_path(path)
             raise ExpressionError(
-                f"`{word}`: no unit stands before this one",
-                f"the row's columns are `{word.replace('input', 'source', 1)}`",
+                f"`{word}`: no unit precedes this one", f"the row's columns are `{word.replace('input', 'source', 1)}`"
             )
         return self._previous(("previous", *path[1:]))
 
@@ -195,29 +197,29 @@ class NodeScope:
         self.uses.units.update(self.parents)
         if len(path) == 1:
             return Resolved((path,))
-        place = path[1]
-        if not isinstance(place, int):
+        index = path[1]
+        if not isinstance(index, int):
             raise ExpressionError(
-                f"`outputs` is a list, it has no {place!r}",
+                f"`outputs` is a list, it has no {index!r}",
                 "write `outputs[0].score`, or `outputs | map(attribute='score')`",
             )
-        if not -len(self.parents) <= place < len(self.parents):
+        if not -len(self.parents) <= index < len(self.parents):
             raise ExpressionError(
-                f"there is no `outputs[{place}]`: {len(self.parents)} units stand before this one",
+                f"there is no `outputs[{index}]`: {len(self.parents)} units precede this one",
                 "they are numbered from 0",
             )
-        unit = self.upstream[self.parents[place]]
-        rest, kind = type_at_path(unit.output, path[2:], f"outputs[{place}] ({unit.id})")
-        return Resolved((("outputs", place, *rest),), kind)
+        unit = self.upstream[self.parents[index]]
+        rest, kind = type_at_path(unit.output, path[2:], f"outputs[{index}] ({unit.id})")
+        return Resolved((("outputs", index, *rest),), kind)
 
     def _known(self, direct: list[Upstream]) -> str:
         if not direct:
-            return "no unit stands before this one; the row's columns are `source.COLUMN`"
-        said = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
-        return f"what stands before it gives {'; '.join(said)}"
+            return "no unit precedes this one; the row's columns are `source.COLUMN`"
+        fields = [f"{unit.id}: {', '.join(unit.output.fields) or 'nothing'}" for unit in direct[:6]]
+        return f"what precedes it gives {'; '.join(fields)}"
 
 
-def _near(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:
+def _nearest_spelling(word: str, direct: Sequence[Upstream], upstream: Sequence[Upstream]) -> str:
     known = {name for unit in direct for name in unit.output.fields} | {unit.name for unit in upstream}
     close = get_close_matches(word, sorted(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""

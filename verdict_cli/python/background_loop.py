@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, in which one judge answers all callers."""
+"""An event loop in its own thread, in which one judge answers all callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """What a judge is made of."""
+    """Settings of a judge."""
 
     plan: Plan
     seed: int
@@ -35,89 +35,89 @@ class JudgeConfig:
 
 
 class BackgroundJudge:
-    """The loop, and the judge in it, which is opened by the first call."""
+    """The loop and its judge, which the first call opens."""
 
-    def __init__(self, recipe: JudgeConfig) -> None:
-        self._recipe = recipe
+    def __init__(self, config: JudgeConfig) -> None:
+        self._config = config
         self._pid = os.getpid()
         self._loop = (loop_factory() or asyncio.new_event_loop)()
         self._opening = asyncio.Lock()
-        self._warm: JudgeSession | None = None
+        self._session: JudgeSession | None = None
         self._store: CacheStore | None = None
         self._thread = Thread(target=self._loop.run_forever, name="verdict-judge", daemon=True)
         self._thread.start()
 
     @property
-    def forked(self) -> bool:
-        """Whether this process is a copy of the one that has the thread."""
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that has the thread."""
         return self._pid != os.getpid()
 
     def wait(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
-        """The work's result, waited for in this thread."""
+        """The result of the work, waiting in this thread."""
         if get_ident() == self._thread.ident:
             raise UsageError(
                 "a judge cannot wait for itself within its own pipeline", hint="call another Judge in the function"
             )
-        future = self._started(work)
+        future = self._start(work)
         try:
             return future.result()
         except CancelledError:
-            raise _closed() from None
+            raise _closed_error() from None
         except BaseException:
             future.cancel()
             raise
 
-    async def awaited(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
+    async def wait_async(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> T:
         """The work's result, awaited in the running loop."""
-        future = self._started(work)
+        future = self._start(work)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if future.cancelled() and not (task is not None and task.cancelling()):
-                raise _closed() from None
+                raise _closed_error() from None
             raise
 
     def stop(self) -> None:
-        """Ends everything. Does nothing the second time, nor in a forked process."""
-        if self.forked or self._loop.is_closed():
+        """Stop the loop and its judge. Does nothing when stopped already, or in a forked process."""
+        if self.is_forked or self._loop.is_closed():
             return
         if get_ident() == self._thread.ident:  # the garbage collector may call from anywhere
-            self._leaving = self._loop.create_task(self._leave())
+            self._closing = self._loop.create_task(self._close_and_stop())
             return
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _started(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> Future[T]:
+    def _start(self, work: Callable[[JudgeSession], Coroutine[Any, Any, T]]) -> Future[T]:
         async def go() -> T:
-            return await work(await self._opened())
+            return await work(await self._open_session())
 
         return asyncio.run_coroutine_threadsafe(go(), self._loop)
 
-    async def _opened(self) -> JudgeSession:
-        if self._warm is not None:
-            return self._warm
+    async def _open_session(self) -> JudgeSession:
+        if self._session is not None:
+            return self._session
         async with self._opening:
-            if self._warm is None:
-                recipe = self._recipe
-                if recipe.cache and self._store is None:
-                    self._store = open_cache(recipe.plan)
-                access = ModelClient.open(
-                    concurrency=recipe.concurrency,
-                    recording=recipe.recording,
-                    budget_usd=recipe.budget_usd,
+            if self._session is None:
+                config = self._config
+                if config.cache and self._store is None:
+                    self._store = open_cache(config.plan)
+                client = ModelClient.open(
+                    concurrency=config.concurrency,
+                    recording=config.recording,
+                    budget_usd=config.budget_usd,
                     store=self._store,
                 )
                 try:
-                    self._warm = await JudgeSession(recipe.plan, access, seed=recipe.seed).open()
+                    self._session = await JudgeSession(config.plan, client, seed=config.seed).open()
                 except BaseException:
-                    await access.close()
+                    await client.close()
                     raise
-        return self._warm
+        return self._session
 
-    async def _leave(self) -> None:
+    async def _close_and_stop(self) -> None:
         await self._close()
         self._loop.stop()
 
@@ -126,11 +126,11 @@ class BackgroundJudge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._warm is not None:
-            await self._warm.client.close()
+        if self._session is not None:
+            await self._session.client.close()
         if self._store is not None:
             self._store.close()
 
 
-def _closed() -> UsageError:
+def _closed_error() -> UsageError:
     return UsageError("the judge was closed before it answered", hint="close it once all calls are back")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import DataError, JournalError, Problem, UsageError
 from verdict_cli.plan.node import Plan
-from verdict_cli.python.sync import run_in_thread
+from verdict_cli.python.judged import run_in_thread
 from verdict_cli.report.write_report import preload_report, write_report
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.load_run import RunResult
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetRunOptions:
-    """How the data is run."""
+    """Options of a dataset run."""
 
     out: Path | None
     replay: Path | None
@@ -45,7 +45,7 @@ class DatasetRunOptions:
                 raise UsageError(f"{name} is {value!r}, expected a whole number of at least 1")
 
 
-def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.DataFrame:
+def run_dataset(plan: Plan, data: Any, options: DatasetRunOptions) -> pandas.DataFrame:
     """The results of the data's rows. With `out`, the directory holds what `verdict run` leaves there.
 
     Raises what stops a run, and UsageError, before it begins, where pandas is not installed.
@@ -55,36 +55,36 @@ def judged_table(plan: Plan, data: Any, wanted: DatasetRunOptions) -> pandas.Dat
             "run_dataset gives a DataFrame, and pandas is not installed",
             hint="in a checkout of verdict: pip install '.[pandas]'; `verdict run` needs no pandas",
         )
-    if wanted.retry_failed and wanted.out is None:
+    if options.retry_failed and options.out is None:
         raise UsageError("`retry_failed` retries calls of a run that is kept", hint="give its `out`")
-    recording = open_recording(wanted.replay, plan)
-    with tempfile.TemporaryDirectory(prefix="verdict-") as spare:
+    recording = open_recording(options.replay, plan)
+    with tempfile.TemporaryDirectory(prefix="verdict-") as scratch:
         is_path = isinstance(data, str | Path)
-        dataset = dataset_for(plan, find_files(str(data)) if is_path else (_spooled(data, Path(spare)),))
-        options = RunOptions(
+        dataset = dataset_for(plan, find_files(str(data)) if is_path else (_spool_rows(data, Path(scratch)),))
+        run_options = RunOptions(
             plan=plan,
             dataset=dataset,
-            data=preflight(plan, dataset, limit=wanted.limit, seed=wanted.seed)[0],
+            data=preflight(plan, dataset, limit=options.limit, seed=options.seed)[0],
             config="Python",
             source=str(data) if is_path else type(data).__name__,
-            out=wanted.out or Path(spare) / "run",
-            seed=wanted.seed,
-            replay=wanted.replay,
+            out=options.out or Path(scratch) / "run",
+            seed=options.seed,
+            replay=options.replay,
             recording=recording,
-            concurrency=wanted.concurrency,
-            retry_failed=wanted.retry_failed,
-            update=wanted.update,
-            preload=partial(preload_report, plan) if wanted.out else _nothing,
+            concurrency=options.concurrency,
+            retry_failed=options.retry_failed,
+            update=options.update,
+            preload=partial(preload_report, plan) if options.out else _nothing,
         )
         try:
-            session = open_run(options)
+            session = open_run(run_options)
         except JournalError as error:
             raise JournalError(error.message, hint=_in_python(error.hint)) from None
         with session:
-            result = run_in_thread(lambda: _executed(session, cache=wanted.cache and recording is None))
-            if wanted.out:
+            result = run_in_thread(lambda: _execute(session, cache=options.cache and recording is None))
+            if options.out:
                 write_report(result, warn=_warn)
-        return _table(result.directory.results)
+        return _read_results(result.directory.results)
 
 
 def _nothing() -> None:
@@ -95,7 +95,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=2)
 
 
-def _executed(session: Session, *, cache: bool) -> RunResult:
+def _execute(session: Session, *, cache: bool) -> RunResult:
     """The result, in the thread in which the cache is opened: SQLite allows no other."""
     store = open_cache(session.options.plan) if cache and not session.is_finished else None
     try:
@@ -105,11 +105,11 @@ def _executed(session: Session, *, cache: bool) -> RunResult:
             store.close()
 
 
-def _spooled(data: Any, spare: Path) -> Path:
+def _spool_rows(data: Any, scratch: Path) -> Path:
     """The rows of a DataFrame or a list as a JSONL file."""
     import orjson
 
-    path = spare / "rows.jsonl"
+    path = scratch / "rows.jsonl"
     rows: Iterable[Any]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         rows = data.to_dict(orient="records")
@@ -117,25 +117,25 @@ def _spooled(data: Any, spare: Path) -> Path:
         rows = data
     else:
         raise UsageError(
-            f"{type(data).__name__} is no dataset",
+            f"{type(data).__name__} is not a dataset",
             hint="give a DataFrame, a list of rows, or the path of a JSONL, JSON, CSV, TSV or Parquet file",
         )
     with path.open("wb") as file:
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                raise DataError(Problem("bad-row", f"row {place} is {row!r:.80}, expected a mapping of columns"))
+                raise DataError(Problem("bad-row", f"row {index} is {row!r:.80}, expected a mapping of columns"))
             try:
                 file.write(
                     orjson.dumps(
-                        dict(row), default=_plain, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+                        dict(row), default=_to_json_value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
                     )
                 )
             except (TypeError, ValueError) as error:
-                raise DataError(Problem("bad-row", f"row {place} cannot be written as JSON: {error}")) from None
+                raise DataError(Problem("bad-row", f"row {index} cannot be written as JSON: {error}")) from None
     return path
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """What orjson does not know: pandas' own missing values and timestamps, mappings and sequences of other classes."""
     import pandas
 
@@ -155,7 +155,7 @@ def _in_python(hint: str) -> str:
     return "`update=True` keeps that run and calls models only for what changed; or choose another `out`, or remove that directory"
 
 
-def _table(path: Path) -> pandas.DataFrame:
+def _read_results(path: Path) -> pandas.DataFrame:
     import pandas
 
     frames = [pandas.DataFrame(columns) for columns in read_table(path)]

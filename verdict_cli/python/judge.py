@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import Any, Literal
 
 from verdict_cli.errors import RowError, UsageError
+from verdict_cli.language.authoring.arguments import ModelLike
 from verdict_cli.messages import Result
 from verdict_cli.python.background_loop import BackgroundJudge, JudgeConfig
-from verdict_cli.python.judged import Judged
-from verdict_cli.python.models import ModelLike
+from verdict_cli.python.judged import Judged, judged_or_raise, row_values
 from verdict_cli.python.pipeline import Pipeline
-from verdict_cli.python.running import mapping, settle_result
 from verdict_cli.run.outcome import reward_of
 from verdict_cli.run.preflight import open_recording
 
@@ -23,7 +22,7 @@ NAN = float("nan")
 
 
 class Judge:
-    """A compound judge that is kept ready: `judge(row)` in any thread, `await judge.acall(row)` in any event loop.
+    """A compound judge that stays ready: `judge(row)` in any thread, `await judge.acall(row)` in any event loop.
 
     All calls run in one event loop in a thread of the judge's own, so that they share connections, limits, the budget and
     the cache. `close`, or leaving `with`, ends it. A forked process gets a loop of its own.
@@ -49,14 +48,14 @@ class Judge:
         if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
             raise UsageError(f"concurrency is {concurrency!r}, expected a whole number of at least 1")
         plan = pipeline.plan(model)
-        recorded = open_recording(None if replay is None else Path(replay), plan, priced=budget is not None)
+        recording = open_recording(None if replay is None else Path(replay), plan, priced=budget is not None)
         self._plan = plan
         self._reward_text = reward
         self._reward = None if reward is None else reward_of(plan, reward)
-        self._recipe = JudgeConfig(plan, seed, concurrency, recorded, budget, cache and recorded is None)
+        self._config = JudgeConfig(plan, seed, concurrency, recording, budget, cache and recording is None)
         self._concurrency = concurrency
         self._lock = Lock()
-        self._warm: BackgroundJudge | None = None
+        self._background: BackgroundJudge | None = None
         self._closed = False
 
     @classmethod
@@ -65,41 +64,47 @@ class Judge:
         return cls(Pipeline.from_yaml(source), **options)
 
     def __call__(self, row: Mapping[str, Any]) -> Judged:
-        """What the pipeline gives on for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
+        """The pipeline's output for the row. Raises its failure: ReplyError, Retryable, Rejected, RowError; and
         DataError for a row that lacks a column, Refused, BudgetError, PinnedError."""
-        given = mapping(row)
-        return settle_result(self._plan, self._kept().wait(lambda warm: warm.judge(warm.row(given))))
+        values = row_values(row)
+        return judged_or_raise(
+            self._plan, self._open_background().wait(lambda session: session.judge(session.row(values)))
+        )
 
     async def acall(self, row: Mapping[str, Any]) -> Judged:
         """The same, awaited in the running event loop. Cancelling it ends the model calls."""
-        given = mapping(row)
-        return settle_result(self._plan, await self._kept().awaited(lambda warm: warm.judge(warm.row(given))))
+        values = row_values(row)
+        return judged_or_raise(
+            self._plan, await self._open_background().wait_async(lambda session: session.judge(session.row(values)))
+        )
 
     def reward(self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise") -> list[float]:
-        """One number a row, in the rows' order, judged side by side.
+        """One number per row, in the rows' order; rows are judged concurrently.
 
         The number is that of the expression ``reward``, else what the last step gives: `score`, or its only field; a
         value of a scale counts as its number, a distribution as its expectation. A row that fails raises its failure,
         and the rows not yet judged are left; with `failures="nan"` its number is NaN, and so is that of a row without
         a verdict.
         """
-        number, all_rows = self._numbers(failures), [mapping(row) for row in rows]
-        return self._kept().wait(lambda warm: warm.judge_all(all_rows, number, self._concurrency))
+        number, all_rows = self._number_of(failures), [row_values(row) for row in rows]
+        return self._open_background().wait(lambda session: session.judge_all(all_rows, number, self._concurrency))
 
     async def areward(
         self, rows: Iterable[Mapping[str, Any]], *, failures: Literal["raise", "nan"] = "raise"
     ) -> list[float]:
         """The same, awaited in the running event loop."""
-        number, all_rows = self._numbers(failures), [mapping(row) for row in rows]
-        return await self._kept().awaited(lambda warm: warm.judge_all(all_rows, number, self._concurrency))
+        number, all_rows = self._number_of(failures), [row_values(row) for row in rows]
+        return await self._open_background().wait_async(
+            lambda session: session.judge_all(all_rows, number, self._concurrency)
+        )
 
     def close(self) -> None:
-        """Ends the judge's event loop; calls that are going on raise UsageError. May be called twice."""
+        """Ends the judge's event loop; calls in progress raise UsageError. May be called twice."""
         with self._lock:
             self._closed = True
-            warm, self._warm = self._warm, None
-        if warm is not None:
-            warm.stop()
+            background, self._background = self._background, None
+        if background is not None:
+            background.stop()
 
     def __enter__(self) -> Judge:
         return self
@@ -120,16 +125,16 @@ class Judge:
     def __repr__(self) -> str:
         return f"Judge({self._plan.name!r})"
 
-    def _kept(self) -> BackgroundJudge:
+    def _open_background(self) -> BackgroundJudge:
         with self._lock:
             if self._closed:
                 raise UsageError("the judge is closed", hint="make a new one")
-            if self._warm is None or self._warm.forked:
-                self._warm = BackgroundJudge(self._recipe)
-                weakref.finalize(self, self._warm.stop)
-            return self._warm
+            if self._background is None or self._background.is_forked:
+                self._background = BackgroundJudge(self._config)
+                weakref.finalize(self, self._background.stop)
+            return self._background
 
-    def _numbers(self, failures: str) -> Callable[[Result], float]:
+    def _number_of(self, failures: str) -> Callable[[Result], float]:
         """What turns an outcome into its number."""
         if failures not in ("raise", "nan"):
             raise UsageError(f"failures is {failures!r}", hint='it is "raise" or "nan"')
@@ -137,7 +142,7 @@ class Judge:
 
         def number(result: Result) -> float:
             if failures == "raise":
-                settle_result(self._plan, result)
+                judged_or_raise(self._plan, result)
                 return reward(result)
             try:
                 return NAN if result.status != "ok" else reward(result)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.errors import Problem, SpecError, UsageError
+from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
+from verdict_cli.language.authoring.schema import unwrap_views
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validated
-from verdict_cli.python.models import ModelKeys, ModelLike, model_key
-from verdict_cli.python.schema import plain_view
-from verdict_cli.python.steps import Functions, Step, Written, chain, place_step, step
+from verdict_cli.language.steps import chained_steps
 from verdict_cli.storage.path_policy import PathPolicy
 
 if TYPE_CHECKING:
@@ -24,8 +25,24 @@ if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.python.judged import Judged
 
-STAND_IN = "baseline/lexical"
+PLACEHOLDER_MODEL = "baseline/lexical"
 """The model with which a pipeline that names none is checked and drawn."""
+
+
+class FileStep(Step):
+    """A step as a pipeline file has it."""
+
+    keys: dict[str, Any]
+
+    def __init__(self, keys: Mapping[str, Any]) -> None:
+        super().__init__(keys=keys)
+
+    def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
+        return dict(unwrap_views(self.keys))
+
+    def __repr__(self) -> str:
+        kind = next(iter(self.keys))
+        return f"{kind}: {self.keys[kind] if isinstance(self.keys[kind], str) else '…'}"
 
 
 class Pipeline:
@@ -34,11 +51,11 @@ class Pipeline:
     Immutable, as all that it is made of: `>>` and `via` give new pipelines.
     """
 
-    __slots__ = ("_built", "_document", "_fence", "_folder", "_head", "steps")
+    __slots__ = ("_built", "_document", "_folder", "_head", "_path_policy", "steps")
 
     _built: dict[str, Built]
     _document: Document | None
-    _fence: PathPolicy
+    _path_policy: PathPolicy
     _folder: Path
     _head: Mapping[str, Any]
     steps: tuple[Step, ...]
@@ -63,29 +80,23 @@ class Pipeline:
             "evaluate": evaluate,
             "gates": gates,
         }
-        self._set(
-            {key: plain_view(value) for key, value in head.items() if value is not None}, (), Path(), PathPolicy()
-        )
+        given = {key: unwrap_views(value) for key, value in head.items() if value is not None}
+        self._set(given, (), Path(), PathPolicy())
 
     def _set(
         self,
         head: Mapping[str, Any],
         steps: tuple[Step, ...],
         folder: Path,
-        fence: PathPolicy,
+        path_policy: PathPolicy,
         document: Document | None = None,
     ) -> None:
-        built: dict[str, Any] = {}
-        values = {
-            "_head": head,
-            "steps": steps,
-            "_folder": folder,
-            "_fence": fence,
-            "_document": document,
-            "_built": built,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_head", head)
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "_folder", folder)
+        object.__setattr__(self, "_path_policy", path_policy)
+        object.__setattr__(self, "_document", document)
+        object.__setattr__(self, "_built", {})
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise UsageError(
@@ -103,56 +114,61 @@ class Pipeline:
             document, folder = (parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"), Path())
         else:
             document, folder = read_document(Path(source)), Path(source).parent
-        fence = PathPolicy(None if allow_outside else folder)
-        validated(document, folder, fence=fence)
+        path_policy = PathPolicy(None if allow_outside else folder)
+        validated(document, folder, fence=path_policy)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
-        return cls._made(head, tuple(map(Written, document.data["pipeline"])), folder, fence, document)
+        return cls._create(head, tuple(map(FileStep, document.data["pipeline"])), folder, path_policy, document)
 
     @classmethod
-    def _made(
+    def _create(
         cls,
         head: Mapping[str, Any],
         steps: tuple[Step, ...],
         folder: Path,
-        fence: PathPolicy,
+        path_policy: PathPolicy,
         document: Document | None = None,
     ) -> Pipeline:
-        made = cls.__new__(cls)
-        made._set(head, steps, folder, fence, document)
-        return made
+        pipeline = cls.__new__(cls)
+        pipeline._set(head, steps, folder, path_policy, document)
+        return pipeline
 
     @property
     def name(self) -> str:
-        """The name as the language spells it: lower case."""
+        """The name as the language writes it: lower case."""
         return str(self._head["name"])
 
     def __rshift__(self, other: Any) -> Pipeline:
         if isinstance(other, Pipeline):
             raise UsageError("`>>` adds a step to a pipeline, not a pipeline", hint="put what both share into a Block")
-        return self._made(self._head, (*self.steps, *chain(step(other, "`>>` adds"))), self._folder, self._fence)
+        return self._create(
+            self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._path_policy
+        )
 
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
-        return self._made(
-            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))}, self.steps, self._folder, self._fence
+        return self._create(
+            {**self._head, "model": model_key("Pipeline.via", model, dict(keys))},
+            self.steps,
+            self._folder,
+            self._path_policy,
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
-        """The pipeline as the loader knows it; `model` replaces that of the pipeline. SpecError when it is none."""
-        functions: Functions = {}
+        """The validated pipeline; `model` replaces that of the pipeline. SpecError when it is invalid."""
+        functions: FunctionsByPath = {}
         if self._document is not None:
             data = dict(self._document.data)
             document = self._document
         else:
-            steps = place_step(self.steps, ("pipeline",), functions)
+            steps = step_documents(self.steps, ("pipeline",), functions)
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
         if model is not None:
             data["model"] = model_key("model", model)
-        fence = self._fence
+        path_policy = self._path_policy
         if isinstance(model, str):
-            fence = replace(fence, given=fence.given | {model})
-        return validated(replace(document, data=data), self._folder, functions, fence)
+            path_policy = replace(path_policy, given=path_policy.given | {model})
+        return validated(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:
         """The graph, wired, typed and checked. SpecError with every problem."""
@@ -160,13 +176,13 @@ class Pipeline:
 
     def validate(self, model: ModelLike | None = None) -> tuple[Problem, ...]:
         """What the author is warned of, a unit without a model among it. SpecError with every problem."""
-        built, lacking = self._checked(model)
-        return (*built.warnings, *lacking)
+        built, no_model = self._checked_plan(model)
+        return (*built.warnings, *no_model)
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits over what decides what the models are asked: equal for the same pipeline in YAML."""
-        return self._checked(None)[0].plan.fingerprint
+        """32 hex digits over everything that affects the model calls: equal for the same pipeline in YAML."""
+        return self._checked_plan(None)[0].plan.fingerprint
 
     def graph(self, format: Literal["tree", "mermaid", "svg", "json"] = "tree") -> Any:  # noqa: A002
         """The graph as text; with `json` the mapping that `verdict graph --format json` prints."""
@@ -175,7 +191,7 @@ class Pipeline:
         draws = {"tree": as_tree, "mermaid": as_mermaid, "svg": as_svg, "json": as_mapping}
         if format not in draws:
             raise UsageError(f"unknown format {format!r}", hint=f"it is one of {', '.join(draws)}")
-        return draws[format](self._checked(None)[0].plan)
+        return draws[format](self._checked_plan(None)[0].plan)
 
     def to_yaml(self) -> str:
         """The pipeline as a file, its prompt files inlined: text that loads as the same pipeline.
@@ -184,7 +200,7 @@ class Pipeline:
         """
         from verdict_cli.plan.resolve import as_yaml
 
-        built, lacking = self._checked(None)
+        built, no_model = self._checked_plan(None)
         for node in built.plan.nodes:
             for code in node.code:
                 raise UsageError(
@@ -192,19 +208,18 @@ class Pipeline:
                     hint="write it as an expression: `.propagate(score='output.score / 5')`",
                 )
         data = dict(built.plan.resolved)
-        if lacking:
+        if no_model:
             del data["model"]
         return as_yaml(data)
 
     def run(
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
-        """What the pipeline gives on for one row, a pinned unit asked once for it; also inside a running event loop.
+        """The pipeline's output for one row; pinned units run once for it. Works inside a running event loop too.
 
         Raises the failure of the row: ReplyError, Retryable, Rejected, Refused, PinnedError or RowError.
         """
-        from verdict_cli.python.running import judged_once
-        from verdict_cli.python.sync import run_sync
+        from verdict_cli.python.judged import judged_once, run_sync
 
         return run_sync(lambda: judged_once(self.plan(model), row, _path(replay), seed))
 
@@ -212,7 +227,7 @@ class Pipeline:
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
         """The same, awaited in the running event loop."""
-        from verdict_cli.python.running import judged_once
+        from verdict_cli.python.judged import judged_once
 
         return await judged_once(self.plan(model), row, _path(replay), seed)
 
@@ -233,15 +248,14 @@ class Pipeline:
         """The scored table, one row a row of the data, with the columns of `results.parquet`.
 
         `data` is a DataFrame, a list of rows, or a path as `verdict run` takes it. `out` keeps the run's directory,
-        and goes on with an unfinished one; with `update` also when the pipeline or the data have changed since: units
-        that ask otherwise than they did, and rows that are new, are asked. `retry_failed` asks again there what failed in
-        rows that failed; `cache` shares replies with other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
+        and resumes an unfinished one; with `update` also when the pipeline or the data have changed since: only changed
+        units and new rows are called. `retry_failed` repeats the failed calls of failed rows; `cache` shares replies with
+        other runs, as `verdict run` does. A failed row has `status` "failed" and its failure in columns of its own.
         """
-        from verdict_cli.python.dataset_run import DatasetRunOptions, judged_table
+        from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
-        place = None if out is None else Path(out)
-        wanted = DatasetRunOptions(place, _path(replay), concurrency, limit, seed, update, retry_failed, cache)
-        return judged_table(self.plan(model), data, wanted)
+        options = DatasetRunOptions(_path(out), _path(replay), concurrency, limit, seed, update, retry_failed, cache)
+        return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:
         from verdict_cli.plan.build import build_plan
@@ -251,23 +265,23 @@ class Pipeline:
             try:
                 self._built[key] = build_plan(self.spec(model))
             except SpecError as error:
-                raise SpecError([_in_python(problem) for problem in error.problems]) from None
+                raise SpecError([_with_python_hint(problem) for problem in error.problems]) from None
         return self._built[key]
 
-    def _checked(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
+    def _checked_plan(self, model: ModelLike | None) -> tuple[Built, tuple[Problem, ...]]:
         """The plan, made with a stand-in where no model is named, and the warnings that say so."""
         try:
             return self._plan(model), ()
         except SpecError as error:
             if model is not None or any(problem.code != "no-model" for problem in error.problems):
                 raise
-            return self._plan(STAND_IN), error.problems
+            return self._plan(PLACEHOLDER_MODEL), error.problems
 
     def __repr__(self) -> str:
         return " >> ".join([f"Pipeline({self.name!r})", *map(repr, self.steps)])
 
 
-def _in_python(problem: Problem) -> Problem:
+def _with_python_hint(problem: Problem) -> Problem:
     if problem.code != "no-model":
         return problem
     return replace(problem, hint="give it one: `.via('gpt-4o-mini')`, `Pipeline(…, model=…)` or `run(row, model=…)`")
@@ -276,10 +290,10 @@ def _in_python(problem: Problem) -> Problem:
 def _name(name: str) -> str:
     if not isinstance(name, str):
         raise UsageError(f"a pipeline's name is a text, not {name!r:.80}", hint="steps follow by `>>`")
-    made = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
-    if not made:
-        raise UsageError(f"{name!r} is no name of a pipeline", hint="use letters and digits")
-    return made
+    text = re.sub(r"[^a-z0-9_-]+", "_", name.strip().lower()).strip("_-")
+    if not text:
+        raise UsageError(f"{name!r} is not a valid name of a pipeline", hint="use letters and digits")
+    return text
 
 
 def _path(path: str | Path | None) -> Path | None:

@@ -88,7 +88,7 @@ def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> 
     for node in plan.nodes:
         if not isinstance(node.work, LLMNode):
             continue
-        times = (1 if node.pinned else count) * len(node.work.unit.arrangements(draw(seed, 0, node.id)))
+        times = (1 if node.pinned else count) * len(node.work.unit.option_orders(draw(seed, 0, node.id)))
         stages = [_names(node, stage) for stage in node.stages]
         models = [name for names in stages for name in names]
         for name in dict.fromkeys(models):

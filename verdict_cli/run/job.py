@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from verdict_cli.errors import VerdictError
+from verdict_cli.llm.middleware.budget import HaltedError
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.budget import HaltedError
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
 from verdict_cli.run.run_directory import RunDirectory

@@ -12,7 +12,7 @@ from verdict_cli.language.fields.types import RecordType
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Call, Result, Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.plan.row_types import caster
+from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.row import run_pinned, run_row
@@ -48,7 +48,7 @@ class RowInputs:
         if types is not None:
             present = RecordType({name: kind for name, kind in types.fields.items() if name in source})
             try:
-                source = caster(present, self._folder, self._plan.fence)(source)
+                source = row_converter(present, self._folder, self._plan.fence)(source)
             except ValueError as error:
                 raise DataError(Problem("schema", f"the row breaks the schema: {error}")) from None
         identity = source.get(self._id, index)

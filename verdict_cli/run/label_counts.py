@@ -11,7 +11,7 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.plan.possible_predictions import Possible
+from verdict_cli.plan.possible_predictions import PossibleValues
 
 MOST_LABELS = 1_000
 """Distinct labels that are counted, at most: a free text has as many as there are rows."""
@@ -40,7 +40,7 @@ class LabelCounts:
     evaluation: Evaluation
     target: Expression
     where: Expression | None
-    possible: Possible
+    possible: PossibleValues
     whole: bool
     counts: dict[Key, list[Any]] = field(default_factory=dict)
     rows: int = 0
@@ -126,7 +126,7 @@ class LabelCounts:
         return dict(sorted(counts.items(), key=lambda item: (-item[1][0], str(item[0][1]))))
 
 
-def count_labels(evaluation: Evaluation, possible: Possible) -> LabelCounts | None:
+def count_labels(evaluation: Evaluation, possible: PossibleValues) -> LabelCounts | None:
     """Empty counts for an evaluation; None where its labels do not come from the data alone."""
     if evaluation.target is None:
         return None

@@ -90,7 +90,7 @@ async def answer_node(
     values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings, "input": given}
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.arrangements(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    arrangements = work.unit.option_orders(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
@@ -99,7 +99,9 @@ async def answer_node(
         responses = [await node_call.response(0, calls)]
     else:
         responses = await _each(node_call.response, arrangements, calls)
-    output = node_call.combined[0] if node_call.combined else work.unit.settle(responses, arrangements, given)
+    output = (
+        node_call.combined[0] if node_call.combined else work.unit.combine_responses(responses, arrangements, given)
+    )
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
@@ -166,7 +168,7 @@ class _NodeCall(Struct, frozen=True):
             support=reading.support,
             inserted=rendered.inserted,
             seed=self.context.seed,
-            stream=work.unit.stream,
+            stream=work.unit.streamed,
         )
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
@@ -190,7 +192,7 @@ class _NodeCall(Struct, frozen=True):
         """Raise ReplyError for a response that breaks one of the unit's `validate` rules."""
         output = response
         if len(self.arrangements) == 1:
-            output = self.work.unit.settle([response], self.arrangements, self.given)
+            output = self.work.unit.combine_responses([response], self.arrangements, self.given)
             self.combined[:] = [output]
         if self.node.rules:
             broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
@@ -230,7 +232,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
             assert output is not None
             values.append(numbers[place](output[name]))
         pooled[name] = work.unit.pool(values, weights)
-    return work.unit.settle(pooled) | work.unit.beside(pooled, said, weights)
+    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 
 
 def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
@@ -250,7 +252,7 @@ def calls_of(node: Node) -> int:
     """How many calls a unit makes of one stage at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
         return 0
-    times = len(node.work.unit.arrangements(0))
+    times = len(node.work.unit.option_orders(0))
     return times if node.work.reading.then is None else 2 * times
 
 

@@ -17,8 +17,8 @@ from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Brace, LLMNode, Node, Plan
-from verdict_cli.plan.possible_predictions import Possible, possible
-from verdict_cli.plan.row_types import caster
+from verdict_cli.plan.possible_predictions import PossibleValues, possible_values
+from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
@@ -119,7 +119,7 @@ def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fals
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
-        cast=caster(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
+        cast=row_converter(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
         keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
@@ -200,7 +200,9 @@ class _Checks:
         self._labels: list[tuple[LabelCounts, Problem]] = []
         for name, evaluation in plan.evaluations.items():
             text = evaluation.prediction
-            predictions = Possible(None, None) if text is None else possible(plan.nodes, plan.outputs, text)
+            predictions = (
+                PossibleValues(None, None) if text is None else possible_values(plan.nodes, plan.outputs, text)
+            )
             counted = count_labels(evaluation, predictions)
             if counted is not None:
                 self._labels.append((counted, plan.places[name]))

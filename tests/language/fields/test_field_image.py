@@ -8,7 +8,7 @@ import pytest
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.fields.image import ImageType, image_url
 from verdict_cli.language.fields.types import RecordType
-from verdict_cli.plan.row_types import caster
+from verdict_cli.plan.row_types import row_converter
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 
@@ -32,14 +32,14 @@ def test_a_url_stays_as_it_is(url: str) -> None:
 
 def test_a_path_is_taken_from_the_datasets_folder_and_read_when_it_is_sent(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
-    row = caster(RecordType({"photo": ImageType()}), tmp_path)({"photo": "a.png"})
+    row = row_converter(RecordType({"photo": ImageType()}), tmp_path)({"photo": "a.png"})
     assert row["photo"] == str(tmp_path / "a.png")
     assert image_url(row["photo"]) == ImageType().read(PNG)
 
 
 def test_a_missing_file_is_told_when_the_rows_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no image file"):
-        caster(RecordType({"photo": ImageType()}), tmp_path)({"photo": "a.png"})
+        row_converter(RecordType({"photo": ImageType()}), tmp_path)({"photo": "a.png"})
 
 
 def test_a_file_that_is_gone_when_it_is_sent_fails_the_row(tmp_path: Path) -> None:

@@ -29,9 +29,3 @@ def test_a_key_s_value_default_and_need_are_those_of_the_schema() -> None:
     keys = {key.name: key for key in entries()["regex"].keys}
     assert (keys["fields"].required, keys["fields"].kind) == (False, "names, each with text")
     assert (keys["match"].required, keys["match"].default) == (False, "first")
-
-
-def test_an_alias_says_whose_name_it_is_and_shows_the_same_example() -> None:
-    alias = entries()["MedianFilterUnit"]
-    assert alias.text.startswith("Another name of `MedianPoolUnit`.")
-    assert alias.example == entries()["MedianPoolUnit"].example

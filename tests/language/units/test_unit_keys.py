@@ -30,7 +30,7 @@ def asked(unit: Any, text: str, **values: Any) -> tuple[Message, ...]:
     """The messages of a unit's prompt, framed and filled as the plan does it."""
     told: list[Any] = []
     framed = unit.frame(text)
-    if isinstance(unit.prompt, JinjaPrompt):
+    if isinstance(unit.prompt_key, JinjaPrompt):
         prompt: Any = compile_jinja(framed, ("source", "input", "unit"), unresolved, lambda *said: told.append(said))
     else:
         prompt = compile_prompt(framed, unresolved, lambda *said: told.append(said), lambda *said: None)
@@ -84,7 +84,7 @@ def test_settings_are_the_units_own_plain_keys_as_they_are_spelled() -> None:
 
 
 def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in_that_order() -> None:
-    unit = JudgeUnit(unit="JudgeUnit", explanation=True)
+    unit = JudgeUnit(explanation=True)
     record = unit.response_record(LIKERT, {"n": INTEGER})
     assert list(record.fields.items()) == [("explanation", TEXT), ("n", INTEGER), ("score", ScaleType(LIKERT))]
     assert unit.default_scale() == LIKERT
@@ -92,31 +92,31 @@ def test_a_response_has_the_explanation_the_declared_fields_and_the_types_own_in
 
 
 def test_a_plain_unit_needs_a_response_or_a_scale() -> None:
-    trouble = Unit(unit="Unit").problem()
+    trouble = Unit().validation_error()
     assert trouble is not None
     assert "needs a `response`" in trouble[1]
-    assert Unit(unit="Unit", response={"a": "str"}).problem() is None
-    assert Unit(unit="Unit", response={"a": "str"}).own_fields(None) == {}
-    scaled = Unit(unit="Unit", scale="boolean")
+    assert Unit(response={"a": "str"}).validation_error() is None
+    assert Unit(response={"a": "str"}).own_fields(None) == {}
+    scaled = Unit(scale="boolean")
     assert (scaled.scaled_field(), scaled.own_fields(BooleanScale())) == ("score", {"score": ScaleType(BooleanScale())})
 
 
 def test_reasoning_is_free_text() -> None:
-    unit = CoTUnit(unit="CoTUnit")
+    unit = CoTUnit()
     assert unit.own_fields(None) == {"thinking": TEXT}
-    assert unit.extract == "raw"
+    assert unit.extract_key == "raw"
     assert unit.frame("  Think.  ") == "  Think.  "
 
 
 def test_the_common_indentation_of_a_framed_prompt_is_removed() -> None:
-    unit = ArgumentUnit(unit="ArgumentUnit", stance="for", target="answer A")
+    unit = ArgumentUnit(stance="for", target="answer A")
     (message,) = asked(unit, "\n    Question:\n      {source.q}\n", source={"q": "why?"})
     assert message.content.startswith("Make the strongest honest case for answer A.")
     assert message.content.endswith("\n\nQuestion:\n  why?")
 
 
 def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
-    unit = DebateUnit(unit="DebateUnit", role_name="Pro", stance="It is so.")
+    unit = DebateUnit(role_name="Pro", stance="It is so.")
     system, user = asked(
         unit, "@system\nBe brief.\n@user\nTopic: {source.q}", source={"q": "x"}, input={"conversation": TURNS}
     )
@@ -133,12 +133,12 @@ def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
 def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) -> None:
     text = "Go on."
     keys: Any = {"prompt": JinjaPrompt(jinja=text) if jinja else text}
-    debater = DebateUnit(unit="DebateUnit", role_name=f"R{wild}", stance=f"S{wild}", **keys)
+    debater = DebateUnit(role_name=f"R{wild}", stance=f"S{wild}", **keys)
     (message,) = asked(debater, text, input={"conversation": TURNS})
     assert f"debate as R{wild}. You argue" in message.content
     assert f"to the end: S{wild}\n" in message.content
     assert "<Opponent>\n{unit.stance}\n</Opponent>" in message.content
-    argument = ArgumentUnit(unit="ArgumentUnit", stance="against", target=wild, **keys)
+    argument = ArgumentUnit(stance="against", target=wild, **keys)
     (message,) = asked(argument, text)
     assert f"case against {wild}. Argue" in message.content
 
@@ -152,7 +152,7 @@ def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) 
     ],
 )
 def test_the_debate_is_not_shown_twice(prompt: Any, text: str) -> None:
-    unit = DebateUnit(unit="DebateUnit", role_name="Pro", stance="Yes.", prompt=prompt)
+    unit = DebateUnit(role_name="Pro", stance="Yes.", prompt=prompt)
     assert "The debate so far" not in unit.frame(text)
 
 
@@ -169,7 +169,7 @@ CRITERIA = (
 @pytest.mark.parametrize("jinja", [False, True])
 def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
     prompt: Any = JinjaPrompt(jinja="") if jinja else None
-    unit = RubricUnit(unit="RubricUnit", criteria=CRITERIA, prompt=prompt)
+    unit = RubricUnit(criteria=CRITERIA, prompt=prompt)
     text = "Text: {{ source.x }}" if jinja else "Text: {source.x}"
     (message,) = asked(unit, text, source={"x": "FILLED"})
     assert message.content.startswith("Text: FILLED\n\nRubric\n")
@@ -180,22 +180,20 @@ def test_given_criteria_are_printed_as_they_are(jinja: bool) -> None:
 
 
 def test_a_rubric_is_asked_for_where_none_is_given() -> None:
-    (message,) = asked(RubricUnit(unit="RubricUnit", n=3), "Task: {source.x}", source={"x": "y"})
+    (message,) = asked(RubricUnit(n=3), "Task: {source.x}", source={"x": "y"})
     assert message.content.startswith("Write a rubric for the task below: 3 criteria")
-    assert list(RubricUnit(unit="RubricUnit").own_fields(None)) == ["criteria"]
-    assert list(RubricUnit(unit="RubricUnit", criteria=("a",)).own_fields(None)) == ["verdict", "score"]
+    assert list(RubricUnit().own_fields(None)) == ["criteria"]
+    assert list(RubricUnit(criteria=("a",)).own_fields(None)) == ["verdict", "score"]
 
 
 def test_a_number_of_criteria_beside_given_ones_is_a_problem() -> None:
-    trouble = RubricUnit(unit="RubricUnit", criteria=("a",), n=3).problem()
+    trouble = RubricUnit(criteria=("a",), n=3).validation_error()
     assert trouble is not None
     assert trouble[0] == "n"
-    assert RubricUnit(unit="RubricUnit", criteria=("a",)).problem() is None
+    assert RubricUnit(criteria=("a",)).validation_error() is None
 
 
 def test_every_name_looks_up_the_class_that_it_spells() -> None:
     for name in TYPES:
-        assert TYPES[name].__name__ == TYPES.title(name)
-        assert name in get_args(TYPES[name].model_fields["unit"].annotation)
-    spelled = {name for name in TYPES for name in get_args(TYPES[name].model_fields["unit"].annotation)}
-    assert spelled == set(TYPES)
+        assert TYPES[name].__name__ == name
+        assert get_args(TYPES[name].model_fields["unit"].annotation) == (name,)

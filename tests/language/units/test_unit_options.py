@@ -21,42 +21,42 @@ GIVEN = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
 
 
 def best(**keys: Any) -> BestOfKJudgeUnit:
-    return BestOfKJudgeUnit(unit="BestOfKJudgeUnit", **{"k": 4, **keys})
+    return BestOfKJudgeUnit(**{"k": 4, **keys})
 
 
 def pairwise(**keys: Any) -> PairwiseJudgeUnit:
-    return PairwiseJudgeUnit(unit="PairwiseJudgeUnit", **keys)
+    return PairwiseJudgeUnit(**keys)
 
 
 def ranker(**keys: Any) -> RankerUnit:
-    return RankerUnit(unit="RankerUnit", **{"k": 3, **keys})
+    return RankerUnit(**{"k": 3, **keys})
 
 
 @settings(deadline=None)
 @given(st.integers(0, 2**64), st.sampled_from("ABCD"))
 def test_a_shuffled_choice_names_the_option_that_stood_at_its_letter(draw: int, letter: str) -> None:
     unit = best(shuffle=True, original=True)
-    arrangements = unit.arrangements(draw)
-    assert arrangements == unit.arrangements(draw)
+    arrangements = unit.option_orders(draw)
+    assert arrangements == unit.option_orders(draw)
     (arrangement,) = arrangements
     assert sorted(arrangement) == [0, 1, 2, 3]
     seen = shown(GIVEN, unit.letters(), arrangement)
-    output = unit.settle([{"choice": letter}], arrangements, GIVEN)
+    output = unit.combine_responses([{"choice": letter}], arrangements, GIVEN)
     assert output["chosen"] == seen[letter] == GIVEN[output["choice"]]
 
 
 def test_without_a_shuffle_the_options_stand_as_given() -> None:
-    assert best().arrangements(7) == ((0, 1, 2, 3),)
-    assert best().settle([{"choice": "C"}], ((0, 1, 2, 3),), GIVEN) == {"choice": "C"}
+    assert best().option_orders(7) == ((0, 1, 2, 3),)
+    assert best().combine_responses([{"choice": "C"}], ((0, 1, 2, 3),), GIVEN) == {"choice": "C"}
 
 
 @settings(deadline=None)
 @given(st.sampled_from(["A", "B", "tie"]), st.sampled_from(["A", "B", "tie"]))
 def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
     unit = pairwise(positions="both", original=True, tie=True)
-    arrangements = unit.arrangements(0)
+    arrangements = unit.option_orders(0)
     assert arrangements == ((0, 1), (1, 0))
-    output = unit.settle([{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"})
+    output = unit.combine_responses([{"choice": one}, {"choice": other}], arrangements, {"A": "x", "B": "y"})
     meant = {"A": "B", "B": "A", "tie": "tie"}[other]
     assert output["consistent"] == (one == meant)
     assert output["choice"] == (one if one == meant else "tie")
@@ -65,15 +65,15 @@ def test_both_orders_must_agree_else_it_is_a_tie(one: str, other: str) -> None:
 
 def test_the_outputs_fields_are_those_that_are_given_on() -> None:
     read = RecordType({"choice": ScaleType(pairwise().default_scale())})
-    assert pairwise().gives(read) == read
-    both = pairwise(positions="both", original=True).gives(read)
+    assert pairwise().output_fields(read) == read
+    both = pairwise(positions="both", original=True).output_fields(read)
     assert both.fields == {
         "choice": ScaleType(Categories(values=("A", "B", "tie"))),
         "consistent": TRUTH,
         "chosen": TEXT,
     }
-    assert list(best(original=True).gives(read).fields) == ["choice", "chosen"]
-    assert list(ranker(original=True).gives(RecordType({"ranking": TEXT})).fields) == ["ranking", "ranked"]
+    assert list(best(original=True).output_fields(read).fields) == ["choice", "chosen"]
+    assert list(ranker(original=True).output_fields(RecordType({"ranking": TEXT})).fields) == ["ranking", "ranked"]
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_the_outputs_fields_are_those_that_are_given_on() -> None:
 def test_a_distribution_over_the_letters_is_given_on_but_names_no_option(extract: Any) -> None:
     found = {"distribution": {"A": 0.7, "B": 0.3}}
     keys = {"unit": "PairwiseJudgeUnit", "extract": extract}
-    assert PairwiseJudgeUnit.model_validate(keys).settle([found], ((0, 1),), GIVEN) == found
-    assert PairwiseJudgeUnit.model_validate(keys).problem() is None
+    assert PairwiseJudgeUnit.model_validate(keys).combine_responses([found], ((0, 1),), GIVEN) == found
+    assert PairwiseJudgeUnit.model_validate(keys).validation_error() is None
     for more in ({"positions": "both"}, {"original": True}):
-        trouble = PairwiseJudgeUnit.model_validate(keys | more).problem()
+        trouble = PairwiseJudgeUnit.model_validate(keys | more).validation_error()
         assert trouble is not None
         assert trouble[0] == "extract"
     shuffled = BestOfKJudgeUnit.model_validate(
         {"unit": "BestOfKJudgeUnit", "k": 2, "shuffle": True, "extract": extract}
     )
-    assert (shuffled.problem() or ("",))[0] == "extract"
+    assert (shuffled.validation_error() or ("",))[0] == "extract"
     plain = BestOfKJudgeUnit.model_validate({"unit": "BestOfKJudgeUnit", "k": 2, "extract": extract})
-    assert plain.problem() is None
-    assert plain.settle([found], ((0, 1),), GIVEN) == found
+    assert plain.validation_error() is None
+    assert plain.combine_responses([found], ((0, 1),), GIVEN) == found
 
 
 @settings(deadline=None)
@@ -107,7 +107,7 @@ def test_a_ranking_is_a_permutation_or_a_reply_error(ranking: list[str]) -> None
     except ReplyError:
         assert sorted(letter.strip().upper() for letter in ranking) != ["A", "B", "C"]
         return
-    output = unit.settle([{"ranking": read}], ((0, 1, 2),), GIVEN)
+    output = unit.combine_responses([{"ranking": read}], ((0, 1, 2),), GIVEN)
     assert sorted(output["ranking"]) == ["A", "B", "C"]
     assert output["ranked"] == [GIVEN[letter] for letter in output["ranking"]]
 
@@ -121,9 +121,9 @@ def test_the_prompt_shows_every_option_at_its_letter() -> None:
 
 
 def test_options_come_from_upstream_where_no_expressions_give_them() -> None:
-    assert pairwise().wants() == {"A": TEXT, "B": TEXT}
-    assert pairwise(options=("source.a", "source.b")).wants() == {}
-    assert BestOfKJudgeUnit(unit="BestOfKJudgeUnit", options=("1", "2", "3")).letters() == ("A", "B", "C")
+    assert pairwise().required_inputs() == {"A": TEXT, "B": TEXT}
+    assert pairwise(options=("source.a", "source.b")).required_inputs() == {}
+    assert BestOfKJudgeUnit(options=("1", "2", "3")).letters() == ("A", "B", "C")
 
 
 @pytest.mark.parametrize(
@@ -140,21 +140,21 @@ def test_options_come_from_upstream_where_no_expressions_give_them() -> None:
         (ranker(k=None), "k"),
         (ranker(options=("a", "b")), "options"),
         (ranker(scale="likert"), "scale"),
-        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit"), "categories"),
-        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("a",), scale="likert"), "categories"),
-        (CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("a", "a")), "values"),
+        (CategoricalJudgeUnit(), "categories"),
+        (CategoricalJudgeUnit(categories=("a",), scale="likert"), "categories"),
+        (CategoricalJudgeUnit(categories=("a", "a")), "values"),
     ],
 )
 def test_keys_that_do_not_go_together_are_a_problem(unit: Any, key: str) -> None:
-    trouble = unit.problem()
+    trouble = unit.validation_error()
     assert trouble is not None
     assert trouble[0] == key
     assert trouble[2]
 
 
 def test_categories_are_the_scale_of_the_choice() -> None:
-    unit = CategoricalJudgeUnit(unit="CategoricalJudgeUnit", categories=("safe", "unsafe"))
-    assert unit.problem() is None
+    unit = CategoricalJudgeUnit(categories=("safe", "unsafe"))
+    assert unit.validation_error() is None
     scale = unit.default_scale()
     assert scale == Categories(values=("safe", "unsafe"))
     assert unit.own_fields(scale) == {unit.scaled_field(): ScaleType(scale)}

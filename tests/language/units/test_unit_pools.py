@@ -15,6 +15,7 @@ from verdict_cli.language.units.pools import (
     MaxPoolUnit,
     MeanPoolUnit,
     MeanVariancePoolUnit,
+    MedianFilterUnit,
     MedianPoolUnit,
     MinPoolUnit,
     ModePoolUnit,
@@ -22,12 +23,12 @@ from verdict_cli.language.units.pools import (
 )
 
 POOLS: dict[str, Pool] = {
-    "mean": MeanPoolUnit(unit="MeanPoolUnit"),
-    "median": MedianPoolUnit(unit="MedianPoolUnit"),
-    "max": MaxPoolUnit(unit="MaxPoolUnit"),
-    "min": MinPoolUnit(unit="MinPoolUnit"),
-    "mode": ModePoolUnit(unit="ModePoolUnit"),
-    "mean_variance": MeanVariancePoolUnit(unit="MeanVariancePoolUnit"),
+    "mean": MeanPoolUnit(),
+    "median": MedianPoolUnit(),
+    "max": MaxPoolUnit(),
+    "min": MinPoolUnit(),
+    "mode": ModePoolUnit(),
+    "mean_variance": MeanVariancePoolUnit(),
 }
 NUMBERS = st.lists(st.integers(-100, 100), min_size=1, max_size=8)
 
@@ -66,10 +67,10 @@ def test_equal_weights_change_nothing(values: list[int]) -> None:
 
 
 def test_weights_weigh() -> None:
-    unit = MeanPoolUnit(unit="MeanPoolUnit", weights=(3, 1))
-    assert unit.weighting() == (3, 1)
-    assert unit.pool([1, 5], unit.weighting()) == 2.0
-    assert ModePoolUnit(unit="ModePoolUnit", weights=(1, 3)).pool(["a", "b"], (1, 3)) == "b"
+    unit = MeanPoolUnit(weights=(3, 1))
+    assert unit.pool_weights() == (3, 1)
+    assert unit.pool([1, 5], unit.pool_weights()) == 2.0
+    assert ModePoolUnit(weights=(1, 3)).pool(["a", "b"], (1, 3)) == "b"
 
 
 def test_the_largest_of_booleans_is_a_boolean() -> None:
@@ -79,28 +80,28 @@ def test_the_largest_of_booleans_is_a_boolean() -> None:
 
 def test_what_a_pool_gives_on() -> None:
     one, two = RecordType({"a": INTEGER}), RecordType({"a": INTEGER, "b": TEXT})
-    assert POOLS["mean"].gives(one) == RecordType({"a": NUMBER})
-    assert POOLS["max"].gives(one) == one
-    assert POOLS["mode"].gives(two) == two
+    assert POOLS["mean"].output_fields(one) == RecordType({"a": NUMBER})
+    assert POOLS["max"].output_fields(one) == one
+    assert POOLS["mode"].output_fields(two) == two
     both = RecordType({"mean": NUMBER, "variance": NUMBER})
-    assert POOLS["mean_variance"].gives(one) == RecordType({**both.fields, "a": both})
-    assert POOLS["mean_variance"].gives(two) == RecordType({"a": both, "b": both})
-    settled = POOLS["mean_variance"].settle({"a": {"mean": 2.0, "variance": 1.0}})
+    assert POOLS["mean_variance"].output_fields(one) == RecordType({**both.fields, "a": both})
+    assert POOLS["mean_variance"].output_fields(two) == RecordType({"a": both, "b": both})
+    settled = POOLS["mean_variance"].to_output({"a": {"mean": 2.0, "variance": 1.0}})
     assert settled == {"mean": 2.0, "variance": 1.0, "a": {"mean": 2.0, "variance": 1.0}}
 
 
 def test_field_and_fields_are_two_ways_to_say_one_thing() -> None:
-    assert MeanPoolUnit(unit="MeanPoolUnit", field="a").named() == ("a",)
-    assert MeanPoolUnit(unit="MeanPoolUnit", fields=("a", "b")).named() == ("a", "b")
-    assert POOLS["mean"].named() is None
-    trouble = MeanPoolUnit(unit="MeanPoolUnit", field="a", fields=("a",)).problem()
+    assert MeanPoolUnit(field="a").field_names() == ("a",)
+    assert MeanPoolUnit(fields=("a", "b")).field_names() == ("a", "b")
+    assert POOLS["mean"].field_names() is None
+    trouble = MeanPoolUnit(field="a", fields=("a",)).validation_error()
     assert trouble is not None
     assert trouble[0] == "fields"
-    assert POOLS["mean"].problem() is None
+    assert POOLS["mean"].validation_error() is None
 
 
 def test_the_median_is_also_called_a_filter() -> None:
-    assert MedianPoolUnit(unit="MedianFilterUnit").type_name == "MedianFilterUnit"
+    assert MedianFilterUnit().type_name == "MedianFilterUnit"
 
 
 def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, Any]]]) -> None:
@@ -112,7 +113,7 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
             with pytest.raises(RowError):
                 pool.pool(values, None)
             continue
-        found = pool.settle({field: pool.pool(values, None)})[field]
+        found = pool.to_output({field: pool.pool(values, None)})[field]
         expected = case["expect"][field]
         assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case["name"]
         assert not isinstance(found, bool), case["name"]

@@ -184,7 +184,7 @@ def test_the_fingerprint_knows_the_stages(plan_of: Callable[..., Plan]) -> None:
         (JUDGE % "[abstain, strong]", "`abstain` ends the chain"),
         ((JUDGE % "strong").replace("output.p", "output.q"), "'q'"),
         (JUDGE % "strong" + "    pin: true\n", "asked once for all rows"),
-        (LAYER % ", escalate: {when: output.score, to: strong}", "asks no model"),
+        (LAYER % ", escalate: {when: output.score, to: strong}", "calls no model"),
         ((JUDGE % "strong").replace("p: ", "answered_by: ").replace("output.p", "output.answered_by"), "of its own"),
     ],
 )

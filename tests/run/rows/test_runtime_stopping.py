@@ -189,7 +189,7 @@ def test_the_pipelines_fingerprint_knows_when_it_stops(plan_of: Callable[..., Pl
 
 
 def wrong() -> Iterator[tuple[str, str]]:
-    yield jury("{confidence: 0.9}", pool="MaxPoolUnit"), "no rule says when a MaxPoolUnit is settled"
+    yield jury("{confidence: 0.9}", pool="MaxPoolUnit"), "no rule says when a MaxPoolUnit is decided"
     yield jury("{confidence: 0.9}", pool="MeanPoolUnit"), "a mean needs either `threshold` or `within`"
     yield jury("{confidence: 0.9, within: 0.1}"), "`within` is for a mean, pool takes a vote"
     yield jury("{confidence: 0.9, max: 5}"), "`max` is 5, but the layer has 9 units"

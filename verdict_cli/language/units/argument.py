@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import LLMUnit, UnitBase
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class ArgumentUnit(LLMUnit):
@@ -17,18 +20,20 @@ class ArgumentUnit(LLMUnit):
 
     unit: Literal["ArgumentUnit"]
     """The unit's type."""
-    extract: ExtractKey = "raw"
-    """How the argument is read from the reply; the whole text where not given."""
+    extract_key: ExtractKey = Field(default="raw", alias="extract")
+    """How the argument is read from the reply; the whole text by default."""
     stance: Literal["for", "against"]
     """Which side is argued."""
     target: Annotated[str, Field(min_length=1)]
     """What is argued for or against, in words: `answer A`."""
 
+    def __init__(self, stance: Literal["for", "against"], target: str, **keys: Unpack[LLMUnitKeys]) -> None:
+        UnitBase.__init__(self, stance=stance, target=target, **keys)
+
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`argument`."""
         return {"argument": TEXT}
 
-    def before(self) -> str:
+    def prompt_prefix(self) -> str:
         """Names side and target."""
         return (
             "Make the strongest honest case {unit.stance} {unit.target}. Argue this side only, with evidence that "

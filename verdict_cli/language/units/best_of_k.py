@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
+from verdict_cli.language.units.base import UnitBase
 from verdict_cli.language.units.choice_base import KChoiceUnit, shuffled
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class BestOfKJudgeUnit(KChoiceUnit):
@@ -19,17 +23,25 @@ class BestOfKJudgeUnit(KChoiceUnit):
     shuffle: bool = False
     """Shows the options in a seeded order of each row's own, against position bias."""
 
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        options: Sequence[str] | None = None,
+        original: bool = False,
+        shuffle: bool = False,
+        **keys: Unpack[LLMUnitKeys],
+    ) -> None:
+        UnitBase.__init__(self, k=k, options=options, original=original or None, shuffle=shuffle or None, **keys)
+
     def default_scale(self) -> Scale:
-        """The letters."""
         return Categories(values=self.letters())
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"
 
     def default_prompt(self) -> str:
@@ -39,24 +51,24 @@ class BestOfKJudgeUnit(KChoiceUnit):
             "they stand nor their length may count.\n\n" + self.listed()
         )
 
-    def gives(self, read: RecordType) -> RecordType:
-        """`choice`, and `chosen` where the text is wanted."""
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`choice`, and `chosen` with `original`."""
         return RecordType({**read.fields, **({"chosen": TEXT} if self.original else {})})
 
     def needs_letter(self) -> bool:
         """For the option's text, and to undo a shuffle."""
         return self.original or self.shuffle
 
-    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given or in a seeded order."""
-        return (shuffled(self.count(), draw),) if self.shuffle else super().arrangements(draw)
+        return (shuffled(self.count(), draw),) if self.shuffle else super().option_orders(draw)
 
-    def settle(
-        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
         letters = self.letters()
-        choice = letters[arrangements[0][letters.index(responses[0]["choice"])]]
+        choice = letters[orders[0][letters.index(responses[0]["choice"])]]
         return {**responses[0], "choice": choice, **({"chosen": given[choice]} if self.original else {})}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 
@@ -10,7 +11,10 @@ from verdict_cli.config_model import Seq
 from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories, Value
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.language.units.base import LLMUnit, UnitBase, UnitIssue
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class CategoricalJudgeUnit(LLMUnit):
@@ -19,9 +23,13 @@ class CategoricalJudgeUnit(LLMUnit):
     unit: Literal["CategoricalJudgeUnit"]
     """The unit's type."""
     categories: Annotated[Seq[Value], Field(min_length=1)] | None = None
-    """The categories to choose from; those of `scale` where not given."""
+    """The categories to choose from; those of `scale` by default."""
 
-    def problem(self) -> UnitIssue | None:
+    def __init__(self, categories: Sequence[Any] | Scale | str | None = None, **keys: Unpack[LLMUnitKeys]) -> None:
+        is_list = isinstance(categories, list | tuple)
+        UnitBase.__init__(self, **{"categories" if is_list else "scale": categories}, **keys)
+
+    def validation_error(self) -> UnitIssue | None:
         """Categories are given by exactly one of the two keys, each once."""
         if (self.categories is None) == (self.scale is None):
             return (
@@ -32,14 +40,11 @@ class CategoricalJudgeUnit(LLMUnit):
         return None if self.categories is None else self.default_scale().validation_error()
 
     def default_scale(self) -> Scale:
-        """The categories, which `validation_error` may find wrong."""
-        return Categories.model_validate({"values": self.categories})
+        return Categories(values=self.categories)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"

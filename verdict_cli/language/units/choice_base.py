@@ -1,4 +1,4 @@
-"""Base of units that choose among options: letters stand for the options, in the order shown."""
+"""Bases of units that choose among options, which have letters in the order shown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LETTERS = string.ascii_uppercase
 
 
 class ChoiceUnit(LLMUnit):
-    """What units with options share. Option i is shown as letter i of the arrangement."""
+    """Keys of units with options. Option i has letter i."""
 
     options: Seq[str] | None = None
-    """An expression for each option; the input fields `A`, `B` … where not given."""
+    """An expression for each option; the input fields `A`, `B` … by default."""
     original: bool = False
-    """Gives on the chosen option's text beside its letter."""
+    """Whether the output also has the text of the chosen option."""
 
     def count(self) -> int:
         """How many options there are."""
@@ -33,7 +33,7 @@ class ChoiceUnit(LLMUnit):
         """The options' letters."""
         return tuple(LETTERS[: self.count()])
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """Two to 26 options, and a letter wherever the options' order or texts are needed again."""
         if not 2 <= self.count() <= len(LETTERS):
             return (
@@ -55,13 +55,13 @@ class ChoiceUnit(LLMUnit):
 
     def gets_letter(self) -> bool:
         """Whether the reply is read as a letter, not as a distribution or its expectation."""
-        return resolve_extractor(self.extract).type not in ("token_probability", "weighted_summed_score")
+        return resolve_extractor(self.extract_key).type not in ("token_probability", "weighted_summed_score")
 
-    def wants(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> dict[str, FieldType]:
         """The options' texts, where no expressions give them."""
         return {} if self.options is not None else dict.fromkeys(self.letters(), TEXT)
 
-    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
         """One call, the options as given."""
         return (tuple(range(self.count())),)
 
@@ -71,7 +71,7 @@ class ChoiceUnit(LLMUnit):
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
-    """The input with the options put in the arrangement's order: letter i names option arrangement[i]."""
+    """The input with the options in another order: letter i names option arrangement[i]."""
     return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
 
 
@@ -83,7 +83,7 @@ def shuffled(count: int, draw: int) -> tuple[int, ...]:
 
 
 class KChoiceUnit(ChoiceUnit):
-    """What units share whose number of options is `k`, or that of `options`."""
+    """Keys of units with `k` options."""
 
     k: Annotated[int, Field(ge=2, le=26), Whole] | None = None
     """How many options there are."""
@@ -92,7 +92,7 @@ class KChoiceUnit(ChoiceUnit):
         """`k`, or as many as there are options."""
         return self.k or super().count()
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """`k` and `options` agree, and nothing is on a scale."""
         if self.k is None and self.options is None:
             return ("k", "the unit needs `k` or `options`", "write `k: 4`, or an expression for each option")
@@ -104,4 +104,4 @@ class KChoiceUnit(ChoiceUnit):
             )
         if self.scale is not None:
             return ("scale", "the unit answers with the options' letters", "leave `scale` out")
-        return super().problem()
+        return super().validation_error()

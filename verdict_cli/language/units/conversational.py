@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import LLMUnit, UnitBase
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class _Turn(LLMUnit):
-    extract: ExtractKey = "raw"
-    """How the turn is read from the reply; the whole text where not given."""
+    extract_key: ExtractKey = Field(default="raw", alias="extract")
+    """How the turn is read from the reply; the whole text by default."""
     role_name: Annotated[str, Field(min_length=1)]
     """Who speaks."""
     number: bool = False
     """Numbers the turns by their place in the conversation: `Proponent #1`."""
 
+    def __init__(self, role_name: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
+        UnitBase.__init__(self, role_name=role_name, number=number or None, **keys)
+
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`response`."""
         return {"response": TEXT}
 
-    def wants(self) -> dict[str, FieldType]:
+    def required_inputs(self) -> dict[str, FieldType]:
         """The conversation so far; empty for the first turn."""
         return {"conversation": TranscriptType()}
 
-    def gives(self, read: RecordType) -> RecordType:
+    def output_fields(self, read: RecordType) -> RecordType:
         """`conversation` with this turn, and `response`."""
         return RecordType({"conversation": TranscriptType(), **read.fields})
 
-    def settle(
-        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The transcript with this turn at its end."""
         before = list(given["conversation"])
@@ -58,7 +63,10 @@ class DebateUnit(_Turn):
     stance: Annotated[str, Field(min_length=1)]
     """The position that the unit argues, whatever the others say."""
 
-    def before(self) -> str:
+    def __init__(self, role_name: str, stance: str, *, number: bool = False, **keys: Unpack[LLMUnitKeys]) -> None:
+        UnitBase.__init__(self, role_name=role_name, stance=stance, number=number or None, **keys)
+
+    def prompt_prefix(self) -> str:
         """Names the role and the stance."""
         return (
             "You take part in a debate as {unit.role_name}. You argue this stance and hold it to the end: "
@@ -66,6 +74,6 @@ class DebateUnit(_Turn):
             "State nothing that you know to be false."
         )
 
-    def after(self, prompt: str) -> str:
+    def prompt_suffix(self, prompt: str) -> str:
         """Shows the debate where the prompt itself does not."""
         return "" if "input.conversation" in prompt else "The debate so far:\n{input.conversation}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from pydantic import Field
 
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.fields.types import TEXT, FieldType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.base import LLMUnit, UnitBase
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class CoTUnit(LLMUnit):
@@ -15,9 +20,11 @@ class CoTUnit(LLMUnit):
 
     unit: Literal["CoTUnit"]
     """The unit's type."""
-    extract: ExtractKey = "raw"
-    """How the response is read from the reply; the whole text where not given."""
+    extract_key: ExtractKey = Field(default="raw", alias="extract")
+    """How the response is read from the reply; the whole text by default."""
+
+    def __init__(self, **keys: Unpack[LLMUnitKeys]) -> None:
+        UnitBase.__init__(self, **keys)
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`thinking`."""
         return {"thinking": TEXT}

@@ -15,16 +15,14 @@ class Unit(LLMUnit):
     unit: Literal["Unit"]
     """The unit's type."""
 
-    def problem(self) -> UnitIssue | None:
+    def validation_error(self) -> UnitIssue | None:
         """Something must be asked for."""
         if self.response is None and self.scale is None:
             return ("", "a Unit needs a `response`", "declare its fields: `response: {answer: str}`")
         return None
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`score` where there is a scale."""
         return {} if scale is None else {"score": ScaleType(scale)}
 
     def scaled_field(self) -> str | None:
-        """`score` where there is a scale."""
         return None if self.scale is None else "score"

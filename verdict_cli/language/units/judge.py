@@ -11,20 +11,17 @@ from verdict_cli.language.units.base import LLMUnit
 
 
 class JudgeUnit(LLMUnit):
-    """Scores on a scale: 1 to 5 where none is set."""
+    """Scores on a scale: 1 to 5 by default."""
 
     unit: Literal["JudgeUnit"]
     """The unit's type."""
 
     def default_scale(self) -> Scale:
-        """The Likert scale."""
         return LIKERT
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`score`."""
         assert scale is not None
         return {"score": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`score`."""
         return "score"

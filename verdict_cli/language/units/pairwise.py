@@ -1,16 +1,19 @@
-"""`PairwiseJudgeUnit`: the better of two options (Zheng et al., 2023), both orders asked against position bias
+"""`PairwiseJudgeUnit`: the better of two options (Zheng et al., 2023), both orders called against position bias
 (Wang et al., 2023: "Large Language Models are not Fair Evaluators")."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
-from verdict_cli.language.units.base import UnitIssue
+from verdict_cli.language.units.base import UnitBase, UnitIssue
 from verdict_cli.language.units.choice_base import ChoiceUnit
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 TIE = "tie"
 
@@ -25,7 +28,25 @@ class PairwiseJudgeUnit(ChoiceUnit):
     positions: Literal["given", "both"] = "given"
     """`both` asks in both orders; where the answers disagree the choice is `tie`."""
 
-    def problem(self) -> UnitIssue | None:
+    def __init__(
+        self,
+        *,
+        options: Sequence[str] | None = None,
+        original: bool = False,
+        tie: bool = False,
+        positions: Literal["given", "both"] = "given",
+        **keys: Unpack[LLMUnitKeys],
+    ) -> None:
+        UnitBase.__init__(
+            self,
+            options=options,
+            original=original or None,
+            tie=tie or None,
+            positions=None if positions == "given" else positions,
+            **keys,
+        )
+
+    def validation_error(self) -> UnitIssue | None:
         """Exactly two options; the choices are the unit's own."""
         if self.options is not None and len(self.options) != 2:
             return (
@@ -35,19 +56,17 @@ class PairwiseJudgeUnit(ChoiceUnit):
             )
         if self.scale is not None:
             return ("scale", "a pairwise judge chooses between A and B", "leave `scale` out; `tie: true` adds a tie")
-        return super().problem()
+        return super().validation_error()
 
     def default_scale(self) -> Scale:
         """A and B, and `tie` where it may be chosen."""
         return Categories(values=("A", "B", TIE) if self.tie else ("A", "B"))
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`choice`."""
         assert scale is not None
         return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
-        """`choice`."""
         return "choice"
 
     def default_prompt(self) -> str:
@@ -57,8 +76,8 @@ class PairwiseJudgeUnit(ChoiceUnit):
             "stand nor their length may count.\n\n" + self.listed()
         )
 
-    def gives(self, read: RecordType) -> RecordType:
-        """`choice`, and `consistent` where both orders are asked, and `chosen` where the text is wanted."""
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`choice`, and `consistent` where both orders are queried, and `chosen` with `original`."""
         fields = dict(read.fields)
         if self.positions == "both":
             fields["choice"] = ScaleType(Categories(values=("A", "B", TIE)))
@@ -71,19 +90,19 @@ class PairwiseJudgeUnit(ChoiceUnit):
         """For the option's text, and to compare both orders."""
         return self.original or self.positions == "both"
 
-    def arrangements(self, draw: int) -> tuple[tuple[int, ...], ...]:
-        """As given, and swapped where both orders are asked."""
+    def option_orders(self, draw: int) -> tuple[tuple[int, ...], ...]:
+        """As given, and swapped where both orders are queried."""
         return ((0, 1), (1, 0)) if self.positions == "both" else ((0, 1),)
 
-    def settle(
-        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The choice in terms of the options as given."""
         if not self.gets_letter():
             return responses[0]
         choices = [
             response["choice"] if response["choice"] == TIE else "AB"[order["AB".index(response["choice"])]]
-            for response, order in zip(responses, arrangements, strict=True)
+            for response, order in zip(responses, orders, strict=True)
         ]
         output = dict(responses[0])
         if self.positions == "both":

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.config_model import Seq, Whole
+from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import NUMBER, FieldType, RecordType
 from verdict_cli.language.units.base import UnitBase, UnitIssue
 
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import PoolKeys
+
 
 class Pool(UnitBase):
-    """What pools share: which fields, and how many units must be left."""
+    """Keys of every pool."""
 
     numbers: ClassVar[bool] = True
     """Whether the pool needs values that have a number."""
@@ -23,45 +27,58 @@ class Pool(UnitBase):
     field: str | None = None
     """The field to pool."""
     fields: Annotated[Seq[str], Field(min_length=1)] | None = None
-    """The fields to pool; all that can be pooled where neither is given."""
+    """The fields to pool; all that can be pooled by default."""
     quorum: Annotated[int, Field(ge=1), Whole] = 1
-    """The least number of units that must be left when some were skipped."""
+    """The minimum number of units that must remain when some were skipped."""
 
-    def problem(self) -> UnitIssue | None:
+    def __init__(self, *names: str | Sequence[str], **keys: Unpack[PoolKeys]) -> None:
+        """`names` are the fields to pool; one list stands for several."""
+        super().__init__(**_pooled_fields(type(self).__name__, names), **keys)
+
+    def validation_error(self) -> UnitIssue | None:
         """`field` or `fields`, not both."""
         if self.field is not None and self.fields is not None:
             return ("fields", "both `field` and `fields` are given", "keep one of them")
         return None
 
-    def named(self) -> tuple[str, ...] | None:
-        """The fields that were named, None for all that can be pooled."""
+    def field_names(self) -> tuple[str, ...] | None:
+        """The named fields, None for all that can be pooled."""
         return self.fields if self.field is None else (self.field,)
 
-    def weighting(self) -> PoolWeightsKey | None:
-        """A weight for each dependency, as it is spelled; None where all weigh the same."""
+    def pool_weights(self) -> PoolWeightsKey | None:
+        """A weight for each dependency, as it is written; None where all weigh the same."""
         return None
 
-    def further(self) -> str:
-        """The name of an output field that is of no single value pooled, "" where there is none."""
+    def extra_field_name(self) -> str:
+        """The name of an output field that is computed over all pooled fields, "" for none."""
         return ""
 
-    def gives(self, pooled: RecordType) -> RecordType:
+    def output_fields(self, pooled: RecordType) -> RecordType:
         """The output's fields, from those that are pooled."""
         return RecordType(dict.fromkeys(pooled.fields, NUMBER))
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """One value from several. RowError when there is none, or one without a number."""
+        """One value from several. RowError for no value, or one without a number."""
         raise AssertionError(f"{self.type_name} pools nothing")
 
-    def settle(self, pooled: dict[str, Any]) -> dict[str, Any]:
+    def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """The output, from each field's pooled value."""
         return pooled
 
-    def beside(
+    def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """What the output holds besides: the field that `further` names, from the values that were pooled."""
+        """The field that `extra_field_name` names, from the pooled values."""
         return {}
+
+
+def _pooled_fields(what: str, names: Sequence[Any]) -> dict[str, Any]:
+    if len(names) == 1 and isinstance(names[0], list | tuple):
+        names = names[0]
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(f"{what} takes the names of the fields to pool, not {name!r:.80}")
+    return {"field": names[0]} if len(names) == 1 else {"fields": list(names)} if names else {}
 
 
 class MeanPoolUnit(Pool):
@@ -72,8 +89,12 @@ class MeanPoolUnit(Pool):
     weights: PoolWeightsKey | None = None
     """A weight for each unit that is pooled, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
-    def weighting(self) -> PoolWeightsKey | None:
-        """The weights."""
+    def __init__(
+        self, *names: str | Sequence[str], weights: Sequence[float] | None = None, **keys: Unpack[PoolKeys]
+    ) -> None:
+        UnitBase.__init__(self, **_pooled_fields(type(self).__name__, names), weights=weights, **keys)
+
+    def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
@@ -83,22 +104,28 @@ class MeanPoolUnit(Pool):
 
 
 AGREEMENT = "agreement"
-"""The output field that says how large a share of the votes is for the pooled value."""
+"""The output field with the share of the votes for the pooled value."""
 
 
 class MedianPoolUnit(Pool):
     """The median."""
 
-    unit: Literal["MedianPoolUnit", "MedianFilterUnit"]
+    unit: Literal["MedianPoolUnit"]
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> float:
-        """The median."""
         return summary_statistics.median(values)
 
 
+class MedianFilterUnit(MedianPoolUnit):
+    """The median, under the paper's name."""
+
+    unit: Literal["MedianFilterUnit"]  # type: ignore[assignment]
+    """The unit's type."""
+
+
 class _Extreme(Pool):
-    def gives(self, pooled: RecordType) -> RecordType:
+    def output_fields(self, pooled: RecordType) -> RecordType:
         """The fields as they are: the largest value is one of the values."""
         return pooled
 
@@ -110,7 +137,6 @@ class MaxPoolUnit(_Extreme):
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The largest value."""
         summary_statistics.as_numbers(values, "max")
         return max(values)
 
@@ -122,7 +148,6 @@ class MinPoolUnit(_Extreme):
     """The unit's type."""
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The smallest value."""
         summary_statistics.as_numbers(values, "min")
         return min(values)
 
@@ -138,34 +163,41 @@ class ModePoolUnit(Pool):
     """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
     agreement: bool = False
-    """Whether the output has a further field `agreement`: the share of the votes that are for the pooled value, of several fields the least."""
+    """Whether the output also has `agreement`: the share of the votes for the pooled value, the lowest if several fields are pooled."""
 
-    def problem(self) -> UnitIssue | None:
-        """No vote weighs less than nothing."""
+    def __init__(
+        self,
+        *names: str | Sequence[str],
+        weights: Sequence[float] | None = None,
+        agreement: bool | None = None,
+        **keys: Unpack[PoolKeys],
+    ) -> None:
+        fields = _pooled_fields(type(self).__name__, names)
+        UnitBase.__init__(self, **fields, weights=weights, agreement=agreement, **keys)
+
+    def validation_error(self) -> UnitIssue | None:
+        """Weights of votes are at least 0."""
         if isinstance(self.weights, tuple) and min(self.weights) < 0:
             return ("weights", f"the weight {min(self.weights):g} is below 0", "a vote weighs at least 0")
-        return super().problem()
+        return super().validation_error()
 
-    def weighting(self) -> PoolWeightsKey | None:
-        """The weights."""
+    def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
 
-    def further(self) -> str:
-        """`agreement`, where it is wanted."""
+    def extra_field_name(self) -> str:
         return AGREEMENT if self.agreement else ""
 
-    def gives(self, pooled: RecordType) -> RecordType:
-        """The fields as they are, and `agreement` where it is wanted."""
+    def output_fields(self, pooled: RecordType) -> RecordType:
+        """The fields as they are, and `agreement` with `agreement`."""
         return RecordType({**pooled.fields, AGREEMENT: NUMBER}) if self.agreement else pooled
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
-        """The value with most votes."""
         return summary_statistics.mode(values) if weights is None else summary_statistics.weighted_mode(values, weights)
 
-    def beside(
+    def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """The least share of the votes for a field's pooled value."""
+        """The lowest share of the votes for a field's pooled value."""
         if not self.agreement:
             return {}
         shares = [
@@ -183,7 +215,7 @@ class MeanVariancePoolUnit(Pool):
     unit: Literal["MeanVariancePoolUnit"]
     """The unit's type."""
 
-    def gives(self, pooled: RecordType) -> RecordType:
+    def output_fields(self, pooled: RecordType) -> RecordType:
         """`{field: {mean, variance}}`, and `mean` and `variance` beside it where one field is pooled."""
         both: dict[str, FieldType] = {"mean": NUMBER, "variance": NUMBER}
         nested: dict[str, FieldType] = dict.fromkeys(pooled.fields, RecordType(both))
@@ -193,6 +225,6 @@ class MeanVariancePoolUnit(Pool):
         """Mean and sample variance (0 for one value)."""
         return {"mean": summary_statistics.mean(values), "variance": summary_statistics.variance(values)}
 
-    def settle(self, pooled: dict[str, Any]) -> dict[str, Any]:
-        """As `gives` says."""
+    def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
+        """As `output_fields` says."""
         return {**next(iter(pooled.values())), **pooled} if len(pooled) == 1 else pooled

@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from verdict_cli.language.fields.types import FieldType, RecordType, TextListType
 from verdict_cli.language.scales import Scale
+from verdict_cli.language.units.base import UnitBase
 from verdict_cli.language.units.choice_base import KChoiceUnit
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class RankerUnit(KChoiceUnit):
-    """Ranks the options from best to worst; a reply that is no permutation is asked again."""
+    """Ranks the options from best to worst; a reply that is not a permutation is retried."""
 
     unit: Literal["RankerUnit"]
     """The unit's type."""
 
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        options: Sequence[str] | None = None,
+        original: bool = False,
+        **keys: Unpack[LLMUnitKeys],
+    ) -> None:
+        UnitBase.__init__(self, k=k, options=options, original=original or None, **keys)
+
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """`ranking`."""
         return {"ranking": TextListType(self.letters())}
 
     def default_prompt(self) -> str:
-        """Asks for a ranking of all letters."""
         return (
             f"Rank the {self.count()} options from best to worst. The ranking lists each of the letters "
             f"{', '.join(self.letters())} exactly once.\n\n" + self.listed()
         )
 
-    def gives(self, read: RecordType) -> RecordType:
-        """`ranking`, and `ranked` (the texts in that order) where they are wanted."""
+    def output_fields(self, read: RecordType) -> RecordType:
+        """`ranking`, and `ranked` (the texts in that order) with `original`."""
         return RecordType({**read.fields, **({"ranked": TextListType()} if self.original else {})})
 
-    def settle(
-        self, responses: Sequence[dict[str, Any]], arrangements: Sequence[tuple[int, ...]], given: Mapping[str, Any]
+    def combine_responses(
+        self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The ranking's letters, and the texts in that order where they are wanted."""
+        """The ranking's letters, and the texts in that order with `original`."""
         ranked = [given[letter] for letter in responses[0]["ranking"]]
         return {**responses[0], "ranked": ranked} if self.original else responses[0]

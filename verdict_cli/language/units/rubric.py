@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 
@@ -11,7 +12,10 @@ from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.verdict import OUTPUT, build_rubric
 from verdict_cli.language.fields.types import FieldType, TextListType
 from verdict_cli.language.scales import Scale
-from verdict_cli.language.units.base import LLMUnit, UnitIssue
+from verdict_cli.language.units.base import LLMUnit, UnitBase, UnitIssue
+
+if TYPE_CHECKING:
+    from verdict_cli.language.authoring.arguments import LLMUnitKeys
 
 
 class RubricUnit(LLMUnit):
@@ -19,14 +23,19 @@ class RubricUnit(LLMUnit):
 
     unit: Literal["RubricUnit"]
     """The unit's type."""
-    extract: ExtractKey | None = None  # type: ignore[assignment]
-    """How the response is read; `verdict` with criteria and `structured` without where not given."""
+    extract_key: ExtractKey | None = Field(default=None, alias="extract")  # type: ignore[assignment]
+    """How the response is read; by default `verdict` with criteria and `structured` without."""
     criteria: Annotated[Seq[str], Field(min_length=1)] | None = None
     """The criteria to judge against."""
     n: Annotated[int, Field(ge=1, le=50), Whole] = 5
     """How many criteria to write."""
 
-    def problem(self) -> UnitIssue | None:
+    def __init__(
+        self, criteria: Sequence[str] | None = None, *, n: int | None = None, **keys: Unpack[LLMUnitKeys]
+    ) -> None:
+        UnitBase.__init__(self, criteria=criteria, n=n, **keys)
+
+    def validation_error(self) -> UnitIssue | None:
         """`n` belongs to a rubric that is written, not to one that is given."""
         if self.criteria is not None and "n" in self.model_fields_set:
             return ("n", "`n` says how many criteria to write, but `criteria` gives them", "leave one of the two out")
@@ -41,8 +50,8 @@ class RubricUnit(LLMUnit):
         given = {} if self.criteria is None else {"rubric": build_rubric(self.criteria)}
         return super().settings() | given
 
-    def before(self) -> str:
-        """Asks for a rubric where none is given."""
+    def prompt_prefix(self) -> str:
+        """Asks for a rubric, unless one is given."""
         if self.criteria is not None:
             return ""
         return (
@@ -50,6 +59,6 @@ class RubricUnit(LLMUnit):
             "that does not overlap with the others, and that a good answer meets."
         )
 
-    def after(self, prompt: str) -> str:
+    def prompt_suffix(self, prompt: str) -> str:
         """The rubric where one is given."""
         return "" if self.criteria is None else "{unit.rubric}"

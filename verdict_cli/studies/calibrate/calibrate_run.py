@@ -67,4 +67,6 @@ def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:
         return True
     if not isinstance(node.work, LLMNode) or not node.work.reading.top_logprobs:
         return False
-    return kind == "probability" or isinstance(resolve_extractor(node.work.unit.extract), WeightedSummedScoreExtractor)
+    return kind == "probability" or isinstance(
+        resolve_extractor(node.work.unit.extract_key), WeightedSummedScoreExtractor
+    )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.scales import Scale
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
 _MISSING: Any = object()
@@ -16,7 +15,7 @@ _MISSING: Any = object()
 class View(Mapping[str, Any]):
     """A mapping whose keys are attributes too: `output.score` is `output["score"]`, also further inside.
 
-    A field that bears the name of a mapping's method, such as `values`, comes before the method.
+    A field that has the name of a mapping's method, such as `values`, comes before the method.
     """
 
     __slots__ = ("_fields",)
@@ -25,13 +24,13 @@ class View(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, name: str) -> Any:
-        return viewed(self._fields[name])
+        return to_view(self._fields[name])
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_"):
             fields = object.__getattribute__(self, "_fields")
             if name in fields:
-                return viewed(fields[name])
+                return to_view(fields[name])
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +55,7 @@ class View(Mapping[str, Any]):
         return f"{type(self).__name__}({', '.join(f'{name}={self[name]!r}' for name in self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), {name: self._fields[name] for name in self})
+        return _restore, (type(self), {name: self._fields[name] for name in self})
 
 
 class Schema(View):
@@ -79,8 +78,8 @@ class Schema(View):
             default = cls.__dict__.get(name, _MISSING)
             if default is not _MISSING:
                 delattr(cls, name)
-            declared[name] = _spelled(f"{cls.__qualname__}.{name}", annotation, default)
-            if default is not _MISSING and not isinstance(default, Scale):
+            declared[name] = _type_key(f"{cls.__qualname__}.{name}", annotation, default)
+            if default is not _MISSING and scale_key(default) is None:
                 defaults[name] = default
         cls._declared, cls._defaults = declared, defaults
 
@@ -102,42 +101,57 @@ class Schema(View):
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
-        """The fields' types as a pipeline file spells them."""
+        """The fields' types as a pipeline file writes them."""
         return dict(cls._declared)
 
     @classmethod
-    def seen(cls, fields: Mapping[str, Any]) -> Schema:
+    def over_checked(cls, fields: Mapping[str, Any]) -> Schema:
         """A value of this class over fields that are already checked."""
-        made = cls.__new__(cls)
-        View.__init__(made, fields)
-        return made
+        instance = cls.__new__(cls)
+        View.__init__(instance, fields)
+        return instance
 
 
-def viewed(value: Any) -> Any:
+def to_view(value: Any) -> Any:
     """The value with attributes for its mappings' keys."""
     if isinstance(value, Mapping) and not isinstance(value, View):
         return View(value)
-    return [viewed(item) for item in value] if isinstance(value, list | tuple) else value
+    return [to_view(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def plain_view(value: Any) -> Any:
+def unwrap_views(value: Any) -> Any:
     """The value made of dictionaries and lists alone."""
     if isinstance(value, View):
         value = value._fields
     if isinstance(value, Mapping):
-        return {name: plain_view(value[name]) for name in value}
-    return [plain_view(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: unwrap_views(value[name]) for name in value}
+    return [unwrap_views(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def spelled_type(what: str, annotation: Any) -> Any:
-    """A type as a pipeline file spells it. UsageError names `what` when there is no such type."""
-    return _spelled(what, annotation, _MISSING)
+def scale_key(value: Any) -> dict[str, Any] | None:
+    """The scale as a pipeline file writes it; None for what is no scale."""
+    from verdict_cli import Scale  # the Python class of scales, which nothing but the Python API needs
+
+    return value.key() if isinstance(value, Scale) else None
 
 
-def _restored(kind: type[View], fields: dict[str, Any]) -> View:
-    made = kind.__new__(kind)
-    View.__init__(made, fields)
-    return made
+def field_type_keys(what: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of fields, each given as Python's or as a pipeline file writes it, as a file writes them."""
+    return {
+        name: kind if isinstance(kind, str | Mapping) else type_key(f"{what}.{name}", kind)
+        for name, kind in fields.items()
+    }
+
+
+def type_key(what: str, annotation: Any) -> Any:
+    """A type as a pipeline file writes it. UsageError names `what` when there is no such type."""
+    return _type_key(what, annotation, _MISSING)
+
+
+def _restore(kind: type[View], fields: dict[str, Any]) -> View:
+    instance = kind.__new__(kind)
+    View.__init__(instance, fields)
+    return instance
 
 
 def _annotations(cls: type[Any]) -> dict[str, Any]:
@@ -149,10 +163,10 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
         return {name: names.get(str(kind), kind) for name, kind in inspect.get_annotations(cls).items()}
 
 
-def _spelled(what: str, annotation: Any, default: Any) -> Any:
+def _type_key(what: str, annotation: Any, default: Any) -> Any:
     for scale in (default, annotation):
-        if isinstance(scale, Scale):
-            return scale.key()
+        if (key := scale_key(scale)) is not None:
+            return key
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if isinstance(annotation, str) and default is _MISSING and annotation in _PLAIN.values():

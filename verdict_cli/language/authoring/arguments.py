@@ -1,0 +1,144 @@
+"""Arguments of the Python API: models and prompts, and the check of keyword names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypedDict, TypeVar
+
+from pydantic import ValidationError
+
+from verdict_cli.config_model import ConfigModel
+from verdict_cli.errors import UsageError
+from verdict_cli.language.prompts.sections import dedented
+from verdict_cli.model import Model
+
+ConfigType = TypeVar("ConfigType", bound=ConfigModel)
+
+ModelLike = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+"""A model's name, a mapping of its keys, or a list of these: a selection policy."""
+
+
+class ModelKeys(TypedDict, total=False):
+    """The keys of a model (language.md, section 4)."""
+
+    retries: int
+    timeout: float
+    api_base: str
+    api_key_env: str
+    rate_limit: Mapping[str, int]
+    cost: Mapping[str, float]
+    cache: bool
+    params: Mapping[str, Any]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    seed: int
+    stop: str | Sequence[str]
+    reasoning_effort: str
+
+
+class UnitKeys(TypedDict, total=False):
+    """The keyword arguments of every unit (language.md, section 6.1)."""
+
+    name: str
+    input: Mapping[str, Any]
+    output: Mapping[str, Any]
+    validate: Sequence[str]
+    on_failure: Literal["fail", "skip"]
+    escalate: Mapping[str, Any]
+
+
+class LLMUnitKeys(UnitKeys, total=False):
+    """The keyword arguments of every unit that calls a model."""
+
+    scale_instructions: bool
+    delimit: bool
+    explanation: bool
+    response: Mapping[str, Any]
+
+
+class PoolKeys(UnitKeys, total=False):
+    """The keyword arguments of every pool."""
+
+    field: str
+    fields: Sequence[str]
+    quorum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt: what `.prompt("…")` takes, or a text in a file, or a Jinja2 template."""
+
+    key: Any
+
+    @classmethod
+    def from_template(cls, text: str) -> Prompt:
+        """The prompt with placeholders such as `{source.question}`; common indentation is removed."""
+        if not isinstance(text, str):
+            raise UsageError(f"a prompt is a text, not {text!r:.80}", hint="write `.prompt('…{source.question}…')`")
+        return cls(dedented(text))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Prompt:
+        """The text of a file, read when the pipeline is checked."""
+        return cls({"file": str(Path(path).absolute())})
+
+    @classmethod
+    def from_jinja(cls, text: str) -> Prompt:
+        """A Jinja2 template, rendered in the sandbox with strict undefined."""
+        return cls({"jinja": text})
+
+
+def prompt_key(prompt: str | Prompt) -> Any:
+    """The prompt as a pipeline file writes it."""
+    return prompt.key if isinstance(prompt, Prompt) else Prompt.from_template(prompt).key
+
+
+def model_key(what: str, model: ModelLike, keys: Mapping[str, Any] | None = None) -> Any:
+    """The model as a pipeline file writes it. UsageError names `what` and the key that is wrong."""
+    if isinstance(model, str):
+        return _checked_model(what, {"name": model, **keys}) if keys else model
+    if keys:
+        raise UsageError(
+            f"{what}: settings go with a single model's name, not with a {type(model).__name__}",
+            hint="put them into the mapping: `.via([{'name': 'gpt-4o', 'temperature': 0}, 'gpt-4o-mini'])`",
+        )
+    if isinstance(model, Mapping):
+        return _checked_model(what, dict(model))
+    if isinstance(model, Sequence):
+        return [model_key(what, item) for item in model]
+    raise UsageError(f"{what}: a model is a name, a mapping or a list of these, not {model!r:.80}")
+
+
+def _checked_model(what: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    if "api_key" in keys:
+        raise UsageError(
+            f"{what}: a pipeline never contains an API key",
+            hint="name the environment variable that holds it with `api_key_env`",
+        )
+    validate_kwargs(Model, what, keys)
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in keys.items()}
+
+
+def validate_kwargs(kind: type[ConfigType], what: str, keys: Mapping[str, Any]) -> ConfigType:
+    """The keys as an instance of the language's class. UsageError names `what` and the first key that is wrong."""
+    check_known(what, keys, (field.alias or name for name, field in kind.model_fields.items()))
+    try:
+        return kind.model_validate(dict(keys))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][:1])
+        raise UsageError(f"{what}: {where}: {first['msg']}, found {first['input']!r:.80}") from None
+
+
+def check_known(what: str, keys: Iterable[str], names: Iterable[str]) -> None:
+    """Raise UsageError for a key that is none of the names, with the nearest one as a hint."""
+    allowed = list(names)
+    for key in keys:
+        if key not in allowed:
+            close = get_close_matches(key, allowed, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(allowed)}"
+            raise UsageError(f"{what} takes no `{key}`", hint=hint)

@@ -1,0 +1,249 @@
+"""Python functions in place of a file's expressions, and units subclassed in Python."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import tokenize
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from verdict_cli.errors import ReplyError, RowError, UsageError
+from verdict_cli.language.authoring.arguments import check_known, prompt_key
+from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.fields.field_keys import FieldTypes, field_type
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.scales import named_scales
+from verdict_cli.language.units.base import LLMUnit, snake
+
+OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
+MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
+RULE_NAMES = ("response", "input", "previous", "source", "unit", "output")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a row's values, called with those that its parameters name.
+
+    ``text`` is what a fingerprint covers: the function's source and the plain values that it closes over. A
+    function without source has a text of its own in every process, so that no run resumes another's
+    (``traceable`` is False). ``gives`` are the declared fields of what it gives, None where they are not
+    declared. ``seen`` are the classes of which its arguments are instances.
+    """
+
+    function: Callable[..., Any] = field(repr=False)
+    name: str
+    parameters: tuple[str, ...]
+    text: str
+    traceable: bool
+    output_fields: RecordType | None = None
+    argument_classes: Mapping[str, type[Schema]] = field(default_factory=dict)
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """What the function gives, made of plain dictionaries and lists."""
+        arguments = {
+            name: self.argument_classes[name].over_checked(value) if name in self.argument_classes else to_view(value)
+            for name, value in values.items()
+        }
+        return unwrap_views(self.function(**arguments))
+
+
+@dataclass(frozen=True)
+class PythonRule(Function):
+    """A function that refuses a response by raising, or by giving False: the unit is then called again."""
+
+    def __call__(self, values: Mapping[str, Any]) -> bool:
+        """True; ReplyError with the function's own words when it refuses."""
+        try:
+            accepted = super().__call__(values)
+        except (RowError, ReplyError):
+            raise
+        except Exception as error:
+            raise ReplyError(f"{self.name}: {error or type(error).__name__}", kind="invalid") from None
+        if accepted is not None and not accepted:
+            raise ReplyError(f"{self.name} gave {accepted!r}", kind="invalid")
+        return True
+
+
+def function(
+    function_object: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    fields: Mapping[str, Any] | Sequence[str] | None = None,
+) -> Function:
+    """The function, its parameters checked against the names of the values that there are."""
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return Function(function_object, what, parameters, text, traceable, _declared_fields(what, fields))
+
+
+def method_function(
+    function_object: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    argument_classes: Mapping[str, type[Schema]],
+    output_fields: Mapping[str, Any] | None = None,
+) -> Function:
+    """A custom unit's `process`: its arguments are instances of the unit's own schemas."""
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return Function(function_object, what, parameters, text, traceable, _record_type(output_fields), argument_classes)
+
+
+def python_rule(
+    function_object: Callable[..., Any], what: str, names: Sequence[str], argument_classes: Mapping[str, type[Schema]]
+) -> PythonRule:
+    """A custom unit's `validate`."""
+    parameters, text, traceable = _inspect_function(function_object, what, names)
+    return PythonRule(function_object, what, parameters, text, traceable, None, argument_classes)
+
+
+def _inspect_function(
+    function_object: Callable[..., Any], what: str, names: Sequence[str]
+) -> tuple[tuple[str, ...], str, bool]:
+    if not callable(function_object):
+        raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
+    if inspect.iscoroutinefunction(function_object):
+        raise UsageError(f"{what} takes a plain function, this one is async")
+    try:
+        signature = inspect.signature(function_object)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{what}: {function_object!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
+        ) from None
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parameters += [name for name in names if name not in parameters]
+        elif parameter.kind is parameter.POSITIONAL_ONLY or parameter.kind is parameter.VAR_POSITIONAL:
+            raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
+        elif parameter.name in names:
+            parameters.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            check_known(f"the function of {what}", [parameter.name], names)
+    text, traceable = _source(function_object)
+    return tuple(parameters), text, traceable
+
+
+EVALUATED = "<string>"
+"""The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
+
+
+def _source(function_object: Callable[..., Any]) -> tuple[str, bool]:
+    """The function's source with the plain values that it reads from outside, and whether there is one."""
+    unwrapped = inspect.unwrap(getattr(function_object, "__func__", function_object))
+    try:
+        if getattr(getattr(unwrapped, "__code__", None), "co_filename", "") == EVALUATED:
+            raise OSError
+        source = _source_lines(unwrapped)
+    except (OSError, TypeError):
+        return f"a function without source: {secrets.token_hex(16)}", False
+    closure = inspect.getclosurevars(unwrapped) if inspect.isfunction(unwrapped) else None
+    values = {**closure.globals, **closure.nonlocals} if closure is not None else {}
+    values |= {f"={name}": value for name, value in _defaults(unwrapped).items()}
+    values |= {f".{name}": value for name, value in _own_attributes(getattr(function_object, "__self__", None)).items()}
+    known_values = {name: repr(value) for name, value in sorted(values.items()) if _is_plain(value)}
+    return f"{inspect.cleandoc(source)}\n{known_values}", True
+
+
+def _source_lines(function_object: Any) -> str:
+    """The function's source. OSError or TypeError where it is not known."""
+    try:
+        return inspect.getsource(function_object)
+    except (tokenize.TokenError, SyntaxError):
+        # The line of a lambda may begin with the end of a string: `""").propagate(lambda output: …)`.
+        code = function_object.__code__
+        last = max(line for _, _, line in code.co_lines() if line is not None)
+        return "".join(inspect.findsource(function_object)[0][code.co_firstlineno - 1 : last])
+
+
+def _own_attributes(owner: Any) -> dict[str, Any]:
+    """The attributes of a method's object. A unit's keys are not among them: they are in its fingerprint anyway."""
+    if owner is None:
+        return {}
+    fields = owner.language_class().model_fields if isinstance(owner, Step) else {}
+    return {name: value for name, value in vars(owner).items() if name not in fields}
+
+
+def _defaults(unwrapped: Any) -> dict[str, Any]:
+    parameters = inspect.signature(unwrapped).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _declared_fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None) -> RecordType | None:
+    """The declared fields of what a function gives: types where they are given, else names alone."""
+    if fields is None:
+        return None
+    if isinstance(fields, str):
+        raise UsageError(f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}")
+    if isinstance(fields, Mapping):
+        return _record_type({name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()})
+    return RecordType(dict.fromkeys(fields, UnknownType()))
+
+
+def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
+    """The record that field types mean as a pipeline file writes them."""
+    if not fields:
+        return None
+    keys = TypeAdapter(FieldTypes).validate_python(dict(fields))
+    types: dict[str, FieldType] = {name: field_type(key, named_scales().__getitem__) for name, key in keys.items()}
+    return RecordType(types)
+
+
+def custom_unit_document(
+    unit: LLMUnit, keys: dict[str, Any], path: StepPath, functions: FunctionsByPath
+) -> dict[str, Any]:
+    """The unit's keys with what its class declares. Its `validate` and `process` are added to `functions`."""
+    from verdict_cli import Extractor
+
+    kind = type(unit)
+    data = {"unit": keys.pop("unit")}
+    if kind is not unit.language_class():
+        data["name"] = unit.name or snake(_class_attribute(kind, "_char") or kind.__name__)
+    data |= keys
+    prompt = _class_attribute(kind, "_prompt")
+    if "prompt" not in data and prompt is not None:
+        data["prompt"] = prompt_key(prompt)
+    is_processed = kind.process is not LLMUnit.process
+    schemas = {
+        "input": unit.InputSchema or Schema,
+        "response": unit.ResponseSchema or Schema,
+        "output": unit.OutputSchema or Schema,
+    }
+    for key, schema in schemas.items():
+        if schema.declared() and not (key == "output" and is_processed):
+            data[key] = {**data.get(key, {}), **schema.declared()}
+    arguments = {key: schemas[key] for key in ("response", "input")}
+    if kind.validate is not LLMUnit.validate:
+        functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
+    if is_processed:
+        fields = schemas["output"].declared() or None
+        what = f"{kind.__name__}.process"
+        functions[*path, "process"] = method_function(unit.process, what, OUTPUT_NAMES, arguments, fields)
+    extractor = data.get("extract")
+    if isinstance(extractor, Extractor):
+        data["extract"] = extractor.key(_response_fields(unit, data))
+    return data
+
+
+def _class_attribute(kind: type[LLMUnit], name: str) -> Any:
+    """A private attribute of the class. One that is annotated is taken away by pydantic, which keeps its default."""
+    private = getattr(kind, "__private_attributes__", {}).get(name)
+    return getattr(kind, name) if private is None else private.default
+
+
+def _response_fields(unit: LLMUnit, data: dict[str, Any]) -> list[str]:
+    """The names of the response's fields, except the explanation."""
+    own = unit.own_fields(unit.scale or unit.default_scale())  # type: ignore[arg-type]
+    return [name for name in dict.fromkeys([*data.get("response", {}), *own]) if name != EXPLANATION]
