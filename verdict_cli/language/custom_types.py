@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from verdict_cli.language.steps import CustomType
 from verdict_cli.language.units import TYPES
@@ -52,7 +52,7 @@ def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapp
         if name not in types:
             from verdict_cli.language.units.plugins import class_document  # here, because few files need it
 
-            kind = imported.get(name) or TYPES.plugin(name)
+            kind = imported.get(name) or cast("type[LLMUnit] | None", TYPES.plugin(name))
             if kind is None:
                 raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
             document, functions = class_document(name, kind)
