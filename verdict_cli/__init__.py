@@ -75,7 +75,7 @@ _HOMES = {
         "UsageError",
         "VerdictError",
     ),
-    "language.metric_names": ("Metric",),
+    "language.metric_registry": ("Metric",),
     "language.extractors.verdict": ("build_rubric", "parse_verdict"),
 }
 """The module in which each public name is defined."""

@@ -15,7 +15,7 @@ from verdict_cli.errors import UsageError as UsageError
 from verdict_cli.errors import VerdictError as VerdictError
 from verdict_cli.language.extractors.verdict import build_rubric as build_rubric
 from verdict_cli.language.extractors.verdict import parse_verdict as parse_verdict
-from verdict_cli.language.metric_names import Metric as Metric
+from verdict_cli.language.metric_registry import Metric as Metric
 from verdict_cli.python.extractors import ArgmaxScoreExtractor as ArgmaxScoreExtractor
 from verdict_cli.python.extractors import Extractor as Extractor
 from verdict_cli.python.extractors import PostHocExtractor as PostHocExtractor

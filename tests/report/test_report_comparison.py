@@ -7,10 +7,9 @@ from rich.console import Console
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.comparison import ComparisonContext, comparison_json, comparison_terminal
 from verdict_cli.report.comparison_html import comparison_html
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
-from verdict_cli.stats.figures import MetricValue
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.significance import Significance
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
 SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))

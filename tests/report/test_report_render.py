@@ -20,8 +20,9 @@ from verdict_cli.report.junit import junit
 from verdict_cli.report.markdown import MOST_COMMENT_BYTES, markdown
 from verdict_cli.report.report import build_report
 from verdict_cli.report.terminal import report_terminal
-from verdict_cli.stats.figures import Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 FACTS = RunFacts(
     name="xstest",
@@ -43,7 +44,7 @@ FACTS = RunFacts(
     floors=("baseline/lexical",),
 )
 MEASURES = Measures(
-    figures={
+    values={
         "accuracy": MetricValue(0.7711, 0.7301, 0.8081, 447),
         "mcc": MetricValue(None, None, None, 447, "one side gives one label only"),
         "confusion": MetricValue({"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447),
@@ -131,20 +132,20 @@ def test_our_row_stands_by_rank_among_the_published_ones():
 
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
-    measures = replace(MEASURES, figures={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
+    measures = replace(MEASURES, values={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
     rows = build_report("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
 def test_an_undefined_figure_stands_last():
-    measures = replace(MEASURES, figures={"accuracy": MetricValue(None, None, None, 0, "no rows")})
+    measures = replace(MEASURES, values={"accuracy": MetricValue(None, None, None, 0, "no rows")})
     rows = build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
     assert rows[-1].ours
 
 
 def test_the_page_says_once_why_several_figures_are_unsure():
     figures = {name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
-    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
+    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, values=figures)}))
     assert page.count("one side is constant") == 1
     assert "mcc, cohen_kappa: one side is constant" in page
 
@@ -188,7 +189,7 @@ def test_the_terminal_report_fits_eighty_columns_and_is_plain_when_piped():
 
 
 def test_long_words_do_not_break_the_terminal_report():
-    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.figures}})
+    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.values}})
     report = build_report("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
     assert max(map(len, printed(report).splitlines())) <= 80
 
@@ -248,10 +249,10 @@ HOSTILE = "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31
 
 
 def hostile(text):
-    figures = MEASURES.figures | {
+    figures = MEASURES.values | {
         "confusion": MetricValue({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
     }
-    measures = replace(MEASURES, figures=figures, groups={text: {text: MEASURES.figures}}, warnings=(text,))
+    measures = replace(MEASURES, values=figures, groups={text: {text: MEASURES.values}}, warnings=(text,))
     gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
     facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
     return build_report(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
@@ -283,7 +284,7 @@ def test_any_text_renders_everywhere(text):
 
 
 def test_a_large_report_fits_a_pull_request_comment():
-    groups = {f"value {index}": MEASURES.figures for index in range(50)}
+    groups = {f"value {index}": MEASURES.values for index in range(50)}
     measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
     text = markdown(build_report("r", FACTS, measures, GATES))
     assert len(text.encode()) <= MOST_COMMENT_BYTES

@@ -22,8 +22,7 @@ from verdict_cli.run.local import run_locally
 from verdict_cli.run.preflight import check_dataset, recording
 from verdict_cli.run.run_directory import RunDirectory, refusing
 from verdict_cli.run.run_metadata import run_fingerprint, starting
-from verdict_cli.stats.figures import Measures
-from verdict_cli.stats.measure import measure
+from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
 
 
@@ -101,7 +100,7 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
 
 def _beside(case: Case, figure: PublishedFigure, measures: Mapping[str, Measures]) -> Reproduced:
     evaluation, _, metric = figure.at.rpartition(".")
-    found = measures[evaluation].figures[metric]
+    found = measures[evaluation].values[metric]
     value, low, high = (None if each is None else figure.made(each) for each in (found.value, found.low, found.high))
     return Reproduced(
         case.name,

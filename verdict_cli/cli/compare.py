@@ -53,8 +53,8 @@ def compared(
     """Both runs and their comparison. UsageError where they share no evaluation."""
     from verdict_cli.report.comparison import ComparisonContext
     from verdict_cli.run.load_run import load_run
+    from verdict_cli.stats.call_stats import latency
     from verdict_cli.stats.compare import compare_runs
-    from verdict_cli.stats.unit_calls import latency
 
     runs = [load_run(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]

@@ -50,7 +50,7 @@ def explain(
 
 
 def _everything() -> dict[str, Any]:
-    from verdict_cli.language.metric_names import METRICS
+    from verdict_cli.language.metric_registry import METRICS
     from verdict_cli.language.reference import entries
 
     listed: dict[str, Any] = {title: [] for title in _GROUPS.values()}
@@ -62,29 +62,28 @@ def _everything() -> dict[str, Any]:
 def _found(name: str) -> dict[str, Any]:
     """What is known of the name, as a document."""
     from verdict_cli.language.document.error_messages import nearest_spelling
-    from verdict_cli.language.metric_names import MEANINGS, foreign
+    from verdict_cli.language.metric_registry import METRICS, find_metric
     from verdict_cli.language.reference import entries, offered_parts
 
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()
-    same = {each.lower(): each for each in (*parts, *MEANINGS)}
-    exact = name if name in parts or name in MEANINGS else same.get(name.lower(), name)
-    for figure, text in MEANINGS.items():
-        if figure == exact:
-            return {"name": figure, "group": "figure", "text": text}
+    same = {each.lower(): each for each in (*parts, *METRICS)}
+    exact = name if name in parts or name in METRICS else same.get(name.lower(), name)
+    if exact in METRICS:
+        return {"name": exact, "group": "figure", "text": METRICS[exact].meaning}
     if exact in parts:
         return _part(parts[exact])
     if (part := offered_parts(name)) is not None:
         return _part(part)
-    if (metric := foreign(name)) is not None:
+    if (metric := find_metric(name)) is not None:
         return {"name": name, "group": "figure", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
     keyed = [(part, one) for part in holders for one in part.keys if one.name == key]
     if keyed:
         return {"name": name, "group": "key", "text": "", "of": _meanings(keyed)}
-    known = {one.name for part in holders for one in part.keys} if dot and holders else {*parts, *MEANINGS}
+    known = {one.name for part in holders for one in part.keys} if dot and holders else {*parts, *METRICS}
     keys = {one.name for part in parts.values() for one in part.keys}
     close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(

@@ -83,7 +83,7 @@ def write_report(
     from verdict_cli.report.report_context import ReportContext
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
-    from verdict_cli.stats.position_flips import flip_rates
+    from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
 
     twice = [node.id for node in plan.nodes if "consistent" in node.output.fields]

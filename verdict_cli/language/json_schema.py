@@ -10,7 +10,7 @@ import orjson
 from pydantic.json_schema import CoreRef, GenerateJsonSchema
 
 from verdict_cli.config_model import ConfigModel, described
-from verdict_cli.language import extractors, metric_names, scales
+from verdict_cli.language import extractors, metric_registry, scales
 from verdict_cli.language.entry_points import PluginUnion
 from verdict_cli.language.extractors.bound_extractor import BaseExtractor
 from verdict_cli.language.package_files import folder
@@ -83,7 +83,7 @@ class _Generator(GenerateJsonSchema):
         return {**made, **_TEXT_KEYS} if made.get("additionalProperties") is True else made
 
 
-SCHEMA_PLUGINS = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_names.METRIC_PLUGINS)
+SCHEMA_PLUGINS = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_registry.METRIC_PLUGINS)
 """What installed packages can add to the schema."""
 
 

@@ -24,7 +24,7 @@ def summary_json(report: Report) -> dict[str, Any]:
         "evaluations": {
             name: {
                 metric: {"value": figure.value, "low": figure.low, "high": figure.high, "n": figure.n}
-                for metric, figure in measures.figures.items()
+                for metric, figure in measures.values.items()
             }
             for name, measures in report.measures.items()
         },

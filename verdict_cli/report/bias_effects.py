@@ -11,8 +11,7 @@ from verdict_cli.report.page.chart_values import ChartPlace, ChartPoint, Dots, S
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.result_vectors import lengths, number_vector
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.columns.distributions import Bin, means, quantiles, shares
-from verdict_cli.stats.evaluation_results import RowScores
+from verdict_cli.stats.evaluation_results import Bin, RowScores, means_by_bin, proportions_by_bin, quantiles
 
 LEAST_ROWS = 20
 """Fewer rows show nothing in five bins."""
@@ -43,8 +42,8 @@ def _plain(node: Node) -> list[tuple[str | int, ...]]:
 
 
 def _of_choice(behind: ReportContext, node: Node, long: dict[str, Floats]) -> Iterator[Dots | Scatter]:
+    from verdict_cli.stats.intervals.interval_methods import wilson
     from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-    from verdict_cli.stats.intervals.proportions import wilson
 
     choices = _choices(behind, node)
     known = [choice for choice in choices if choice is not None]
@@ -77,7 +76,7 @@ def _of_choice(behind: ReportContext, node: Node, long: dict[str, Floats]) -> It
     hits = (np.sign(longer[kept]) == which[kept]).astype(np.float64)
     yield _scatter(
         f"{node.id}: how often the longer option is chosen",
-        shares(distance, hits, quantiles(distance)),
+        proportions_by_bin(distance, hits, quantiles(distance)),
         "characters more",
         "share that chooses the longer",
         (0, 1),
@@ -126,7 +125,7 @@ def _outcome(scored: RowScores, length: Floats, told: str) -> Scatter | None:
         return None
     length, scores = length[kept], scored.scores[kept]
     if scored.labels:
-        bins = shares(length, scores, quantiles(length))
+        bins = proportions_by_bin(length, scores, quantiles(length))
         return _scatter(
             f"{scored.name}: right answers by length", bins, "characters", "share that is right", (0, 1), told
         )
@@ -143,7 +142,7 @@ def _binned(x: Floats, y: Floats) -> tuple[Bin, ...]:
     return tuple(
         Bin(one.n, float(x[place == at].mean()), one.y, one.low, one.high)
         for at in np.unique(place)
-        for one in means(np.zeros(int((place == at).sum())), y[place == at])
+        for one in means_by_bin(np.zeros(int((place == at).sum())), y[place == at])
     )
 
 

@@ -13,10 +13,9 @@ from rich.text import Text
 
 from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
+from verdict_cli.stats.call_stats import Latency
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.significance import Significance
-from verdict_cli.stats.unit_calls import Latency
 
 MOST_FLIPS_LISTED = 10
 """Rows that flipped shown in a terminal; the JSON document has all."""
@@ -77,7 +76,7 @@ def _evaluation(one: ComparedMetric) -> dict[str, Any]:
 def _slice(one: Slice) -> dict[str, Any]:
     return {
         "n": one.n,
-        "figures": {metric: _difference(each) for metric, each in one.figures.items()},
+        "figures": {metric: _difference(each) for metric, each in one.differences.items()},
         "test": None if one.test is None else _test(one.test),
     }
 
@@ -165,7 +164,7 @@ def _shown(name: str, one: ComparedMetric, by: str) -> list[RenderableType]:
 
 def _figures(one: Slice) -> RenderableType:
     grid = _grid("", "a", "b", "b − a", "95% interval", right=(1, 2, 3))
-    for metric, each in one.figures.items():
+    for metric, each in one.differences.items():
         change = each.change
         last = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
         cells = (
@@ -181,7 +180,7 @@ def _figures(one: Slice) -> RenderableType:
 def _slices(slices: Mapping[str, Slice]) -> RenderableType:
     grid = _grid("", "n", "figure", "b − a", "95% interval", "p (Holm)", right=(1, 3, 5))
     for value, one in list(slices.items())[:MOST_SLICES_LISTED]:
-        metric, each = next(iter(one.figures.items()), ("", None))
+        metric, each = next(iter(one.differences.items()), ("", None))
         change = None if each is None else each.change
         cells = (
             formatting.visible_text(value, 30),

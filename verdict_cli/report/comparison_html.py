@@ -69,7 +69,7 @@ def _figures(one: Slice) -> PageTable:
             formatting.interval(each.change.low, each.change.high),
             each.change.reason,
         )
-        for metric, each in one.figures.items()
+        for metric, each in one.differences.items()
     ]
     return PageTable(("figure", "a", "b", "b − a", "95% interval", ""), rows, (1, 2, 3, 4))
 
@@ -79,7 +79,7 @@ def _changes(one: Slice) -> Iterator[Dots]:
     for bounded, title in ((True, "Differences"), (False, "Differences in the figures' own units")):
         spots = [
             ChartPoint(metric, each.change.value, each.change.low, each.change.high)
-            for metric, each in one.figures.items()
+            for metric, each in one.differences.items()
             if each.change.value is not None and (metric not in UNBOUNDED) == bounded
         ]
         if spots:
@@ -87,11 +87,11 @@ def _changes(one: Slice) -> Iterator[Dots]:
 
 
 def _by_slice(expression: str, slices: Mapping[str, Slice]) -> Dots:
-    metric = next((metric for one in slices.values() for metric in one.figures), "")
+    metric = next((metric for one in slices.values() for metric in one.differences), "")
     spots = [
         ChartPoint(value, each.change.value, each.change.low, each.change.high, f"n={one.n:,}")
         for value, one in slices.items()
-        if (each := one.figures.get(metric)) is not None
+        if (each := one.differences.get(metric)) is not None
     ]
     return Dots(f"{metric} by {expression}", spots, "b − a", reference=0, caption="Paired differences by slice.")
 
@@ -107,7 +107,7 @@ def _slices(expression: str, slices: Mapping[str, Slice]) -> PageTable:
             "–" if one.test is None else f"{one.test.p_holm:.3g}",
         )
         for value, one in slices.items()
-        for metric, each in one.figures.items()
+        for metric, each in one.differences.items()
     ]
     headers = (expression, "n", "figure", "b − a", "95% interval", "p (Holm)")
     return PageTable(headers, rows, (1, 3, 4, 5), folded=f"All differences by {expression}")

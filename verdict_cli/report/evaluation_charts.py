@@ -13,9 +13,9 @@ from verdict_cli.report.page.components import Note
 from verdict_cli.report.page.page_table import PageTable
 from verdict_cli.report.report import PublishedComparison
 from verdict_cli.stats.columns.column import MISSING, Floats
-from verdict_cli.stats.columns.distributions import Bin, Distributions, Histogram, histogram
-from verdict_cli.stats.evaluation_results import RowScores
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.evaluation_results import Bin, Distributions, Histogram, RowScores, histogram
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 MOST_LABELS_IN_MATRIX = 30
 """A confusion table with more labels is no longer read."""
@@ -24,7 +24,7 @@ MOST_CHART_FIELDS = 3
 
 def primary(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
     """The figure that stands for the evaluation: the published one, else the first that there is."""
-    known = [(name, one) for name, one in formatting.plain_text(measures.figures.items()) if one.value is not None]
+    known = [(name, one) for name, one in formatting.plain_text(measures.values.items()) if one.value is not None]
     if comparison is not None:
         known = [each for each in known if each[0] == comparison.metric] or known
     return known[0] if known else None

@@ -8,8 +8,10 @@ from typing import Any
 
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import ComparisonRow, Report
-from verdict_cli.stats.figures import GoldFacts, Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
+from verdict_cli.stats.prediction_powered import GoldFacts
 
 FEW = 30
 """With fewer labels, normal intervals are rough."""

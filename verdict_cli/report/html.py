@@ -27,7 +27,8 @@ from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.result_vectors import number_vector
 from verdict_cli.report.row_table import row_table
 from verdict_cli.report.unit_table import unit_table
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 MOST_TILES = 8
 OPEN_SECTIONS = 3
@@ -67,7 +68,7 @@ def _opening(report: Report) -> Iterator[PagePart]:
         for name, measures in report.measures.items()
         for metric, figure in _headline(measures, report.comparisons.get(name), len(report.measures))
     ]
-    shown = [figure for measures in report.measures.values() for figure in measures.figures.values()]
+    shown = [figure for measures in report.measures.values() for figure in measures.values.values()]
     tiles += [
         _tile(node, "flips", figure)
         for node, figure in report.flips.items()
@@ -96,7 +97,7 @@ def _headline(
         return []
     rest = [
         each
-        for each in formatting.plain_text(measures.figures.items())
+        for each in formatting.plain_text(measures.values.items())
         if each[0] != first[0] and each[1].value is not None
     ]
     return [first, *rest[: 3 if evaluations == 1 else 1 if evaluations == 2 else 0]]
@@ -174,9 +175,9 @@ def _evaluation(
 ) -> list[PagePart | Group]:
     parts: list[PagePart | Group] = [Note(line) for line in formatting.coverage(measures)]
     parts += [Note(line, warning=True) for line in measures.warnings]
-    shown = formatting.plain_text(measures.figures.items())
+    shown = formatting.plain_text(measures.values.items())
     table = evaluation_charts.metric_chart(shown)
-    confusion = measures.figures.get("confusion")
+    confusion = measures.values.get("confusion")
     matrix = None if confusion is None or confusion.value is None else evaluation_charts.confusion(confusion)
     parts.append(table if matrix is None else Group([table, matrix]))
     parts += evaluation_charts.reasons(shown)
@@ -212,7 +213,7 @@ def _charts(
     if first is not None:
         yield from (evaluation_charts.group_chart(text, values, first) for text, values in measures.groups.items())
     if behind is not None:
-        yield from evaluation_charts.shapes(behind.study.pictured[name])
+        yield from evaluation_charts.shapes(behind.study.distributions[name])
         yield from _scores(name, behind)
 
 

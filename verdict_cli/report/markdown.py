@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from verdict_cli.report import formatting
 from verdict_cli.report.report import PublishedComparison, Report
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 MOST_COMMENT_BYTES = 60_000
 MOST_OF_GATES = 20_000
@@ -92,14 +93,14 @@ def _gates(report: Report) -> list[str]:
 
 def _evaluation(name: str, measures: Measures, comparison: PublishedComparison | None) -> list[str]:
     kind = f" ({measures.kind})" if measures.kind else ""
-    rows = [_row(metric, figure) for metric, figure in formatting.plain_text(measures.figures.items())]
+    rows = [_row(metric, figure) for metric, figure in formatting.plain_text(measures.values.items())]
     headers = ("figure", "value", "95% interval", "n", "")
     parts = [f"### {safe(name)}{kind}", _table(headers, rows, (1, 3))]
     parts += [safe(line) for line in formatting.coverage(measures)]
     parts += [f"> {code(line)}" for line in measures.warnings]
     if comparison is not None:
         parts += _comparison(comparison)
-    confusion = measures.figures.get("confusion")
+    confusion = measures.values.get("confusion")
     if confusion is not None and confusion.value is not None:
         parts.append(_confusion(confusion))
     for expression, groups in measures.groups.items():

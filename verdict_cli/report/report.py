@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from verdict_cli.language.evaluations import Published
-from verdict_cli.language.metric_names import lower_is_better
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
 from verdict_cli.messages import RunFacts
-from verdict_cli.stats.figures import Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -83,7 +84,7 @@ def build_report(
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
-        name: _compared(table, measures[name].figures.get(table.metric), facts)
+        name: _compared(table, measures[name].values.get(table.metric), facts)
         for name, table in (published or {}).items()
         if name in measures
     }
@@ -96,7 +97,8 @@ def _compared(table: Published, figure: MetricValue | None, facts: RunFacts) -> 
     value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
     ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
-    better = 1 if lower_is_better(table.metric) else -1
+    metric = find_metric(table.metric)
+    better = 1 if metric is not None and metric.lower_is_better else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from verdict_cli.report import formatting
 from verdict_cli.report.report import PublishedComparison, Report
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 MOST_TERMINAL_LABELS = 8
 """Wider confusion matrices stand in the other reports only."""
@@ -63,14 +64,14 @@ def report_terminal(report: Report) -> Group:
 def _evaluation(name: str, measures: Measures, comparison: PublishedComparison | None) -> list[RenderableType]:
     kind = f" ({measures.kind})" if measures.kind else ""
     parts: list[RenderableType] = [Text(f"{formatting.visible_text(name, 60)}{kind}", style="bold")]
-    parts.append(_grid([(metric, _said(figure)) for metric, figure in formatting.plain_text(measures.figures.items())]))
+    parts.append(_grid([(metric, _said(figure)) for metric, figure in formatting.plain_text(measures.values.items())]))
     parts += [Padding(Text(line), (0, 0, 0, 2), expand=False) for line in formatting.coverage(measures)]
     parts += [
         Padding(Text(f"! {formatting.visible_text(line, 300)}", style="yellow"), (0, 0, 0, 2), expand=False)
         for line in measures.warnings
     ]
-    if "confusion" in measures.figures:
-        parts += _confusion(measures.figures["confusion"])
+    if "confusion" in measures.values:
+        parts += _confusion(measures.values["confusion"])
     for expression, groups in measures.groups.items():
         parts.append(Text(f"  by {formatting.visible_text(expression, 60)}"))
         parts.append(_groups(groups))

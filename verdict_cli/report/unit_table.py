@@ -9,7 +9,7 @@ from verdict_cli.report.page.chart_values import Bars
 from verdict_cli.report.page.components import Group, Section
 from verdict_cli.report.page.page_table import PageTable
 from verdict_cli.report.report_context import ReportContext
-from verdict_cli.stats.unit_calls import UnitCalls, by_unit
+from verdict_cli.stats.call_stats import UnitCalls, by_unit
 
 
 def unit_table(behind: ReportContext) -> Iterator[Section]:

@@ -16,20 +16,22 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.language import extractors, metric_names, scales
+from verdict_cli.language import extractors, metric_registry, scales
 from verdict_cli.language.json_schema import complete_schema, pipeline_schema
-from verdict_cli.stats.metrics.plugin_metric import from_package
+from verdict_cli.stats.metrics.metric_families import array_statistic
 
 DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
 CODE = (
     DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]
     + """
 differing = Metric(
+    "differing",
     "The share of labels that differ.",
-    of="labels",
-    figure=lambda said, true, weight: np.average(said != true, weights=weight),
+    inputs=("labels",),
+    formula=lambda said, true, weight: np.average(said != true, weights=weight),
 )
-failing = Metric("Fails.", of="numbers", figure=lambda said, true, weight: 1 / 0)
+failing = Metric("failing", "Fails.", ("numbers",), lambda said, true, weight: 1 / 0)
+renamed = Metric("other", "Has another name.", ("numbers",), lambda said, true, weight: 0.0)
 nothing = 3
 """
 )
@@ -44,6 +46,7 @@ last_line = starry:LastLine
 lenient = starry:lenient
 differing = starry:differing
 failing = starry:failing
+renamed = starry:renamed
 nothing = starry:nothing
 """
 
@@ -69,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     monkeypatch.syspath_prepend(info.parent)
-    groups = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_names.METRIC_PLUGINS)
+    groups = (scales.SCALE_PLUGINS, extractors.EXTRACTOR_PLUGINS, metric_registry.METRIC_PLUGINS)
     for offers in groups:
         monkeypatch.setattr(offers, "found", {})
     yield tmp_path
@@ -114,7 +117,7 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "verdict_cli", "run", "p.yaml", "d.jsonl", "--replay", "r.jsonl", "--json"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder / "site")},
+        env={**os.environ, "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -130,10 +133,10 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
 def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
     plan = load_plan_for_command(_file(folder, named="failing"), [], None).plan
     assert plan.evaluations["near"].metrics == ("failing",)
-    metric = metric_names.foreign("failing")
+    metric = metric_registry.find_metric("failing")
     assert metric is not None
-    with pytest.raises(UsageError, match="the figure 'failing' of an installed package failed: ZeroDivisionError"):
-        from_package(metric, "failing", np.ones(2), np.ones(2)).at(np.ones((1, 2)))
+    with pytest.raises(UsageError, match="the metric 'failing' failed: ZeroDivisionError"):
+        array_statistic(metric, np.ones(2), np.ones(2)).at(np.ones((1, 2)))
 
 
 def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
@@ -146,7 +149,9 @@ def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Pa
 
 def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
     (folder / "site" / "starry-1.0.dist-info" / "entry_points.txt").write_text(
-        "".join(line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing"))),
+        "".join(
+            line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing", "renamed"))
+        ),
         encoding="utf-8",
     )
     before = json.dumps(pipeline_schema())
@@ -171,7 +176,8 @@ def test_files_without_foreign_parts_look_at_no_entry_points(folder: Path, monke
     [
         ({"scale": "{type: broken}"}, "cannot be imported"),
         ({"scale": "{type: wrong}"}, "is no subclass of verdict_cli.language.scales"),
-        ({"named": "nothing"}, "is no verdict_cli.Metric"),
+        ({"named": "nothing"}, "is not a verdict_cli.Metric"),
+        ({"named": "renamed"}, "is named 'renamed', and its Metric 'other'"),
     ],
 )
 def test_a_package_that_offers_what_it_has_not_is_told(folder: Path, keys: dict[str, str], message: str) -> None:

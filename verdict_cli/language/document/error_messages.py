@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.errors import Problem
-from verdict_cli.language import extractors, metric_names
+from verdict_cli.language import extractors, metric_registry
 from verdict_cli.language.document.error_locations import ErrorPath, known_keys, locate_error
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors import EXTRACTORS
@@ -84,7 +84,7 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
     if kind == "literal_error":
         allowed = [word.strip().strip("'") for word in str(context["expected"]).replace(" or ", ", ").split(", ")]
         allowed += extractors.EXTRACTOR_PLUGINS.names() if last == "extract" else ()
-        allowed += metric_names.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
+        allowed += metric_registry.METRIC_PLUGINS.names() if path[-2:-1] == ("metrics",) else ()
         return (
             "wrong-value",
             f"{given!r:.80} is not one of {', '.join(allowed)}",

@@ -16,11 +16,10 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.collect import collect
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.evaluation_results import outcome_cell
-from verdict_cli.stats.figures import MetricValue
-from verdict_cli.stats.intervals.clustered_correlation import mean_of
+from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
-from verdict_cli.stats.intervals.proportions import wilson
-from verdict_cli.stats.paired import pair, paired_difference, sides
+from verdict_cli.stats.metrics.ranks import mean_of_clusters
+from verdict_cli.stats.paired import pair, paired_difference, run_rows
 from verdict_cli.stats.re_extract import recorded_replies
 
 TIE_VERDICT = "tie"
@@ -83,7 +82,7 @@ def mean_verdict(values: Floats, seed: int) -> MetricValue:
 
 def mean_change(values: Floats, seed: int) -> MetricValue:
     """The mean of numbers that are no shares, such as differences, with its interval."""
-    sample, statistic = mean_of(np.asarray(values, dtype=np.float64))
+    sample, statistic = mean_of_clusters(np.asarray(values, dtype=np.float64))
     return metrics_with_intervals({"mean": statistic}, sample, Draw(np.random.default_rng(abs(seed))))["mean"]
 
 
@@ -151,7 +150,7 @@ def figure_change(
     """The change of the pipeline's own figure, rows paired by their place; None where it has none in either run."""
     only = [one.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for one in evaluations]
     ids = [str(place) for place in range(count)]
-    found = [sides({name: one}, run, ids)[name] for one, run in zip(only, runs, strict=True)]
+    found = [run_rows({name: one}, run, ids)[name] for one, run in zip(only, runs, strict=True)]
     pairs = pair(found[0], found[1])
     if isinstance(pairs, str):
         return None

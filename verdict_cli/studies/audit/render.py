@@ -15,7 +15,7 @@ from verdict_cli.report.page.chart_values import ChartPoint, Dots
 from verdict_cli.report.page.components import Group as Beside
 from verdict_cli.report.page.components import Note, PagePart, Section
 from verdict_cli.report.page.page_table import PageTable
-from verdict_cli.stats.figures import MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.studies.audit.effects import Effect
 
 PAPERS = {

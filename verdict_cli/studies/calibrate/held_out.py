@@ -9,8 +9,8 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.figures import MetricValue
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics.statistic import Statistic
 
 HeldOutColumns = tuple[Floats, ...]
@@ -51,5 +51,7 @@ def held_out(
         first, second = (
             metrics_with_intervals({name: side[name]}, sample, Draw(rng, CONFIDENCE_LEVEL))[name] for side in (old, new)
         )
-        found[name] = HeldOut(first, second, paired(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL)))
+        found[name] = HeldOut(
+            first, second, paired_metric_value(old[name], new[name], sample, Draw(rng, CONFIDENCE_LEVEL))
+        )
     return found

@@ -14,11 +14,11 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.evaluation_results import scores_of
-from verdict_cli.stats.figures import GoldFacts, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
-from verdict_cli.stats.intervals.proportions import normal
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.paired import sides
+from verdict_cli.stats.paired import run_rows
+from verdict_cli.stats.prediction_powered import GoldFacts
 from verdict_cli.storage.tables.reader import read_table
 from verdict_cli.studies.power.sample_size import Parts, rows_for_share, rows_scaled, sample_parts
 
@@ -49,7 +49,7 @@ class Pilot:
 def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
     """The figure in a run's results."""
     only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
-    figure = measure({name: only}, results, seed=seed)[name].figures[metric]
+    figure = measure({name: only}, results, seed=seed)[name].values[metric]
     return Pilot(figure, metric in SHARES and evaluation.cluster is None)
 
 
@@ -70,7 +70,7 @@ def spread_of_change(
     found = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
     if found.reason:
         return found.reason
-    change = found.whole.figures[metric].change
+    change = found.whole.differences[metric].change
     if change.low is None or change.high is None or change.high <= change.low:
         return change.reason or "the two runs do not differ on any row"
     return (change.high - change.low) / 2 / normal(CONFIDENCE_LEVEL) * float(np.sqrt(change.n)), change.n
@@ -95,6 +95,6 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     for node in ids:
         text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", said or "")
         one = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
-        columns.append(scores_of(sides({name: one}, results, rows)[name][0], [metric]))
+        columns.append(scores_of(run_rows({name: one}, results, rows)[name][0], [metric]))
     found = sample_parts(np.column_stack(columns))
     return (copies[0], found) if found is not None else "fewer than two rows have a score in every asking"

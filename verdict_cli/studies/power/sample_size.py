@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.intervals.proportions import normal, student
+from verdict_cli.stats.intervals.interval_methods import normal, student
 
 MOST_ROWS_NEEDED = 10**9
 """More rows than anybody has."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from verdict_cli.errors import RowError
 from verdict_cli.messages import Result
-from verdict_cli.stats.bradley_terry import Choice, cycles, ratings
+from verdict_cli.stats.bradley_terry import Choice, count_cycles, fit_ratings
 from verdict_cli.studies.rank.candidate_columns import CandidateColumns, Order
 from verdict_cli.studies.rank.candidates import Candidate
 from verdict_cli.studies.rank.standings import CandidateResult, Judging, Ranking, rank_candidates
@@ -127,7 +127,7 @@ class Tournament:
         wins = np.zeros((count, count), dtype=bool)
         for (one, other), share in outcomes.items():
             wins[one, other], wins[other, one] = share > 0.5, share < 0.5
-        triples, circles = cycles(wins)
+        triples, circles = count_cycles(wins)
         consistency = {
             "pairs": len(outcomes),
             "ties": sum(share == 0.5 for share in outcomes.values()),
@@ -183,7 +183,7 @@ class Tournament:
     ) -> Ranking:
         count = len(self.candidates)
         known = {one for choice in choices for one in choice.among}
-        fitted = ratings(count, choices)
+        fitted = fit_ratings(count, choices)
         found = []
         for one in range(count):
             value, low, high = None, None, None
@@ -194,7 +194,7 @@ class Tournament:
         size = self.places.count
         failed = self.failures.total() // size
         return Ranking(
-            kind, rank_candidates(self.candidates, found, fitted.apart), self.judgements, failed, consistency
+            kind, rank_candidates(self.candidates, found, fitted.differ), self.judgements, failed, consistency
         )
 
 

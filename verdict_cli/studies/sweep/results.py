@@ -8,15 +8,14 @@ from pathlib import Path
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_names import METRICS, foreign, lower_is_better
+from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
-from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.figures import MetricValue
+from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
+from verdict_cli.stats.compare import Significance, compare_runs, holm
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import measure
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.significance import Significance, holm
-from verdict_cli.stats.standalone_cost import Clock, StandaloneCost, standalone_costs
 
 
 def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> tuple[bool, ...]:
@@ -93,7 +92,7 @@ def best_variant(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple
             ),
             next(iter(first.evaluations), ""),
         )
-    if figure and figure not in METRICS and foreign(figure) is None:
+    if figure and find_metric(figure) is None:
         from verdict_cli.language.document.error_messages import nearest_spelling
 
         raise UsageError(f"--metric: there is no figure {figure!r}", hint=nearest_spelling(figure, METRICS))
@@ -115,15 +114,16 @@ def compare_variants(
     """The variants' places. Raises DataError where rows cannot be paired or measured, UsageError where the first
     variant has no such figure."""
     metric = figure or main_figure(ran[0], name, seed)
-    clock = Clock()
+    clock = ReplyLatencies()
     points = []
     for one in ran:
         evaluation = _only(one.plan.evaluations[name], metric)
-        found = measure({name: evaluation}, one.folder / "results.parquet", seed=seed)[name].figures
+        found = measure({name: evaluation}, one.folder / "results.parquet", seed=seed)[name].values
         by_itself = standalone_costs(one.plan, one.folder / "calls.parquet", clock, recorded=recorded)
         points.append(Point(one, found[metric], by_itself))
     points = _against_first(points, name, metric, seed)
-    lower = lower_is_better(metric)
+    known = find_metric(metric)
+    lower = known is not None and known.lower_is_better
     against = axis or _axis(points)
     gains = [None if point.figure.value is None else point.figure.value * (-1 if lower else 1) for point in points]
     on = frontier([price(point, against) for point in points], gains)
@@ -151,7 +151,7 @@ def _only(evaluation: Evaluation, metric: str) -> Evaluation:
 def main_figure(first: VariantRun, name: str, seed: int) -> str:
     """The first figure that the evaluation has."""
     evaluation = first.plan.evaluations[name].model_copy(update={"by": (), "gold": None})
-    found = measure({name: evaluation}, first.folder / "results.parquet", seed=seed)[name].figures
+    found = measure({name: evaluation}, first.folder / "results.parquet", seed=seed)[name].values
     usual = [metric for metric in found if metric != "confusion"]
     if not usual:
         raise UsageError(f"`evaluate.{name}` gives no figure", hint="name one with --metric")
@@ -165,7 +165,7 @@ def _against_first(points: list[Point], name: str, metric: str, seed: int) -> li
         both = (_only(first.plan.evaluations[name], metric), _only(point.ran.plan.evaluations[name], metric))
         runs = (first.folder / "results.parquet", point.ran.folder / "results.parquet")
         one = compare_runs({name: both}, runs, seed=seed).evaluations[name]
-        difference = one.whole.figures.get(metric)
+        difference = one.whole.differences.get(metric)
         reason = one.reason or ("" if difference is None else difference.change.reason)
         made.append(replace(point, change=difference, test=one.whole.test, reason=reason))
     tests = holm([point.test for point in made])
