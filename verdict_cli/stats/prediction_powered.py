@@ -149,31 +149,44 @@ def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "populati
     """The mean residual of the labelled rows, plus the judge's weighted mean on the rows without a label."""
     judge, truth, labelled = found.judge, found.truth, found.labelled
     count, others = int(labelled.sum()), int((~labelled).sum())
-    residuals = truth[labelled] - weight * judge[labelled]
+    slope = weight
+    residuals = truth[labelled] - slope * judge[labelled]
     rest = weight * judge[~labelled]
     value = float(residuals.mean()) + (float(rest.mean()) if others else 0.0)
     if of == "rows":
-        residuals = truth[labelled] - (weight * len(judge) / others if others else 0.0) * judge[labelled]
+        slope = weight * len(judge) / others if others else 0.0
+        residuals = truth[labelled] - slope * judge[labelled]
         rest = np.zeros(others)
-    variance = _variance(found, residuals, rest) * (others / len(judge) if of == "rows" else 1.0)
+    variance = _variance(found, residuals, rest) + _unseen_errors(found, residuals, slope)
+    variance *= others / len(judge) if of == "rows" else 1.0
     reach = student(level, count - 1) * math.sqrt(variance)
     value, low, high = map(found.clip, (value, value - reach, value + reach))
     return MetricValue(value, low, high, len(judge))
 
 
 def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
-    """The variance of the sum of the two means; labels without an error count as if half a row had one each way."""
+    """The variance of the sum of the two means."""
     count, others = len(residuals), len(rest)
-    unseen = 1 / count**2 if found.binary and np.ptp(residuals) <= GOLD_ROUNDING else 0.0
     if found.cluster is None:
         spread = float(rest.var(ddof=1)) / others if others > 1 else 0.0
-        return float(residuals.var(ddof=1)) / count + spread + unseen
+        return float(residuals.var(ddof=1)) / count + spread
     influence = np.zeros(len(found.judge))
     influence[found.labelled] = (residuals - residuals.mean()) / count
     if others:
         influence[~found.labelled] = (rest - rest.mean()) / others
     sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], influence)
-    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) + unseen
+    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
+
+
+def _unseen_errors(found: GoldPairs, residuals: Floats, slope: float) -> float:
+    """The variance that errors add which the labels do not show: where the judge is right on all of them, whatever the
+    weight of its answers, as if it were wrong on half a row each way; likewise where all residuals are the same."""
+    if not found.binary:
+        return 0.0
+    if np.ptp(residuals) <= GOLD_ROUNDING:
+        return 1 / len(residuals) ** 2
+    labelled = found.labelled
+    return slope**2 / len(residuals) ** 2 if np.array_equal(found.judge[labelled], found.truth[labelled]) else 0.0
 
 
 def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
