@@ -14,7 +14,7 @@ from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from verdict_cli.studies.calibrate.fit_options import Calibrated, FitOptions
+    from verdict_cli.studies.calibrate.fit_job import Calibrated, FitOptions
 
 
 class FitChoice(StrEnum):
@@ -72,7 +72,7 @@ def calibrate(
 
     from verdict_cli.run.load_run import load_run
     from verdict_cli.studies.calibrate.calibrate_run import calibrate_run as fitted
-    from verdict_cli.studies.calibrate.fit_options import FitOptions
+    from verdict_cli.studies.calibrate.fit_job import FitOptions
 
     kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
     wanted = FitOptions(
@@ -85,7 +85,7 @@ def calibrate(
     path = out or directory.path / "calibrations" / f"{found.content.unit}-{kind.value}.yaml"
     _write(path, found)
     if as_json:
-        figures = {name: {key: asdict(one) for key, one in each.items()} for name, each in found.figures.items()}
+        figures = {name: {key: asdict(one) for key, one in each.items()} for name, each in found.metrics.items()}
         content = found.content.model_dump(mode="json", exclude_none=True)
         document({"file": str(path), "calibration": content, "figures": figures, "notes": found.notes})
         return
@@ -94,7 +94,7 @@ def calibrate(
 
 
 def _check(wanted: FitOptions, agreement: float | None) -> None:
-    from verdict_cli.studies.calibrate.fit_options import METHODS
+    from verdict_cli.studies.calibrate.fit_job import METHODS
 
     known = METHODS[wanted.kind]
     if wanted.method and wanted.method not in known:
@@ -131,7 +131,7 @@ def _table(found: Calibrated) -> str:
     content = found.content
     lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
     cells = [("method", "figure", "before", "after (held out)", "difference", "95% interval")]
-    for name, each in found.figures.items():
+    for name, each in found.metrics.items():
         for key, one in each.items():
             ends = interval(one.change.low, one.change.high)
             cells.append(

@@ -10,7 +10,7 @@ import typer
 
 from verdict_cli.cli.console import document, print_report
 from verdict_cli.cli.options import AllowCode, AsJson, Config, ModelOption, Seed, SetOption
-from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
+from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_metric, needed, trade
 
 if TYPE_CHECKING:
     from verdict_cli.run.estimate import Line
@@ -66,7 +66,7 @@ def plan(
     pipeline = load_plan_for_command(config, settings or [], model, allow_code=allow_code or ()).plan
     name, figure = best_variant([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
-    figure = figure or first_figure(evaluation)
+    figure = figure or first_metric(evaluation)
     want = RequirementOptions(name, figure, half_width, mde, power, confidence, expect, discordant, seed)
     needs, repeats, notes = needed(want, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:

@@ -50,7 +50,7 @@ IntervalMethod = Literal[
 IntervalScale = Literal["identity", "fisher", "angle", "logit", "arcsine", "log"]
 """The transformation under which a jackknife interval is symmetric."""
 
-ANY = (-math.inf, math.inf)
+UNBOUNDED = (-math.inf, math.inf)
 UNIT = (0.0, 1.0)
 SIGNED = (-1.0, 1.0)
 POSITIVE = (0.0, math.inf)
@@ -65,7 +65,7 @@ class Metric:
     Attributes:
         name: What an evaluation calls it.
         meaning: A sentence for `verdict explain`.
-        inputs: The columns that it is computed from. A metric of one's own has one of `labels`, `numbers`, `value` and
+        inputs: The columns that it is computed from. A custom metric has one of `labels`, `numbers`, `value` and
             `probability`.
         formula: A function, or its dotted name as `module:function`, of arrays of one length with an item for each distinct
             observation, and last `weight`, how often each occurs in the sample. `labels` gives prediction and target as
@@ -84,7 +84,7 @@ class Metric:
     inputs: tuple[MetricInput, ...]
     formula: Callable[..., float] | str | None = None
     kinds: tuple[EvaluationKind, ...] = ()
-    bounds: tuple[float, float] = ANY
+    bounds: tuple[float, float] = UNBOUNDED
     lower_is_better: bool = False
     interval: IntervalMethod = "jackknife"
     scale: IntervalScale = "identity"

@@ -7,6 +7,7 @@ from typing import Any
 
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import Report
+from verdict_cli.stats.measure import Measures
 
 
 def summary_json(report: Report) -> dict[str, Any]:
@@ -52,10 +53,7 @@ def full_json(report: Report) -> dict[str, Any]:
         "run": report.run,
         "passed": report.passed,
         "facts": {**asdict(report.facts), "floors": list(report.facts.floors)},
-        "evaluations": {
-            name: {**asdict(measures), "warnings": list(measures.warnings), "bounds": _lists(measures.bounds)}
-            for name, measures in report.measures.items()
-        },
+        "evaluations": {name: _evaluation(measures) for name, measures in report.measures.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
             name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
@@ -65,6 +63,12 @@ def full_json(report: Report) -> dict[str, Any]:
         "promises": dict(report.promises),
         "files": list(report.files),
     }
+
+
+def _evaluation(measures: Measures) -> dict[str, Any]:
+    keys = asdict(measures)
+    figures = keys.pop("values")  # the key's name in report.json
+    return {"figures": figures, **keys, "warnings": list(measures.warnings), "bounds": _lists(measures.bounds)}
 
 
 def _lists(bounds: Any) -> dict[str, list[float]]:

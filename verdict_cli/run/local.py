@@ -23,7 +23,7 @@ from verdict_cli.run.job import Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions
-from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, call_row, declared_types, result_columns
+from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, call_row, declared_columns, result_columns
 from verdict_cli.run.retry_failed import FailedCalls, went_on
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.run_metadata import finish_run, start_run
@@ -171,7 +171,7 @@ class _LocalRunner:
                 self.rows = ResultRows(job.plan)
                 columns = result_columns(job.plan, job.data.columns)
                 self.results = stack.enter_context(
-                    ParquetTable(self.part.folder.results, columns, declared=declared_types(job.plan))
+                    ParquetTable(self.part.folder.results, columns, declared=declared_columns(job.plan))
                 )
                 self.calls = stack.enter_context(ParquetTable(self.part.folder.calls, CALL_COLUMNS))
                 await self._work(self._ring())

@@ -73,7 +73,7 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
     return columns
 
 
-def declared_types(plan: Plan) -> dict[str, DeclaredType]:
+def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale."""
     outputs = {node.id: node.output for node in plan.nodes}
     if plan.output_node is not None:

@@ -12,7 +12,7 @@ from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricIn
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
-from verdict_cli.stats.metrics.statistic import SCALES, Statistic, proportion
+from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion
 
 RowMask = npt.NDArray[np.bool_]
 NOMINAL = ("classification", "pairwise")
@@ -237,4 +237,4 @@ def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statis
             ) from None
 
     undefined = "its formula gives no number here"
-    return Statistic(at, undefined, metric.bounds, metric.interval, scale=SCALES[metric.scale])
+    return Statistic(at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.metrics.statistic import LOG, Statistic, Sums, proportion, ratio, statistic_of, weighted_mean
+from verdict_cli.stats.metrics.statistic import LOG, Statistic, Sums, mean_of_values, proportion, ratio, statistic_of
 
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
@@ -114,7 +114,7 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
 def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
     if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
-        return statistic_of("mean", weighted_mean(x), bounds=bounds)
+        return statistic_of("mean", mean_of_values(x), bounds=bounds)
     if len(x) and x.min() >= 0:
-        return statistic_of("mean", weighted_mean(x), bounds=(0.0, np.inf), scale=LOG)
-    return statistic_of("mean", weighted_mean(x))
+        return statistic_of("mean", mean_of_values(x), bounds=(0.0, np.inf), scale=LOG)
+    return statistic_of("mean", mean_of_values(x))

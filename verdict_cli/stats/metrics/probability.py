@@ -21,9 +21,9 @@ from verdict_cli.stats.metrics.statistic import (
     Statistic,
     Sums,
     WeightedValues,
+    mean_of_values,
     ratio,
     statistic_of,
-    weighted_mean,
 )
 
 CALIBRATION_BINS = 10
@@ -82,8 +82,8 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return found | {
-        "brier": statistic_of("brier", weighted_mean((p - positive) ** 2)),
-        "log_loss": statistic_of("log_loss", weighted_mean(surprise)),
+        "brier": statistic_of("brier", mean_of_values((p - positive) ** 2)),
+        "log_loss": statistic_of("log_loss", mean_of_values(surprise)),
         "ece": statistic_of("ece", ece, bins=bins),
     }
 

@@ -21,10 +21,10 @@ from verdict_cli.stats.metrics.statistic import (
     IDENTITY,
     Statistic,
     Sums,
+    mean_of_values,
     proportion,
     ratio,
     statistic_of,
-    weighted_mean,
 )
 
 MOST_ATOMS = 5000
@@ -112,11 +112,11 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, St
 
     return {
         "accuracy": proportion("accuracy", same, np.ones(len(same))),
-        "spearman": statistic_of("spearman", weighted_mean(rho), scale=IDENTITY),
-        "kendall": statistic_of("kendall", weighted_mean(tau), scale=IDENTITY),
+        "spearman": statistic_of("spearman", mean_of_values(rho), scale=IDENTITY),
+        "kendall": statistic_of("kendall", mean_of_values(tau), scale=IDENTITY),
         "top1": proportion("top1", first, np.ones(len(first))),
-        "kendall_distance": statistic_of("kendall_distance", weighted_mean((1 - tau) / 2)),
-        "ndcg": statistic_of("ndcg", weighted_mean(gain)),
+        "kendall_distance": statistic_of("kendall_distance", mean_of_values((1 - tau) / 2)),
+        "ndcg": statistic_of("ndcg", mean_of_values(gain)),
     }
 
 
@@ -162,7 +162,7 @@ def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tu
     """The mean of the clusters' values that are defined, and the sample that they are."""
     kept = values[np.isfinite(values)]
     sample = Sample.of((kept,))
-    return sample, Statistic(weighted_mean(kept[sample.first]), NO_CORRELATION, bounds)
+    return sample, Statistic(mean_of_values(kept[sample.first]), NO_CORRELATION, bounds)
 
 
 def _correlation(metric: str, x: Floats, y: Floats) -> float:

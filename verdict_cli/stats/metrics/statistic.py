@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.language.metric_registry import ANY, METRICS, IntervalMethod, IntervalScale
+from verdict_cli.language.metric_registry import METRICS, UNBOUNDED, IntervalMethod, IntervalScale
 from verdict_cli.stats.columns.column import Floats, Ints
 
 NEAR = 1e-12
@@ -62,7 +62,7 @@ LOG = NormalizingScale(
 )
 
 
-SCALES: dict[IntervalScale, NormalizingScale] = {
+NORMALIZING_SCALES: dict[IntervalScale, NormalizingScale] = {
     "identity": IDENTITY,
     "fisher": FISHER,
     "angle": ANGLE,
@@ -136,7 +136,7 @@ class Statistic:
 
     at: WeightedValues
     undefined: str = ""
-    bounds: tuple[float, float] = ANY
+    bounds: tuple[float, float] = UNBOUNDED
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
     differs: Floats | None = None
@@ -159,7 +159,7 @@ class Statistic:
 def statistic_of(name: str, at: WeightedValues, undefined: str = "no rows", **keys: Any) -> Statistic:
     """The statistic of a built-in metric: its record gives bounds, interval method and scale, unless `keys` do."""
     metric = METRICS[name]
-    declared = {"bounds": metric.bounds, "interval": metric.interval, "scale": SCALES[metric.scale]}
+    declared = {"bounds": metric.bounds, "interval": metric.interval, "scale": NORMALIZING_SCALES[metric.scale]}
     return Statistic(at, undefined, **{**declared, **keys})
 
 
@@ -176,7 +176,7 @@ def proportion(
     return statistic_of(name, at, undefined, bounds=(0.0, 1.0), interval="proportion", share=share)
 
 
-def weighted_mean(values: Floats) -> WeightedValues:
+def mean_of_values(values: Floats) -> WeightedValues:
     """The mean of the values at the atoms."""
     return lambda weights: ratio(weights @ values, weights.sum(axis=1))
 

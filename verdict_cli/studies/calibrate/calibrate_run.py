@@ -11,11 +11,10 @@ from verdict_cli.language.extractors import extractor
 from verdict_cli.language.extractors.token_probability import WeightedSummedScore
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
-from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, FitKind, FitOptions
-from verdict_cli.studies.calibrate.fit_pool_weights import fit_pool_weights
+from verdict_cli.studies.calibrate.fit_job import Calibrated, FitJob, FitKind, FitOptions
 from verdict_cli.studies.calibrate.fit_probability import fit_probability
 from verdict_cli.studies.calibrate.fit_threshold import fit_threshold
-from verdict_cli.studies.calibrate.fit_weights import fit_score_weights
+from verdict_cli.studies.calibrate.fit_weights import fit_pool_weights, fit_score_weights
 
 
 def calibrate_run(plan: Plan, results: Path, calls: Path, wanted: FitOptions, *, made: str, run: str) -> Calibrated:

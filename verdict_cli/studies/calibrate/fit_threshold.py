@@ -11,8 +11,15 @@ import numpy as np
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import Threshold
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, enough
-from verdict_cli.studies.calibrate.labelled_rows import GIVEN, Labelled, expression, labelled
+from verdict_cli.studies.calibrate.fit_job import (
+    GIVEN,
+    Calibrated,
+    FitJob,
+    Labelled,
+    check_enough_rows,
+    compile_option,
+    labelled_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +77,24 @@ def upper(wrong: int, rows: int, level: float) -> float:
 
 def fit_threshold(job: FitJob) -> Calibrated:
     """The lowest bound that keeps the agreement that is wanted. UsageError where none does."""
-    wanted = job.wanted
+    wanted = job.options
     node = job.nodes[0]
     if node.escalation is not None:
         raise UsageError(
             f"{node.id} escalated in this run, so its first answers are not all in the results",
             hint=f"run it without: `--set 'PATH.escalate=null'` with the path of {node.id}",
         )
-    sure = expression("--confidence", wanted.confidence, (*GIVEN, "output"))
-    says = expression("--prediction", wanted.prediction, (*GIVEN, "output"))
-    rows = labelled(job.results, job.nodes, wanted.target, wanted.where, (sure, says))
+    sure = compile_option("--confidence", wanted.confidence, (*GIVEN, "output"))
+    prediction = compile_option("--prediction", wanted.prediction, (*GIVEN, "output"))
+    rows = labelled_rows(job.results, job.nodes, wanted.target, wanted.where, (sure, prediction))
     pairs = [
-        (_number(sure, row, unit), says_of == row.target)
+        (_number(sure, row, unit), answer == row.target)
         for row in rows
         if row.target is not None
         for unit in range(len(job.nodes))
-        if row.outputs[unit] is not None and (says_of := row.of(says, unit)) is not None
+        if row.outputs[unit] is not None and (answer := row.of(prediction, unit)) is not None
     ]
-    enough(len(pairs))
+    check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
     found = threshold_bound(confidence, agrees, wanted.agreement, wanted.level)
     if found.threshold is None:
