@@ -186,10 +186,10 @@ def _within_bounds(value: float, low: float, high: float, statistic: Statistic, 
 
 def _median(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
     """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
-    keys, places = np.unique(ordered, return_inverse=True)
+    keys, inverse = np.unique(ordered, return_inverse=True)
     if len(keys) == 1:
         return MetricValue(value, value, value, sample.n, NO_VARIATION)
-    sums = np.bincount(places, sample.counts)
+    sums = np.bincount(inverse, sample.counts)
     error, freedom = 0.5 / np.sqrt(sample.n), np.inf
     if sample.cluster is not None:
         below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
@@ -197,10 +197,10 @@ def _median(value: float, ordered: Floats, sample: Sample, level: float) -> Metr
         error = float(np.sqrt(sample.units / (sample.units - 1) * (of**2).sum())) / sample.n
         freedom = sample.units - 1
     reach = student(level, freedom) * error
-    place = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
+    rank = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
     cumulated = np.cumsum(sums)
-    low = keys[np.searchsorted(cumulated, place)]
-    high = keys[np.searchsorted(cumulated, sample.n + 1 - place)]
+    low = keys[np.searchsorted(cumulated, rank)]
+    high = keys[np.searchsorted(cumulated, sample.n + 1 - rank)]
     return MetricValue(value, min(float(low), value), max(float(high), value), sample.n)
 
 

@@ -41,7 +41,7 @@ class _Ranks:
     def __call__(self, weights: Floats) -> Floats:
         sums = self._sums(weights)
         middle = np.cumsum(sums, axis=1) - sums / 2 - sums.sum(axis=1, keepdims=True) / 2
-        ranks: Floats = middle[:, self._sums.places]
+        ranks: Floats = middle[:, self._sums.inverse]
         return ranks
 
     def ties(self, weights: Floats) -> Floats:
@@ -131,14 +131,14 @@ def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | 
         return None
     if sorted(map(repr, target)) != sorted(map(repr, prediction)):
         return None
-    spelled = [repr(item) for item in prediction]
-    order: Ints = np.array([spelled.index(repr(item)) for item in target])
+    texts = [repr(item) for item in prediction]
+    order: Ints = np.array([texts.index(repr(item)) for item in target])
     k = len(order)
-    away = float(((order - np.arange(k)) ** 2).sum())
+    squared_distance = float(((order - np.arange(k)) ** 2).sum())
     discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
     gains = np.arange(k - 1, -1, -1)
     ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
-    return 1 - 6 * away / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
+    return 1 - 6 * squared_distance / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
 
 
 NO_CORRELATION = "no cluster has different predictions and different targets"

@@ -191,13 +191,13 @@ def ratio(over: Floats, under: Floats) -> Floats:
 class Sums:
     """Sums the weights of the atoms that share a key: (resamples, atoms) -> (resamples, distinct keys).
 
-    `places` is each atom's column in the sums; `keys` the distinct keys, ascending.
+    `keys` are the distinct keys, ascending, and `inverse` is the index of each atom's key, as of `numpy.unique`.
     """
 
     def __init__(self, keys: npt.NDArray[np.generic]) -> None:
-        self.keys, self.places = np.unique(keys, return_inverse=True)
-        self._order: Ints = np.argsort(self.places, kind="stable")
-        self._starts = np.searchsorted(self.places[self._order], np.arange(len(self.keys)))
+        self.keys, self.inverse = np.unique(keys, return_inverse=True)
+        self._order: Ints = np.argsort(self.inverse, kind="stable")
+        self._starts = np.searchsorted(self.inverse[self._order], np.arange(len(self.keys)))
         self._single = len(self.keys) == len(keys)
 
     def __call__(self, weights: Floats) -> Floats:

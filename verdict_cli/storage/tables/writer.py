@@ -189,15 +189,15 @@ class ParquetTable:
 
         pieces, self._pieces, self._held_bytes = self._pieces, [], 0
         columns = []
-        for place, (name, kind) in enumerate(self._kinds.items()):
+        for index, (name, kind) in enumerate(self._kinds.items()):
             chunks = []
             for count, kinds, arrays in pieces:
                 if name not in kinds:
                     chunks.append(pa.nulls(count, field(name, kind).type))
                 elif kinds[name] == kind:
-                    chunks.append(arrays[place])
+                    chunks.append(arrays[index])
                 else:
-                    chunks.append(array(arrays[place].to_pylist(), kind))
+                    chunks.append(array(arrays[index].to_pylist(), kind))
             columns.append(pa.chunked_array(chunks))
         self._write_group(columns)
 

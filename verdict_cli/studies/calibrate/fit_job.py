@@ -88,19 +88,19 @@ def distributions(calls: Path, nodes: Sequence[Node]) -> Iterator[tuple[int, int
     """(row, index of the node, uncalibrated probability of each value) of each unit's first call at each row, as far
     as it was recorded with log-probabilities that can be read."""
     readers = {}
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         assert isinstance(node.work, LLMNode)
-        readers[node.id] = (place, TokenProbability().bind(node.work.response))
+        readers[node.id] = (index, TokenProbability().bind(node.work.response))
     read: dict[tuple[int, int], dict[Any, float]] = {}
     for request, reply in recorded_replies(calls, 0):
         if request.node in readers and request.call == 0:
-            place, reader = readers[request.node]
+            index, reader = readers[request.node]
             try:
-                read[request.row.index, place] = reader.read(reply, request)["distribution"]
+                read[request.row.index, index] = reader.read(reply, request)["distribution"]
             except ReplyError:
                 continue
-    for (row, place), found in read.items():
-        yield row, place, found
+    for (row, index), found in read.items():
+        yield row, index, found
 
 
 HeldOutColumns = tuple[Floats, ...]
@@ -118,8 +118,8 @@ class HeldOut:
 
 def folds(rows: Ints, count: int, rng: np.random.Generator) -> Ints:
     """The fold of each row, 0 to ``count - 1``; rows with the same number stay together."""
-    numbers, places = np.unique(rows, return_inverse=True)
-    return (rng.permutation(len(numbers)) % count)[places]
+    numbers, inverse = np.unique(rows, return_inverse=True)
+    return (rng.permutation(len(numbers)) % count)[inverse]
 
 
 def held_out(

@@ -53,12 +53,12 @@ def platt(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     right = truth == positive
     ups = float(right.sum())
     downs = len(right) - ups
-    wanted = np.where(right, (ups + 1) / (ups + 2), 1 / (downs + 2))
+    targets_drawn_in = np.where(right, (ups + 1) / (ups + 2), 1 / (downs + 2))
 
     def loss(line: Floats) -> tuple[float, Floats]:
         odds = line[0] * x + line[1]
-        off = 1 / (1 + np.exp(-np.clip(odds, -700, 700))) - wanted
-        return float((np.logaddexp(0, odds) - wanted * odds).sum()), np.array([off @ x, off.sum()])
+        off = 1 / (1 + np.exp(-np.clip(odds, -700, 700))) - targets_drawn_in
+        return float((np.logaddexp(0, odds) - targets_drawn_in * odds).sum()), np.array([off @ x, off.sum()])
 
     found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
     return {"slope": float(found.x[0]), "intercept": float(found.x[1])}
@@ -68,8 +68,8 @@ def isotonic(p: Floats, truth: Ints, positive: int) -> dict[str, Any]:
     """The rising staircase of least squares (Zadrozny and Elkan, 2002), as knots at the ends of its steps."""
     from scipy.optimize import isotonic_regression
 
-    levels, places, counts = np.unique(p[:, positive], return_inverse=True, return_counts=True)
-    shares = np.bincount(places, (truth == positive).astype(np.float64)) / counts
+    levels, inverse, counts = np.unique(p[:, positive], return_inverse=True, return_counts=True)
+    shares = np.bincount(inverse, (truth == positive).astype(np.float64)) / counts
     heights = isotonic_regression(shares, weights=counts).x
     ends = np.ones(len(levels), bool)
     ends[1:-1] = (heights[1:-1] != heights[:-2]) | (heights[1:-1] != heights[2:])
@@ -131,15 +131,15 @@ def fit_probability(job: FitJob) -> Calibrated:
 def cross_validate(name: str, p: Floats, truth: Ints, values: list[Any], positive: int, fold: Ints) -> Floats:
     """The probabilities (rows, values), each row's mapped by what was fitted to the rows of other folds."""
     after = np.empty_like(p)
-    for one in np.unique(fold):
-        keys = FITS[name](p[fold != one], truth[fold != one], positive)
-        after[fold == one] = _apply(name, keys, values, positive, p[fold == one])
+    for index in np.unique(fold):
+        keys = FITS[name](p[fold != index], truth[fold != index], positive)
+        after[fold == index] = _apply(name, keys, values, positive, p[fold == index])
     return after
 
 
 def _apply(name: Any, keys: Mapping[str, Any], values: list[Any], positive: int, p: Floats) -> Floats:
-    made = ProbabilityMap.model_construct(None, method=name, positive=values[positive], **keys)
-    return np.array([list(apply_map(dict(zip(values, row, strict=True)), made).values()) for row in p.tolist()])
+    fitted = ProbabilityMap.model_construct(None, method=name, positive=values[positive], **keys)
+    return np.array([list(apply_map(dict(zip(values, row, strict=True)), fitted).values()) for row in p.tolist()])
 
 
 def _value_index(scale: Boolean | Discrete, values: list[Any], target: Any) -> int:

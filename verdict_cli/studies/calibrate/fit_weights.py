@@ -50,10 +50,10 @@ def least_squares(values: Floats, target: Floats) -> Floats:
     return np.asarray(found / found.sum(), dtype=np.float64)
 
 
-def weight_log_odds(hits: Floats, asked: Floats, kinds: int) -> Floats:
+def weight_log_odds(hits: Floats, answered: Floats, kinds: int) -> Floats:
     """The weight of each unit's vote: the log-odds of its being right against any one other value, at least 0
     (Nitzan and Paroush, 1982); one right and one wrong answer are added to each unit's own."""
-    right = (hits + 1) / (asked + 2)
+    right = (hits + 1) / (answered + 2)
     return np.maximum(np.log(right * max(kinds - 1, 1) / (1 - right)), 0.0)
 
 
@@ -80,19 +80,19 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
     """The probability of each value at each row, and each unit's share of right votes, without a label
     (Dawid and Skene, 1979): EM from the shares of the votes. ``votes`` are (rows, units), -1 where there is none."""
     rows, units = votes.shape
-    said = np.zeros((rows, units, kinds))
+    indicators = np.zeros((rows, units, kinds))
     at = votes >= 0
-    places = np.nonzero(at)
-    said[places[0], places[1], votes[at]] = 1.0
-    truth = said.sum(axis=1)
+    cells = np.nonzero(at)
+    indicators[cells[0], cells[1], votes[at]] = 1.0
+    truth = indicators.sum(axis=1)
     truth[~at.any(axis=1)] = 1.0
     truth /= truth.sum(axis=1, keepdims=True)
     last = -np.inf
     for _ in range(STEPS):
         prior = (truth.sum(axis=0) + 1) / (rows + kinds)
-        confusion = np.einsum("rk,rul->ukl", truth, said) + 1 / kinds
+        confusion = np.einsum("rk,rul->ukl", truth, indicators) + 1 / kinds
         confusion /= confusion.sum(axis=2, keepdims=True)
-        logs = np.log(prior) + np.einsum("rul,ukl->rk", said, np.log(confusion))
+        logs = np.log(prior) + np.einsum("rul,ukl->rk", indicators, np.log(confusion))
         most = logs.max(axis=1, keepdims=True)
         scaled = np.exp(logs - most)
         likelihood = float((np.log(scaled.sum(axis=1)) + most[:, 0]).sum())
@@ -100,7 +100,7 @@ def dawid_skene(votes: Ints, kinds: int) -> tuple[Floats, Floats]:
         if likelihood - last < 1e-9 * abs(likelihood):
             break
         last = likelihood
-    hits = np.einsum("rk,ruk->u", truth, said)
+    hits = np.einsum("rk,ruk->u", truth, indicators)
     return truth, hits / np.maximum(at.sum(axis=0), 1)
 
 
@@ -113,8 +113,8 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     start = np.array([float(target.mean()) if number is None else number for number in own])
     after = np.empty(len(p))
     fold = folds(rows, job.options.folds, job.rng)
-    for one in range(job.options.folds):
-        after[fold == one] = p[fold == one] @ score_weights(p[fold != one], target[fold != one], start)
+    for index in range(job.options.folds):
+        after[fold == index] = p[fold == index] @ score_weights(p[fold != index], target[fold != index], start)
     metrics = held_out(
         ("mae", "rmse", "pearson"), numbers.number_pairs, (p @ start, target), (after, target), rows, job.rng
     )
@@ -127,7 +127,7 @@ def fit_score_weights(job: FitJob) -> Calibrated:
     return Calibrated(content, {"score_weights": metrics})
 
 
-Said = Sequence[Sequence[Any]]
+Answers = Sequence[Sequence[Any]]
 
 
 def fit_pool_weights(job: FitJob) -> Calibrated:
@@ -150,12 +150,12 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
         if (row.target is not None or job.options.target is None) and any(output is not None for output in row.outputs)
     ]
     check_enough_rows(len(rows))
-    said = [
+    answers = [
         [None if output is None else take(output[name]) for output, take in zip(row.outputs, taken, strict=True)]
         for row in rows
     ]
     fit_job = _mean_pool if method == "least_squares" else _vote
-    weights, metrics = fit_job(job, method, said, [row.target for row in rows], np.array([row.row for row in rows]))
+    weights, metrics = fit_job(job, method, answers, [row.target for row in rows], np.array([row.row for row in rows]))
     content = PoolWeights.model_validate(
         job.head
         | {"fingerprint": job.marks("output"), "rows": len(rows), "method": method}
@@ -165,9 +165,11 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
     return Calibrated(content, {method: metrics} if metrics else {}, (f"weights: {shown}",))
 
 
-def _vote(job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints) -> tuple[Floats, dict[str, HeldOut]]:
-    known = list(dict.fromkeys(value for one in said for value in one if value is not None))
-    votes = np.array([[known.index(value) if value is not None else -1 for value in one] for one in said])
+def _vote(
+    job: FitJob, method: str, answers: Answers, targets: list[Any], rows: Ints
+) -> tuple[Floats, dict[str, HeldOut]]:
+    known = list(dict.fromkeys(value for row in answers for value in row if value is not None))
+    votes = np.array([[known.index(value) if value is not None else -1 for value in row] for row in answers])
     truth = np.array([known.index(target) if target in known else -2 for target in targets])
     fit: Callable[[Ints, Ints], Floats]
     if method == "logistic":
@@ -179,8 +181,8 @@ def _vote(job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints) 
     elif method == "dawid_skene":
 
         def fit(votes: Ints, truth: Ints) -> Floats:
-            asked = (votes >= 0).sum(axis=0)
-            return weight_log_odds(dawid_skene(votes, len(known))[1] * asked, asked, len(known))
+            answered = (votes >= 0).sum(axis=0)
+            return weight_log_odds(dawid_skene(votes, len(known))[1] * answered, answered, len(known))
     else:
 
         def fit(votes: Ints, truth: Ints) -> Floats:
@@ -191,15 +193,15 @@ def _vote(job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints) 
         return weights, {}
     fold = folds(rows, job.options.folds, job.rng)
     hits = np.empty((2, len(votes)))
-    for one in range(job.options.folds):
-        kept = fit(votes[fold != one], truth[fold != one])
-        for place in np.flatnonzero(fold == one):
+    for index in range(job.options.folds):
+        kept = fit(votes[fold != index], truth[fold != index])
+        for row in np.flatnonzero(fold == index):
             for side, weighing in enumerate((np.ones_like(kept), kept)):
                 given = [
-                    (int(vote), float(weight)) for vote, weight in zip(votes[place], weighing, strict=True) if vote >= 0
+                    (int(vote), float(weight)) for vote, weight in zip(votes[row], weighing, strict=True) if vote >= 0
                 ]
                 won = summary_statistics.weighted_mode([vote for vote, _ in given], [weight for _, weight in given])
-                hits[side, place] = won == truth[place]
+                hits[side, row] = won == truth[row]
     found = held_out(("mean",), lambda hit: numbers.number_values(hit, True), (hits[0],), (hits[1],), rows, job.rng)
     return weights, {"accuracy": found["mean"]}
 
@@ -210,16 +212,16 @@ def _logistic(votes: Ints, truth: Ints) -> Floats:
 
 
 def _mean_pool(
-    job: FitJob, method: str, said: Said, targets: list[Any], rows: Ints
+    job: FitJob, method: str, answers: Answers, targets: list[Any], rows: Ints
 ) -> tuple[Floats, dict[str, HeldOut]]:
-    whole = [place for place, one in enumerate(said) if None not in one]
+    whole = [index for index, row in enumerate(answers) if None not in row]
     check_enough_rows(len(whole))
-    values = np.array([[float(value) for value in said[place]] for place in whole])
-    target = numbers_of([targets[place] for place in whole])
+    values = np.array([[float(value) for value in answers[index]] for index in whole])
+    target = numbers_of([targets[index] for index in whole])
     after = np.empty(len(whole))
     fold = folds(rows[whole], job.options.folds, job.rng)
-    for one in range(job.options.folds):
-        after[fold == one] = values[fold == one] @ least_squares(values[fold != one], target[fold != one])
+    for index in range(job.options.folds):
+        after[fold == index] = values[fold == index] @ least_squares(values[fold != index], target[fold != index])
     metrics = held_out(
         ("mae", "rmse", "pearson"),
         numbers.number_pairs,
