@@ -50,7 +50,7 @@ IntervalMethod = Literal[
 IntervalScale = Literal["identity", "fisher", "angle", "logit", "arcsine", "log"]
 """The transformation under which a jackknife interval is symmetric."""
 
-UNBOUNDED = (-math.inf, math.inf)
+REAL_LINE = (-math.inf, math.inf)
 UNIT = (0.0, 1.0)
 SIGNED = (-1.0, 1.0)
 POSITIVE = (0.0, math.inf)
@@ -84,7 +84,7 @@ class Metric:
     inputs: tuple[MetricInput, ...]
     formula: Callable[..., float] | str | None = None
     kinds: tuple[EvaluationKind, ...] = ()
-    bounds: tuple[float, float] = UNBOUNDED
+    bounds: tuple[float, float] = REAL_LINE
     lower_is_better: bool = False
     interval: IntervalMethod = "jackknife"
     scale: IntervalScale = "identity"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.language.metric_registry import METRICS, UNBOUNDED, IntervalMethod, IntervalScale
+from verdict_cli.language.metric_registry import METRICS, REAL_LINE, IntervalMethod, IntervalScale
 from verdict_cli.stats.columns.column import Floats, Ints
 
 NEAR = 1e-12
@@ -136,7 +136,7 @@ class Statistic:
 
     at: WeightedValues
     undefined: str = ""
-    bounds: tuple[float, float] = UNBOUNDED
+    bounds: tuple[float, float] = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
     differs: Floats | None = None
