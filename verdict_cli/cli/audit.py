@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from verdict_cli.cli.console import document, print_message
@@ -19,7 +17,7 @@ from verdict_cli.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.studies.audit.effects import Effect
+    from verdict_cli.report.document import Document
     from verdict_cli.studies.audit.probes import Probe
 
 
@@ -76,6 +74,7 @@ def audit(
     from verdict_cli.language.document.overrides import apply_override
     from verdict_cli.language.package_files import configs, file_or_named
     from verdict_cli.run.job import Stop
+    from verdict_cli.studies.audit.audit_document import audit_document
     from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
     from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
@@ -143,28 +142,22 @@ def audit(
         "cost_usd": _sum([one.facts.cost_usd for one in done]),
         "floors": sorted({floor for one in done for floor in one.facts.floors}),
     }
-    _told(folder, facts, effects, left, as_json=as_json)
+    _write(folder, audit_document(facts, effects, left), as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
-def _told(
-    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Writes the audit's files, and prints it."""
+def _write(folder: Path, outcome: Document, *, as_json: bool) -> None:
+    """Write the audit's files, and print it."""
     from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
+    from verdict_cli.studies.study_files import write_study
 
-    lead, title = lead_of(facts), facts["pipeline"]
-    content = audit_json(facts, effects, left)
-    place = RunDirectory(folder)
-    place.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    place.write("audit.md", audit_markdown(title, lead, effects, left))
-    place.write("audit.html", audit_html(title, lead, effects, left))
+    write_study(RunDirectory(folder), "audit", outcome)
     if as_json:
-        document(content)
+        document(outcome.data())
     else:
-        to_terminal(audit_terminal(lead, effects, left))
+        to_terminal(render_terminal(outcome))
 
 
 def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: Recording | None) -> Plan | str:

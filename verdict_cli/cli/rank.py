@@ -106,14 +106,16 @@ def rank(
     finally:
         if store is not None:
             store.close()
-    costs = {"calls": judging.tally.calls, "cost_usd": judging.tally.cost_usd}
+    from verdict_cli.studies.rank.ranking_document import ranking_document
+
+    outcome = ranking_document(plan.name, ranking, calls=judging.tally.calls, cost_usd=judging.tally.cost_usd)
     if as_json:
-        document({"pipeline": plan.name, **ranking.document(), **costs})
+        document(outcome.data())
     else:
         from verdict_cli.cli.write_report import to_terminal
-        from verdict_cli.report.ranking import ranking_terminal
+        from verdict_cli.report.renderers.terminal import render_terminal
 
-        to_terminal(ranking_terminal({**ranking.document(), **costs}))
+        to_terminal(render_terminal(outcome))
     raise typer.Exit(3 if ranking.failed else 0)
 
 

@@ -1,4 +1,4 @@
-"""Everything that a run's report says, as one value: the renderers only lay it out."""
+"""The content of a run's report: facts, metrics, gates, and the run among published rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedComparison:
-    """An evaluation's figure among the rows of a published table, the best first; `caveat` says why they are not comparable."""
+    """An evaluation's metric among the rows of a published table, the best first; `caveat` says why they are not comparable."""
 
     metric: str
     source: str
@@ -49,10 +49,10 @@ class PublishedComparison:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it.
+    """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
-    `flips` is the share of rows on which a judge asked in both orders disagrees with itself, by node.
-    `promises` is the `confidence` of each layer that stops early, by the pool behind it.
+    `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
+    `promises` is the `confidence` of each layer that stops early, by the pool that combines it.
     """
 
     run: str
@@ -83,17 +83,17 @@ def build_report(
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
-        name: _compared(table, measures[name].figures.get(table.metric), facts)
+        name: _published_comparison(table, measures[name].figures.get(table.metric), facts)
         for name, table in (published or {}).items()
         if name in measures
     }
     return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {})
 
 
-def _compared(table: Published, figure: MetricValue | None, facts: RunFacts) -> PublishedComparison:
+def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
     rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
-    value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+    value, low, high = (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
     ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
     better = 1 if lower_is_better(table.metric) else -1

@@ -24,7 +24,7 @@ from verdict_cli.studies.audit.effects import (
     verdicts,
 )
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict
-from verdict_cli.studies.sweep.results import VariantRun, main_figure
+from verdict_cli.studies.sweep.results import VariantRun, main_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _noise(floor: Noise | None, rows: int) -> list[Effect]:
         return []
     note = f"{floor.askings} askings; pairs of them that differ"
     if floor.variance is not None:
-        note += f"; variance within a row {formatting.sentence(floor.variance)}"
+        note += f"; variance within a row {formatting.metric_text(floor.variance)}"
         note += "" if floor.share is None else f", {floor.share:.1%} of all"
     return [Effect("repeated", "repeated", floor.disagreement.n, changed=floor.disagreement, note=note)]
 
@@ -99,7 +99,7 @@ def _figure(baseline: VariantRun, one: ProbeResult, rows: int, seed: int) -> Any
     name = next(iter(baseline.plan.evaluations), None)
     if name is None or name not in one.plan.evaluations:
         return None
-    metric = main_figure(baseline, name, seed)
+    metric = main_metric(baseline, name, seed)
     both = (baseline.plan.evaluations[name], one.plan.evaluations[name])
     return figure_change(name, both, metric, (_results(baseline.folder), _results(one.folder)), rows, seed)
 

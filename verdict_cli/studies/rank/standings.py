@@ -68,7 +68,7 @@ class Ranking:
     failed: int
     consistency: dict[str, Any]
 
-    def document(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As `verdict rank --json` prints it."""
         first = self.standings[0]
         return {
