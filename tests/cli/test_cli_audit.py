@@ -168,7 +168,7 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: 
     asked(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
     made = audit(shell, SCORE + RIGHT, "--family", "source.by", "--judge-family", "y", data=data)
     assert made["self-preference"]["shift"]["value"] == 2  # 5 - 3 for its own, 2 - 2 for the others
-    assert made["self-preference"]["shift_of"] == "verdict beyond target"
+    assert made["self-preference"]["shift_of"] == "verdict minus target"
 
 
 def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:

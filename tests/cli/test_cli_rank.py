@@ -164,7 +164,7 @@ def test_a_failed_candidate_is_ranked_nowhere_and_told(shell: Any, model: Any) -
 @pytest.mark.parametrize(
     ("steps", "content", "options", "said"),
     [
-        (SCORE, '"a"\n', (), "1 candidate, where at least 2"),
+        (SCORE, '"a"\n', (), "1 candidate: a ranking needs at least 2"),
         (SCORE, '"a"\n"b"\n', (), "which column takes the candidate?"),
         (SCORE, '"a"\n3\n', ("--row", ASKED), "candidate 1 is 3"),
         (SCORE, '"a"\n"b\n', ("--row", ASKED), "c.jsonl:2:"),

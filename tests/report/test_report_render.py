@@ -14,12 +14,11 @@ from rich.console import Console
 from verdict_cli.language.evaluations import Published
 from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
-from verdict_cli.report.as_json import full_json, summary_json
 from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.renderers.junit import render_junit
 from verdict_cli.report.renderers.markdown import MOST_COMMENT_BYTES, render_markdown
 from verdict_cli.report.renderers.terminal import render_terminal
-from verdict_cli.report.report import build_report
+from verdict_cli.report.report import build_report, full_json, summary_json
 from verdict_cli.report.run_document import run_document
 from verdict_cli.stats.figures import Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome

@@ -75,7 +75,7 @@ def audit(
     from verdict_cli.language.package_files import configs, file_or_named
     from verdict_cli.run.job import Stop
     from verdict_cli.studies.audit.audit_document import audit_document
-    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
+    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, estimate_audit
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
     from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
     from verdict_cli.studies.sweep.results import VariantRun
@@ -111,12 +111,12 @@ def audit(
         making = AuditRunConfig(
             folder, (str(config), data), how.seed, how.replay, how.concurrency, recorded, how.budget, fresh=how.fresh
         )
-        runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
-        costs = expected(runs, recorded=recorded is not None)
+        runs = [making.prepare(probe, its, dataset, rows) for probe, its in plans]
+        costs = estimate_audit(runs, recorded=recorded is not None)
         if dry_run or not how.quiet:
-            print_message(costs.words)
+            print_message(costs.summary)
         if dry_run:
-            document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
+            document({"runs": [one.name for one in runs], "left_out": left, **costs.as_json()})
             raise typer.Exit(0)
         done = run_all(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
     write_report(plan, done[0].job.directory, done[0].facts, in_summary=False)
@@ -162,9 +162,9 @@ def _write(folder: Path, outcome: Document, *, as_json: bool) -> None:
 
 def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: Recording | None) -> Plan | str:
     """The probe's plan, or why there is none."""
-    from verdict_cli.studies.audit.probe_results import under_replay
+    from verdict_cli.studies.audit.probe_results import replay_obstacle
 
-    if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
+    if recorded is not None and (why := replay_obstacle(probe, recorded.units(), plan)):
         return why
     if not probe.settings:
         return plan

@@ -105,8 +105,8 @@ def bench(
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
     from verdict_cli.cli.write_report import show_report
-    from verdict_cli.report.as_json import full_json, summary_json
     from verdict_cli.report.renderers.markdown import render_markdown
+    from verdict_cli.report.report import full_json, summary_json
     from verdict_cli.report.run_document import run_document
 
     if as_json:

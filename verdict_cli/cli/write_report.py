@@ -137,7 +137,7 @@ def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
 def show_report(report: Report, *, as_json: bool) -> None:
     """The report on standard output: for people, or one JSON document."""
     if as_json:
-        from verdict_cli.report.as_json import summary_json
+        from verdict_cli.report.report import summary_json
 
         document(summary_json(report))
         return

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_names import lower_is_better
@@ -103,3 +104,65 @@ def _published_comparison(table: Published, metric: MetricValue | None, facts: R
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     caveat = OWN_SAMPLE if Path(facts.dataset).stem in datasets() else ""
     return PublishedComparison(table.metric, table.source, place, tuple(rows), caveat)
+
+
+def summary_json(report: Report) -> dict[str, Any]:
+    """The document that `verdict run --json` prints (language.md, section 12)."""
+    facts = report.facts
+    return {
+        "run": report.run,
+        "status": facts.status,
+        "rows": facts.rows,
+        "failed": facts.failed,
+        "calls": facts.calls,
+        **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
+        "cost_usd": facts.cost_usd,
+        **({"saved": dict(facts.saved)} if report.promises else {}),
+        "evaluations": {
+            evaluation: {
+                name: {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
+                for name, metric in measures.figures.items()
+            }
+            for evaluation, measures in report.measures.items()
+        },
+        "gates": [
+            {
+                "metric": gate.metric,
+                "passed": gate.passed,
+                "value": gate.value,
+                "limit": gate.limit,
+                "verdict": gate.verdict,
+                "reason": gate.reason,
+            }
+            for gate in report.gates
+        ],
+    }
+
+
+def _stages(facts: RunFacts) -> dict[str, Any]:
+    return {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
+
+
+def full_json(report: Report) -> dict[str, Any]:
+    """The content of `report.json`: everything that the report holds."""
+    return {
+        "run": report.run,
+        "passed": report.passed,
+        "facts": {**asdict(report.facts), "floors": list(report.facts.floors)},
+        "evaluations": {
+            name: {
+                **asdict(measures),
+                "warnings": list(measures.warnings),
+                "bounds": {metric: list(ends) for metric, ends in measures.bounds.items()},
+            }
+            for name, measures in report.measures.items()
+        },
+        "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
+        "published": {
+            name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
+            for name, comparison in report.comparisons.items()
+        },
+        "flips": {node: asdict(rate) for node, rate in report.flips.items()},
+        "promises": dict(report.promises),
+        "files": list(report.files),
+    }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from verdict_cli.report import formatting
-from verdict_cli.report.as_json import full_json
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.document import (
@@ -23,17 +22,18 @@ from verdict_cli.report.document import (
     Part,
     Picture,
     Section,
+    Table,
     Tile,
     Tiles,
 )
 from verdict_cli.report.evaluation_section import evaluation_sections, primary_metric
 from verdict_cli.report.isolation import isolated_sections
 from verdict_cli.report.plan_graph import as_svg
-from verdict_cli.report.report import PublishedComparison, Report
+from verdict_cli.report.report import PublishedComparison, Report, full_json
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_table import row_table
-from verdict_cli.report.unit_costs import unit_costs
 from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.unit_calls import UnitCalls, by_unit
 
 MOST_TILES = 8
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
@@ -122,6 +122,46 @@ def _bias_effects(report: Report, context: ReportContext | None) -> Iterator[Sec
         yield Section("Position and length", [Group(charts)], formats=PAGE)
 
 
+def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    """A table and charts of the run's units; no section for a run without calls."""
+    units = {} if context is None else by_unit(context.calls)
+    if not units:
+        return
+    headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
+    table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7))
+    charts = [*_unit_charts(units)]
+    yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE)
+
+
+def _unit_cells(unit: UnitCalls) -> tuple[str, ...]:
+    seconds = ["–" if value is None else f"{value:.3g} s" for value in (unit.median_s, unit.p95_s)]
+    counts = (unit.calls, unit.failed, unit.prompt_tokens, unit.completion_tokens)
+    return (*(f"{count:,}" for count in counts), formatting.money(unit.cost_usd), *seconds)
+
+
+def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
+    names = list(units)
+    if any(unit.cost_usd for unit in units.values()):
+        yield Bars("Cost by unit", names, {"": [unit.cost_usd or 0.0 for unit in units.values()]}, "unit", "US dollars")
+    elif any(unit.prompt_tokens for unit in units.values()):
+        tokens = {
+            "in": [float(unit.prompt_tokens) for unit in units.values()],
+            "out": [float(unit.completion_tokens) for unit in units.values()],
+        }
+        yield Bars("Tokens by unit", names, tokens, "unit", "tokens")
+    if any(unit.median_s for unit in units.values()):
+        yield Bars(
+            "Time of a call by unit",
+            names,
+            {
+                "median": [unit.median_s or 0.0 for unit in units.values()],
+                "median to 95%": [(unit.p95_s or 0.0) - (unit.median_s or 0.0) for unit in units.values()],
+            },
+            "unit",
+            "seconds",
+        )
+
+
 def _failures(report: Report, context: ReportContext | None) -> Iterator[Section]:
     kinds = formatting.failure_kinds(report.facts)
     tolerated = any(gate.metric == "run.coverage" and gate.passed for gate in report.gates)
@@ -150,7 +190,7 @@ SECTIONS: list[tuple[str, SectionMaker]] = [
     ("Evaluations", evaluation_sections),
     ("Rows", _rows),
     ("Position and length", _bias_effects),
-    ("Cost and time", unit_costs),
+    ("Cost and time", _unit_costs),
     ("Failed rows", _failures),
     ("Pipeline", _pipeline),
     ("Files", _files),
