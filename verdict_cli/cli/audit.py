@@ -17,7 +17,7 @@ from verdict_cli.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.report.document import Document
+    from verdict_cli.report.document import ReportDocument
     from verdict_cli.studies.audit.probes import Probe
 
 
@@ -146,7 +146,7 @@ def audit(
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
-def _write(folder: Path, outcome: Document, *, as_json: bool) -> None:
+def _write(folder: Path, outcome: ReportDocument, *, as_json: bool) -> None:
     """Write the audit's files, and print it."""
     from verdict_cli.cli.write_report import to_terminal
     from verdict_cli.report.renderers.terminal import render_terminal

@@ -36,8 +36,8 @@ def bias_effects(context: ReportContext) -> list[Dots | Scatter]:
 def _option_columns(node: Node) -> list[tuple[str | int, ...]]:
     """The paths of the options, if each is an unchanged column of the dataset."""
     assert isinstance(node.work, LLMNode)
-    found = [option.paths[0] for _, option in node.work.options if len(option.paths) == 1]
-    plain: list[tuple[str | int, ...]] = [path for path in found if len(path) == 2 and path[0] == "source"]
+    paths = [option.paths[0] for _, option in node.work.options if len(option.paths) == 1]
+    plain: list[tuple[str | int, ...]] = [path for path in paths if len(path) == 2 and path[0] == "source"]
     return plain if len(plain) == len(node.work.options) else []
 
 
@@ -90,10 +90,10 @@ def _choices(context: ReportContext, node: Node) -> list[str | None]:
     column = f"{node.id}.choice"
     if column not in table_columns(context.results):
         return []
-    found: list[str | None] = []
+    choices: list[str | None] = []
     for batch in read_table(context.results, [column]):
-        found += [value if isinstance(value, str) and len(value) <= 3 else None for value in batch[column]]
-    return found
+        choices += [value if isinstance(value, str) and len(value) <= 3 else None for value in batch[column]]
+    return choices
 
 
 def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterator[Scatter]:

@@ -11,13 +11,13 @@ from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
 from verdict_cli.report.document import (
-    PAGE,
-    TEXT,
-    Document,
+    PAGE_FORMATS,
+    TEXT_FORMATS,
     Group,
     Note,
     Only,
     Part,
+    ReportDocument,
     RowBrowser,
     Section,
     Table,
@@ -124,14 +124,14 @@ def _flip_json(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_document(sides: Sides, comparison: RunComparison) -> Document:
+def comparison_document(sides: Sides, comparison: RunComparison) -> ReportDocument:
     """The document; differences are `b` minus `a`."""
     sections = [Section("", [*_runs(sides)], listed=False)]
     sections += [
         Section(name, [*_evaluation(metric, comparison.by)], metric.kind)
         for name, metric in comparison.evaluations.items()
     ]
-    return Document(
+    return ReportDocument(
         f"{sides[0].facts.name} → {sides[1].facts.name}",
         sections,
         kicker="Verdict comparison",
@@ -175,10 +175,10 @@ def _evaluation(metric: ComparedMetric, by: str) -> Iterator[Part]:
     charts = [*_difference_charts(whole)]
     charts += [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
     if charts:
-        yield Only(PAGE, [Group(charts)])
+        yield Only(PAGE_FORMATS, [Group(charts)])
     for expression, slices in metric.slices.items():
-        yield Only(PAGE, [_slices_table(expression, slices, folded=True)])
-        yield Only(TEXT, [Note(f"by {expression}"), _slices_table(expression, slices, folded=False)])
+        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, folded=True)])
+        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, folded=False)])
     if metric.flips:
         yield from _flips(metric.flips)
 
@@ -249,7 +249,7 @@ def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
     ]
     changed = f"{len(flips):,} rows are scored differently"
     table = Table(("row", "a", "b", "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
-    yield Only(TEXT, [Note(changed), table])
+    yield Only(TEXT_FORMATS, [Note(changed), table])
     columns = (
         TableColumn("better", "Which"),
         TableColumn("id", "Row"),
@@ -260,7 +260,7 @@ def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
     )
     rows = [[row[4], *row[:4], flip.gain, None] for row, flip in zip(cells, flips, strict=False)]
     note = f"{changed}; the first {len(rows):,} are here." if len(rows) < len(flips) else f"{changed}."
-    yield Only(PAGE, [RowBrowser(columns, [packed(rows)], (), 1, len(rows), note)])
+    yield Only(PAGE_FORMATS, [RowBrowser(columns, [packed(rows)], (), 1, len(rows), note)])
 
 
 def _outcome_text(value: Any) -> str:

@@ -14,9 +14,9 @@ from verdict_cli.stats.figures import MetricValue
 from verdict_cli.stats.gates import GateOutcome
 
 Format = Literal["terminal", "markdown", "html", "junit"]
-TEXT: tuple[Format, ...] = ("terminal", "markdown")
-PAGE: tuple[Format, ...] = ("html",)
-ALL: tuple[Format, ...] = (*TEXT, *PAGE, "junit")
+TEXT_FORMATS: tuple[Format, ...] = ("terminal", "markdown")
+PAGE_FORMATS: tuple[Format, ...] = ("html",)
+ALL_FORMATS: tuple[Format, ...] = (*TEXT_FORMATS, *PAGE_FORMATS, "junit")
 
 
 class Part:
@@ -91,7 +91,7 @@ class Table(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics(Part):
+class MetricList(Part):
     """Metrics with their intervals, and why one is missing or uncertain."""
 
     rows: Sequence[tuple[str, MetricValue]]
@@ -241,11 +241,11 @@ class Section:
     subtitle: str = ""
     listed: bool = True
     essential: bool = False
-    formats: Sequence[Format] = ALL
+    formats: Sequence[Format] = ALL_FORMATS
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReportDocument:
     """A report of any kind. `kicker` and `lead` are a page's lines above and below the title.
 
     `elsewhere` says where a text format's reader finds what is left out; `data` gives the content as JSON has it.

@@ -9,7 +9,7 @@ import numpy as np
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
-from verdict_cli.report.document import PAGE, TEXT, Group, Metrics, Note, Only, Part, Section, Table
+from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
 from verdict_cli.report.isolation import isolated_parts
 from verdict_cli.report.report import PublishedComparison, Report
 from verdict_cli.report.report_context import ReportContext, number_vectors
@@ -37,13 +37,13 @@ def evaluation_sections(report: Report, context: ReportContext | None) -> Iterat
         if folded:
             flat = [inner for part in parts for inner in (part.parts if isinstance(part, Group) else [part])]
             groups.append(Group(flat, f"{name} ({measures.kind})" if measures.kind else name))
-        yield Section(name, parts, measures.kind, formats=TEXT if folded else (*TEXT, *PAGE))
+        yield Section(name, parts, measures.kind, formats=TEXT_FORMATS if folded else (*TEXT_FORMATS, *PAGE_FORMATS))
     if folded:
         rows = [
             (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
         ]
         overview = Table(("evaluation", "metric", "value", "95% interval", "n"), rows, (2, 3, 4))
-        yield Section("Evaluations", [overview, *groups], formats=PAGE)
+        yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
 
 
 def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
@@ -66,7 +66,7 @@ def _overview(measures: Measures, comparison: PublishedComparison | None) -> tup
 def _evaluation(
     name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
 ) -> Iterator[Part]:
-    metrics = Metrics(formatting.scalar_metrics(measures.figures.items()))
+    metrics = MetricList(formatting.scalar_metrics(measures.figures.items()))
     matrix = measures.figures.get("confusion")
     if matrix is None or matrix.value is None:
         yield metrics
@@ -78,12 +78,12 @@ def _evaluation(
         yield Note(line, warning=True)
     if comparison is not None:
         published = _published_chart(comparison)
-        yield Only(TEXT, [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)])
+        yield Only(TEXT_FORMATS, [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)])
         if comparison.caveat:
             yield Note(comparison.caveat, warning=True)
     charts = isolated_parts("The charts", lambda: _charts(name, measures, comparison, context))
     if charts:
-        yield Only(PAGE, [Group(charts)])
+        yield Only(PAGE_FORMATS, [Group(charts)])
     first = primary_metric(measures, comparison)
     for expression, groups in measures.groups.items():
         if first is not None:

@@ -111,7 +111,7 @@ def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[Tabl
         if number or not evaluation.labelled:
             if len(context.study.measures) > len(context.study.scored):
                 continue
-            columns.append((_column(f"said{number}", evaluation.name, prediction), prediction))
+            columns.append((_column(f"prediction{number}", evaluation.name, prediction), prediction))
             continue
         title = "Prediction" if evaluation.data.predictions.types else "Probability"
         columns += [

@@ -9,9 +9,8 @@ from verdict_cli.report import formatting
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.document import (
-    PAGE,
+    PAGE_FORMATS,
     CodeBlock,
-    Document,
     FactList,
     Failures,
     Gates,
@@ -21,6 +20,7 @@ from verdict_cli.report.document import (
     Only,
     Part,
     Picture,
+    ReportDocument,
     Section,
     Table,
     Tile,
@@ -39,7 +39,7 @@ MOST_TILES = 8
 SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
 
 
-def run_document(report: Report, context: ReportContext | None = None) -> Document:
+def run_document(report: Report, context: ReportContext | None = None) -> ReportDocument:
     """The document of a run. `context` adds what only a page shows: distributions, units, the graph, the spec, the rows.
 
     Each section is created on its own: one that fails is replaced by a note that names it.
@@ -50,7 +50,7 @@ def run_document(report: Report, context: ReportContext | None = None) -> Docume
     facts = report.facts
     rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
-    return Document(facts.name, sections, lead=lead, data=lambda: full_json(report))
+    return ReportDocument(facts.name, sections, lead=lead, data=lambda: full_json(report))
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -114,12 +114,12 @@ def _gates(report: Report, context: ReportContext | None) -> Iterator[Section]:
 
 def _rows(report: Report, context: ReportContext | None) -> Iterator[Section]:
     if context is not None:
-        yield Section("Rows", [row_table(context)], formats=PAGE)
+        yield Section("Rows", [row_table(context)], formats=PAGE_FORMATS)
 
 
 def _bias_effects(report: Report, context: ReportContext | None) -> Iterator[Section]:
     if context is not None and (charts := bias_effects(context)):
-        yield Section("Position and length", [Group(charts)], formats=PAGE)
+        yield Section("Position and length", [Group(charts)], formats=PAGE_FORMATS)
 
 
 def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -130,7 +130,7 @@ def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Secti
     headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
     table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7))
     charts = [*_unit_charts(units)]
-    yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE)
+    yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE_FORMATS)
 
 
 def _unit_cells(unit: UnitCalls) -> tuple[str, ...]:
@@ -171,13 +171,13 @@ def _failures(report: Report, context: ReportContext | None) -> Iterator[Section
         return
     counts = {"": [float(count) for _, count in kinds]}
     chart = Bars("Failed rows by kind", [kind for kind, _ in kinds], counts, "kind", "rows")
-    yield Section("Failed rows", [failures, Only(PAGE, [chart])], essential=True)
+    yield Section("Failed rows", [failures, Only(PAGE_FORMATS, [chart])], essential=True)
 
 
 def _pipeline(report: Report, context: ReportContext | None) -> Iterator[Section]:
     if context is not None:
         drawing = Picture(as_svg(context.plan), "Units and links; units with heavy frames give the output.")
-        yield Section("Pipeline", [drawing, CodeBlock("The resolved spec", context.spec)], formats=PAGE)
+        yield Section("Pipeline", [drawing, CodeBlock("The resolved spec", context.spec)], formats=PAGE_FORMATS)
 
 
 def _files(report: Report, context: ReportContext | None) -> Iterator[Section]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import Bars, Dots, Scatter
 from verdict_cli.report.compress import island, packed_bytes
-from verdict_cli.report.document import Document, Gates, Group, Part, Section, parts_for
+from verdict_cli.report.document import Gates, Group, Part, ReportDocument, Section, parts_for
 from verdict_cli.report.isolation import failed_section
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ PAGE_FOLDER = Path(__file__).parent.parent / "page"
 VENDOR_FOLDER = PAGE_FOLDER / "vendor"
 SCRIPTS = ("data.js", "theme.js", "intervals.js", "charts.js", "cells.js", "story.js", "rows.js", "start.js")
 """The page's own script, in the order in which its files build on each other."""
-SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
+PAGE_SIGNS = {"passed": "✓ passed", "failed": "✗ failed", "inconclusive": "? inconclusive"}
 
 
-def render_html(document: Document) -> str:
+def render_html(document: ReportDocument) -> str:
     """The text of the file. A section that cannot be drawn is replaced by a warning that names it."""
     try:
         return _assemble(document)
@@ -37,13 +37,13 @@ def render_html(document: Document) -> str:
 
 def _checked(section: Section) -> Section:
     try:
-        _assemble(Document("", [section]))
+        _assemble(ReportDocument("", [section]))
     except Exception as error:
         return failed_section(section.title, error)
     return section
 
 
-def _assemble(document: Document) -> str:
+def _assemble(document: ReportDocument) -> str:
     sections = [replace(section, parts=_page_parts(section.parts)) for section in document.sections_for("html")]
     charts = [part for part in _flat(sections) if isinstance(part, Dots | Scatter | Bars)]
     own = page_script()
@@ -111,7 +111,7 @@ def _page_parts(parts: Sequence[Part]) -> list[Part]:
 
 def _page_part(part: Part) -> Part:
     if isinstance(part, Gates):
-        return part.table(SIGNS)
+        return part.table(PAGE_SIGNS)
     if isinstance(part, Group):
         return replace(part, parts=_page_parts(part.parts))
     return part

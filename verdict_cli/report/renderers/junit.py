@@ -6,13 +6,13 @@ import re
 from xml.etree import ElementTree
 
 from verdict_cli.report import formatting
-from verdict_cli.report.document import Document, Failures, Gates, parts_for
+from verdict_cli.report.document import Failures, Gates, ReportDocument, parts_for
 from verdict_cli.stats.gates import GateOutcome
 
 _INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_junit(document: Document) -> str:
+def render_junit(document: ReportDocument) -> str:
     """The XML document. An inconclusive gate is a failure; failed rows are only skipped if a gate on coverage passed."""
     root = ElementTree.Element("testsuites", name=_valid(document.title))
     parts = [part for section in document.sections_for("junit") for part in parts_for(section.parts, "junit")]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from verdict_cli.report.document import (
-    Document,
     FactList,
     Failures,
     Gates,
     Links,
-    Metrics,
+    MetricList,
     Note,
+    ReportDocument,
     Section,
     Table,
     parts_for,
@@ -25,8 +25,8 @@ MOST_COMMENT_BYTES = 60_000
 MOST_TABLE_BYTES = 20_000
 MOST_WARNINGS = 5
 """Of a section: each can be long."""
-MOST_COLUMNS = 13
-SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
+MOST_MARKDOWN_COLUMNS = 13
+MARKDOWN_SIGNS = {"passed": "✅ passed", "failed": "❌ failed", "inconclusive": "❔ inconclusive"}
 _SPECIAL = re.compile(r"[^\w .,:/()=+%–−…≥≤±·↓→✅❌❔-]|_|(?<=:)/")
 _INTERVAL = re.compile(r"\[-?[\d.,]+(e[+-]\d+)?, -?[\d.,]+(e[+-]\d+)?\]")
 """Brackets around numbers are no link: they stay, so that the raw text can be read."""
@@ -44,7 +44,7 @@ def code(text: str) -> str:
     return f"<code>{safe(text)}</code>" if text else ""
 
 
-def render_markdown(document: Document) -> str:
+def render_markdown(document: ReportDocument) -> str:
     """The document. If it would not fit, the last sections that are not essential are left out, with a note."""
     sections = document.sections_for("markdown")
     drawn = [
@@ -94,7 +94,7 @@ def _facts(part: FactList, elsewhere: str) -> Iterator[str]:
 
 
 def _table(part: Table, elsewhere: str) -> Iterator[str]:
-    if len(part.headers) > MOST_COLUMNS:
+    if len(part.headers) > MOST_MARKDOWN_COLUMNS:
         yield f"{part.caption}: {len(part.headers) - 1} columns, shown {elsewhere}."
         return
     # The columns of a matrix are labels of the data.
@@ -120,12 +120,12 @@ def _table(part: Table, elsewhere: str) -> Iterator[str]:
         yield f"{left:,} more {elsewhere}."
 
 
-def _metrics(part: Metrics, elsewhere: str) -> Iterator[str]:
+def _metrics(part: MetricList, elsewhere: str) -> Iterator[str]:
     yield from _table(part.table(with_reasons=True), elsewhere)
 
 
 def _gates(part: Gates, elsewhere: str) -> Iterator[str]:
-    yield from _table(part.table(SIGNS), elsewhere)
+    yield from _table(part.table(MARKDOWN_SIGNS), elsewhere)
 
 
 def _failures(part: Failures, elsewhere: str) -> Iterator[str]:

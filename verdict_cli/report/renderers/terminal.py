@@ -11,13 +11,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from verdict_cli.report.document import (
-    Document,
     FactList,
     Failures,
     Gates,
     Links,
-    Metrics,
+    MetricList,
     Note,
+    ReportDocument,
     Section,
     Table,
     parts_for,
@@ -25,13 +25,13 @@ from verdict_cli.report.document import (
 from verdict_cli.report.formatting import UNAVAILABLE_HINT, format_number, gate_note, metric_text, visible_text
 from verdict_cli.report.isolation import isolated_drawing
 
-MOST_COLUMNS = 9
+MOST_TERMINAL_COLUMNS = 9
 """A confusion matrix of more than eight labels does not fit 80 columns."""
-MOST_CELL = 200
-SIGNS = {"passed": ("✓", "bold blue"), "failed": ("✗", "bold red"), "inconclusive": ("?", "bold yellow")}
+MOST_CELL_CHARACTERS = 200
+TERMINAL_SIGNS = {"passed": ("✓", "bold blue"), "failed": ("✗", "bold red"), "inconclusive": ("?", "bold yellow")}
 
 
-def render_terminal(document: Document) -> Group:
+def render_terminal(document: ReportDocument) -> Group:
     """The document as `rich` prints it; data is never read as markup."""
     lines: list[RenderableType] = [Text(visible_text(document.title), style="bold")] if document.title else []
     for section in document.sections_for("terminal"):
@@ -59,7 +59,7 @@ def _facts(part: FactList, elsewhere: str) -> Iterator[RenderableType]:
     yield Text(" · ".join(f"{name} {text}" for name, text in part.rows))
 
 
-def _metrics(part: Metrics, elsewhere: str) -> Iterator[RenderableType]:
+def _metrics(part: MetricList, elsewhere: str) -> Iterator[RenderableType]:
     grid = Grid.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -72,7 +72,7 @@ def _metrics(part: Metrics, elsewhere: str) -> Iterator[RenderableType]:
 def _table(part: Table, elsewhere: str) -> Iterator[RenderableType]:
     if part.folded:
         return
-    if len(part.headers) > MOST_COLUMNS:
+    if len(part.headers) > MOST_TERMINAL_COLUMNS:
         yield Text(f"{part.caption}: {len(part.headers) - 1} columns, shown {elsewhere}")
         return
     rows = part.rows[: part.most_rows or None]
@@ -97,7 +97,7 @@ def _grid(part: Table, rows: Sequence[Sequence[str]]) -> Grid:
     for index, row in enumerate(rows):
         strong = index in part.strong
         mark = [Text("►" if strong else "")] if part.strong else []
-        cells = [Text(visible_text(cell, MOST_CELL if column else 60)) for column, cell in enumerate(row)]
+        cells = [Text(visible_text(cell, MOST_CELL_CHARACTERS if column else 60)) for column, cell in enumerate(row)]
         grid.add_row(*mark, *cells, style="bold" if strong else "")
     return grid
 
@@ -105,7 +105,7 @@ def _grid(part: Table, rows: Sequence[Sequence[str]]) -> Grid:
 def _record(headers: Sequence[str], row: Sequence[str]) -> Text:
     """`length of answer: n 40 · changed verdict rate 0.200 [0.105, 0.348] · …`, without the empty cells."""
     cells = [
-        f"{header} {visible_text(cell, MOST_CELL)}".strip()
+        f"{header} {visible_text(cell, MOST_CELL_CHARACTERS)}".strip()
         for header, cell in zip(headers[1:], row[1:], strict=True)
         if cell not in ("", "–")
     ]
@@ -114,7 +114,7 @@ def _record(headers: Sequence[str], row: Sequence[str]) -> Text:
 
 def _gates(part: Gates, elsewhere: str) -> Iterator[RenderableType]:
     for gate in part.outcomes:
-        sign, style = SIGNS[gate.verdict]
+        sign, style = TERMINAL_SIGNS[gate.verdict]
         text = visible_text(f"{gate.metric} {format_number(gate.value)} {gate.rule}", 300)
         yield Text(f"{sign} ", style=style).append(text, style="default")
         if note := gate_note(gate):

@@ -7,7 +7,7 @@ from typing import Any
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
-from verdict_cli.report.document import Document, Group, Note, Part, Section, Table
+from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
 from verdict_cli.stats.figures import MetricValue
 from verdict_cli.studies.audit.effects import Effect
 
@@ -36,7 +36,7 @@ CHARTS = (
 """Title, field of an effect, axis and caption."""
 
 
-def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> Document:
+def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out: Mapping[str, str]) -> ReportDocument:
     """The document of an audit; `facts` are its directory, pipeline, dataset and counts, as its JSON has them."""
     best = "" if facts["best"] is None else f", its best value {facts['best']}"
     counts = f"{facts['runs']} runs of {facts['rows']:,} rows, {facts['calls']:,} calls"
@@ -62,7 +62,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         sections.append(Section("Skipped", skipped))
     papers = [Note(f"{cause}: {PAPERS[cause]}") for cause in dict.fromkeys(effect.cause for effect in effects)]
     sections.append(Section("Papers", papers))
-    return Document(
+    return ReportDocument(
         facts["pipeline"],
         sections,
         kicker="Verdict audit",

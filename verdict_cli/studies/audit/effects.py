@@ -71,7 +71,7 @@ def read_verdicts(results: Path, expression: str) -> list[Any]:
     return [outcome_cell(column, row) for row in range(outcomes.rows)]
 
 
-def proportion(hits: int, n: int) -> MetricValue:
+def wilson_rate(hits: int, n: int) -> MetricValue:
     """A share with Wilson's interval."""
     if not n:
         return MetricValue(None, None, None, 0, "no rows")
@@ -82,7 +82,7 @@ def mean_share(values: Floats, seed: int) -> MetricValue:
     """The mean of the values that are not NaN, with its interval: Wilson's if each is 0 or 1."""
     known = values[np.isfinite(values)]
     if len(known) and np.isin(known, (0, 1)).all():
-        return proportion(int(known.sum()), len(known))
+        return wilson_rate(int(known.sum()), len(known))
     return mean_change(values, seed)
 
 
@@ -127,7 +127,7 @@ def measure_effect(
         expected = noise.rows[[row for row, _, _ in pairs]]
         excess = mean_change(changed - expected, seed)
     shift, unit = _shift([(one, other) for _, one, other in pairs], goal, seed)
-    return Effect(name, cause, len(pairs), proportion(int(changed.sum()), len(changed)), excess, shift, unit)
+    return Effect(name, cause, len(pairs), wilson_rate(int(changed.sum()), len(changed)), excess, shift, unit)
 
 
 def _shift(pairs: Sequence[tuple[Any, Any]], goal: Any, seed: int) -> tuple[MetricValue | None, str]:
@@ -146,7 +146,7 @@ def attack_success(before: Sequence[Any], after: Sequence[Any], goal: Any) -> Me
         for one, other in zip(before, after, strict=True)
         if one is not None and other is not None and one != goal
     ]
-    return proportion(sum(attackable), len(attackable))
+    return wilson_rate(sum(attackable), len(attackable))
 
 
 def metric_change(
@@ -154,11 +154,11 @@ def metric_change(
 ) -> MetricValue | None:
     """The change of the pipeline's own metric, rows paired by their index; None if it is undefined in both runs."""
     ids = [str(row) for row in range(rows)]
-    found = [
+    outcomes = [
         sides({name: evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})}, run, ids)[name]
         for evaluation, run in zip(evaluations, runs, strict=True)
     ]
-    pairs = pair(found[0], found[1])
+    pairs = pair(outcomes[0], outcomes[1])
     if isinstance(pairs, str):
         return None
     change = paired_difference(metric, pairs, Draw(np.random.default_rng(abs(seed)))).change
@@ -200,7 +200,7 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
         flips = [not (one == other == TIE_VERDICT or {one, other} == {"A", "B"}) for one, other in pairs]
         firsts = [((one == "A") + (other == "A")) / 2 - 0.5 for one, other in pairs if TIE_VERDICT not in (one, other)]
         first = mean_change(np.array(firsts), seed) if firsts else None
-        effects[name] = PositionEffect(proportion(sum(flips), len(flips)), first)
+        effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first)
     return effects
 
 

@@ -20,9 +20,9 @@ from verdict_cli.studies.audit.effects import (
     measure_noise,
     measure_position,
     metric_change,
-    proportion,
     read_verdicts,
     self_preference,
+    wilson_rate,
 )
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.studies.sweep.results import VariantRun, main_metric
@@ -118,7 +118,7 @@ def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: in
             continue
         note = f"{reading.readable:,} of {reading.replies:,} replies read"
         if reading.both:
-            changed = proportion(reading.both - reading.agreed, reading.both)
+            changed = wilson_rate(reading.both - reading.agreed, reading.both)
             name = f"{reading.unit} by {reading.extractor}"
             effects.append(Effect(name, "extraction", reading.both, changed=changed, note=note))
         else:

@@ -241,8 +241,8 @@ def _preferred_verdict(plan: Plan, verdict: ProbeVerdict, column: str) -> Any:
 
 
 def _paraphrase(units: list[UnitLocation], name: str, file: Path) -> Probe:
-    found = [unit for unit in units if unit.name == name]
-    if not found:
+    targets = [unit for unit in units if unit.name == name]
+    if not targets:
         raise UsageError(
             f"--paraphrase: there is no unit {name!r}",
             hint=f"units of the file are {', '.join(dict.fromkeys(unit.name for unit in units))}",
@@ -251,7 +251,7 @@ def _paraphrase(units: list[UnitLocation], name: str, file: Path) -> Probe:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageError(f"--paraphrase {name}: {file} cannot be read: {fault}") from None
-    settings = tuple(setting(unit, "prompt", text) for unit in found)
+    settings = tuple(setting(unit, "prompt", text) for unit in targets)
     return Probe(f"paraphrase {name}: {file.name}", "paraphrase", settings=settings)
 
 

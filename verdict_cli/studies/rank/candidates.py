@@ -44,16 +44,16 @@ def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
 
     DataError for a value that is no candidate, UsageError for fewer than two.
     """
-    found = [candidate for path in paths for candidate in _read_file(path)]
-    if len(found) < 2:
+    everyone = [candidate for path in paths for candidate in _read_file(path)]
+    if len(everyone) < 2:
         raise UsageError(
-            f"{len(found)} candidate{'' if len(found) == 1 else 's'}: a ranking needs at least 2",
+            f"{len(everyone)} candidate{'' if len(everyone) == 1 else 's'}: a ranking needs at least 2",
             hint="give a JSONL or JSON file with several, or several text files",
         )
-    labels = {candidate.label for candidate in found}
-    if len(labels) == len(found):
-        return tuple(found)
-    return tuple(Candidate(f"{candidate.label}#{index}", candidate.value) for index, candidate in enumerate(found))
+    labels = {candidate.label for candidate in everyone}
+    if len(labels) == len(everyone):
+        return tuple(everyone)
+    return tuple(Candidate(f"{candidate.label}#{index}", candidate.value) for index, candidate in enumerate(everyone))
 
 
 def _read_file(path: str) -> list[Candidate]:
@@ -74,11 +74,11 @@ def _read_file(path: str) -> list[Candidate]:
 
 
 def _lines(content: bytes, name: str) -> list[Candidate]:
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for line, text in enumerate(content.splitlines(), 1):
         if text.strip():
-            found.append(_candidate(_json(text, name, line), len(found), name, line))
-    return found
+            candidates.append(_candidate(_json(text, name, line), len(candidates), name, line))
+    return candidates
 
 
 def _array(content: bytes, name: str) -> list[Candidate]:

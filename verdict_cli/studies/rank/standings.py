@@ -9,7 +9,7 @@ from typing import Any
 
 from verdict_cli.messages import Result
 from verdict_cli.report import formatting
-from verdict_cli.report.document import Document, Note, Section, Table
+from verdict_cli.report.document import Note, ReportDocument, Section, Table
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.studies.rank.candidates import Candidate
@@ -124,7 +124,7 @@ def rank_candidates(
     return tuple(standings)
 
 
-def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> Document:
+def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: float | None) -> ReportDocument:
     """The candidates, ties with rank 1, and how consistent the judge was; from a ranking and the cost of its calls."""
     compares = ranking.kind != "scores"
     headers = (
@@ -138,7 +138,7 @@ def ranking_document(pipeline: str, ranking: Ranking, *, calls: int, cost_usd: f
     table = Table(headers, [_cells(each, compares=compares) for each in ranking.standings], (0, 2))
     cost = f"calls {calls:,} · cost {formatting.money(cost_usd)}"
     counts = Note(f"{ranking.judgements:,} judgements · failed {ranking.failed:,} · {cost}")
-    return Document(
+    return ReportDocument(
         pipeline,
         [Section("", [table, *_consistency(ranking), counts], listed=False)],
         kicker="Verdict ranking",

@@ -7,7 +7,18 @@ from typing import Any
 
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
-from verdict_cli.report.document import PAGE, TEXT, Document, Group, Links, Note, Only, Part, Section, Table
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    TEXT_FORMATS,
+    Group,
+    Links,
+    Note,
+    Only,
+    Part,
+    ReportDocument,
+    Section,
+    Table,
+)
 from verdict_cli.stats.figures import MetricValue
 from verdict_cli.studies.sweep.results import SweepPoint, SweepResult, price
 
@@ -15,13 +26,13 @@ AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds 
 PAIRED = "Differences are paired, against the first variant."
 
 
-def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> Document:
+def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> ReportDocument:
     """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them."""
     better = " (lower is better)" if sweep.lower_is_better else ""
     lead = f"{sweep.metric}{better}, frontier against {sweep.axis}"
     differences = _differences_table(sweep)
     variants: list[Part] = [
-        Only(TEXT, [Note(lead)]),
+        Only(TEXT_FORMATS, [Note(lead)]),
         *_notices(sweep),
         _variants_table(sweep),
         *([differences] if differences.rows else []),
@@ -36,10 +47,12 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
     reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
     sections = [
         Section("", variants, listed=False, essential=True),
-        Section("Frontier", [Group([_frontier_chart(sweep), *_difference_chart(sweep)])], formats=PAGE),
-        Section("Runs", [Links(reports)], formats=PAGE),
+        Section("Frontier", [Group([_frontier_chart(sweep), *_difference_chart(sweep)])], formats=PAGE_FORMATS),
+        Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
     ]
-    return Document(title, sections, "Verdict sweep", lead, "in sweep.html", data=lambda: sweep_json(sweep, facts))
+    return ReportDocument(
+        title, sections, "Verdict sweep", lead, "in sweep.html", data=lambda: sweep_json(sweep, facts)
+    )
 
 
 def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
