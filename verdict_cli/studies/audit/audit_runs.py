@@ -46,7 +46,7 @@ class AuditRunConfig:
             path = self.folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-.")
             texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
             # A probe changes rows after they are read: their fingerprint must differ, or it would resume the baseline's run.
-            own = "\0".join([data.fingerprint, str(probe.again), *texts])
+            own = "\0".join([data.fingerprint, str(probe.repeat), *texts])
             facts = replace(facts, data_fingerprint=blake2b(own.encode(), digest_size=16).hexdigest())
         job = RunJob(
             plan,
@@ -58,8 +58,8 @@ class AuditRunConfig:
             self.recording,
             self.budget_usd,
             fresh=self.fresh,
-            changed=None if probe is None or probe.change is None else probe.changed,
-            renamed=None if probe is None else probe.renamed(plan),
+            changed=None if probe is None or probe.change is None else probe.changed_row,
+            renamed=None if probe is None else probe.node_renaming(plan),
         )
         return prepared(BASELINE if probe is None else probe.name, job)
 

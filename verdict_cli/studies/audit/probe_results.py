@@ -44,7 +44,7 @@ def measure_probes(
     """The effects in the order of the probes, and the reason for each that could not be measured."""
     before = read_verdicts(_results(baseline.folder), verdict.text)
     after = {result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed}
-    repeats = [after[result.probe.name] for result in probed if result.probe.again]
+    repeats = [after[result.probe.name] for result in probed if result.probe.repeat]
     noise = measure_noise([before, *repeats], seed) if repeats else None
     left_out: dict[str, str] = {}
     effects = [] if noise is None else [_noise_effect(noise)]
@@ -53,7 +53,7 @@ def measure_probes(
     effects += _position_effects(baseline, probed, seed)
     for result in probed:
         probe = result.probe
-        if probe.again or probe.cause == "position":
+        if probe.repeat or probe.cause == "position":
             continue
         effect = measure_effect(probe.name, probe.cause, before, after[probe.name], probe.goal, noise, seed)
         if probe.attack:
@@ -147,8 +147,8 @@ def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
     """Why a recording of these units cannot answer the probe; "" if it can."""
     if probe.cause == "position":
         return ""
-    if not probe.again:
+    if not probe.repeat:
         return "a recording has no reply to a changed text: run the audit with a model"
-    renamed = probe.renamed(plan)
+    renamed = probe.node_renaming(plan)
     names = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
     return "" if any(name in units for name in names) else "the recording has no further sample of any unit"

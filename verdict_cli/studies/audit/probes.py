@@ -48,7 +48,7 @@ class AuditOptions:
 class Probe:
     """One run with one change: settings of the pipeline, the text of a column, or only another sample of the replies.
 
-    `again` is the number of the repeat, 0 if the probe is none. `goal` is the verdict that the author of `column` would
+    `repeat` is the number of the repeat, 0 if the probe is none. `goal` is the verdict that the author of `column` would
     prefer; an `attack` is a text that tries to inject it.
     """
 
@@ -57,26 +57,26 @@ class Probe:
     settings: tuple[str, ...] = ()
     column: str = ""
     change: Callable[[str], str] | None = None
-    again: int = 0
+    repeat: int = 0
     goal: Any = None
     attack: bool = False
 
-    def changed(self, row: Row) -> Row:
+    def changed_row(self, row: Row) -> Row:
         """The row with the changed text."""
         text = row.source.get(self.column)
         if self.change is None or not isinstance(text, str):
             return row
         return replace(row, source={**row.source, self.column: self.change(text)})
 
-    def renamed(self, plan: Plan) -> Callable[[str], str] | None:
+    def node_renaming(self, plan: Plan) -> Callable[[str], str] | None:
         """A function from a node's id to the id under which a repeat caches and replays its calls."""
-        if not self.again:
+        if not self.repeat:
             return None
         copies: dict[str, list[str]] = {}
         for node in plan.nodes:
             copies.setdefault(node.name, []).append(node.id)
         names = {
-            node: f"{name}[{index + self.again * len(ids)}]"
+            node: f"{name}[{index + self.repeat * len(ids)}]"
             for name, ids in copies.items()
             for index, node in enumerate(ids)
         }
@@ -110,8 +110,8 @@ def plan_audit(plan: Plan, data: Mapping[str, Any], folder: Path, options: Audit
     verdict = find_verdict(plan, options.verdict)
     columns, why = find_judged_columns(plan, options.columns)
     probes: list[Probe] = [
-        Probe("repeated" if options.repeats == 1 else f"repeated {again}", "repeated", again=again)
-        for again in range(1, options.repeats + 1)
+        Probe("repeated" if options.repeats == 1 else f"repeated {number}", "repeated", repeat=number)
+        for number in range(1, options.repeats + 1)
     ]
     left_out: dict[str, str] = {} if probes else {"repeated": "--repeats is 0"}
     orders = both_orders_settings(units)
