@@ -194,7 +194,7 @@ def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -
     page = (shell.folder / "a" / "audit.html").read_text()
     assert "Panickssery" not in page
     assert "Feuer" in page
-    assert "skipped: " in (shell.folder / "a" / "audit.md").read_text()
+    assert "### Skipped" in (shell.folder / "a" / "audit.md").read_text()
 
 
 @pytest.mark.parametrize(

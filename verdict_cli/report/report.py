@@ -119,10 +119,7 @@ def summary_json(report: Report) -> dict[str, Any]:
         "cost_usd": facts.cost_usd,
         **({"saved": dict(facts.saved)} if report.promises else {}),
         "evaluations": {
-            evaluation: {
-                name: {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
-                for name, metric in measures.figures.items()
-            }
+            evaluation: {name: metric_json(metric) for name, metric in measures.figures.items()}
             for evaluation, measures in report.measures.items()
         },
         "gates": [
@@ -137,6 +134,11 @@ def summary_json(report: Report) -> dict[str, Any]:
             for gate in report.gates
         ],
     }
+
+
+def metric_json(metric: MetricValue) -> dict[str, Any]:
+    """A metric as the short documents have it."""
+    return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
 
 
 def _stages(facts: RunFacts) -> dict[str, Any]:

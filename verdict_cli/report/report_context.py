@@ -39,6 +39,13 @@ class ReportContext:
 
 def prompt_columns(plan: Plan, results: Path) -> list[str]:
     """The columns of the dataset that the plan's prompts show, as `results` names them; all if prompts name none."""
+    named = {f"source.{column}" for column in dataset_columns(plan)}
+    columns = [column for column in table_columns(results) if column.startswith("source.")]
+    return [column for column in columns if column in named] or columns
+
+
+def dataset_columns(plan: Plan) -> list[str]:
+    """The columns of the dataset that prompts, options and casts of the plan use, in the order of their first use."""
     paths = [
         path
         for node in plan.nodes
@@ -49,9 +56,7 @@ def prompt_columns(plan: Plan, results: Path) -> list[str]:
             *(cast.path for cast in node.casts if cast.path),
         )
     ]
-    named = {f"source.{path[1]}" for path in paths if len(path) > 1 and path[0] == "source"}
-    columns = [column for column in table_columns(results) if column.startswith("source.")]
-    return [column for column in columns if column in named] or columns
+    return list(dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source"))
 
 
 def number_vectors(results: Path, columns: Sequence[str]) -> dict[str, Floats]:

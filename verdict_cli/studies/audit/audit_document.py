@@ -8,6 +8,7 @@ from typing import Any
 from verdict_cli.report import formatting
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.document import Group, Note, Part, ReportDocument, Section, Table
+from verdict_cli.report.report import metric_json
 from verdict_cli.stats.figures import MetricValue
 from verdict_cli.studies.audit.effects import Effect
 
@@ -58,7 +59,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         table = Table(("attack", "n", "success rate", ""), rows, (1,), records=True)
         sections.append(Section("Attacks", [table], essential=True))
     if left_out:
-        skipped = [Note(f"skipped: {name}: {reason}") for name, reason in left_out.items()]
+        skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
         sections.append(Section("Skipped", skipped))
     papers = [Note(f"{cause}: {PAPERS[cause]}") for cause in dict.fromkeys(effect.cause for effect in effects)]
     sections.append(Section("Papers", papers))
@@ -83,18 +84,14 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
         "cause": effect.cause,
         "paper": PAPERS[effect.cause],
         "n": effect.n,
-        "changed": _metric_json(effect.changed),
-        "beyond_noise": _metric_json(effect.beyond_noise),
-        "shift": _metric_json(effect.shift),
+        "changed": effect.changed and metric_json(effect.changed),
+        "beyond_noise": effect.beyond_noise and metric_json(effect.beyond_noise),
+        "shift": effect.shift and metric_json(effect.shift),
         "shift_of": effect.shift_of,
-        "figure": _metric_json(effect.figure),
-        "success": _metric_json(effect.success),
+        "figure": effect.figure and metric_json(effect.figure),
+        "success": effect.success and metric_json(effect.success),
         "note": effect.note,
     }
-
-
-def _metric_json(metric: MetricValue | None) -> dict[str, Any] | None:
-    return None if metric is None else {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
 
 
 def _metric_text(metric: MetricValue | None) -> str:

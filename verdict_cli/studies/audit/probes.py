@@ -15,6 +15,7 @@ from verdict_cli.language.scales.continuous import Continuous
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.messages import Row
 from verdict_cli.plan.node import LLMNode, Node, Plan
+from verdict_cli.report.report_context import dataset_columns
 from verdict_cli.studies.audit.perturbations import attacks, pad_text, strip_markdown
 from verdict_cli.studies.audit.unit_locations import (
     UnitLocation,
@@ -196,7 +197,7 @@ def _option_columns(node: Node) -> list[str | None]:
 
 def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The columns whose text is judged, and why there are none. UsageError for a column that no prompt uses."""
-    shown = _prompt_columns(plan)
+    shown = dataset_columns(plan)
     for column in given:
         if column not in shown:
             raise UsageError(
@@ -215,20 +216,6 @@ def find_judged_columns(plan: Plan, given: Sequence[str]) -> tuple[tuple[str, ..
     if likely:
         return tuple(likely[:1]), ""
     return (), f"the judged text is ambiguous: --text COLUMN, one of {', '.join(shown) or 'none'}"
-
-
-def _prompt_columns(plan: Plan) -> list[str]:
-    paths = [
-        path
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode)
-        for path in (
-            *node.work.prompt.paths,
-            *(path for _, option in node.work.options for path in option.paths),
-            *(cast.path for cast in node.casts if cast.path),
-        )
-    ]
-    return list(dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source"))
 
 
 def _preferred_verdict(plan: Plan, verdict: ProbeVerdict, column: str) -> Any:

@@ -19,7 +19,7 @@ from verdict_cli.report.document import (
     Section,
     Table,
 )
-from verdict_cli.stats.figures import MetricValue
+from verdict_cli.report.report import metric_json
 from verdict_cli.studies.sweep.results import SweepPoint, SweepResult, price
 
 AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds a row (median)"}
@@ -75,8 +75,8 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "run": str(point.run.folder),
         "rows": run.rows,
         "failed": run.failed,
-        "figure": _metric_json(metric),
-        "difference": None if change is None else _metric_json(change),
+        "figure": metric_json(metric),
+        "difference": None if change is None else metric_json(change),
         "p": None if point.test is None else point.test.p,
         "p_holm": None if point.test is None else point.test.p_holm,
         "reason": point.reason or metric.reason,
@@ -88,10 +88,6 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "frontier": point.on_frontier,
         "floors": list(run.floors),
     }
-
-
-def _metric_json(metric: MetricValue) -> dict[str, Any]:
-    return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
 
 
 def _frontier(sweep: SweepResult) -> list[SweepPoint]:
