@@ -78,7 +78,7 @@ def test_each_probe_is_compared_with_the_baseline(planned: Any, write_run: Write
     assert (length.n, length.changed.value, length.shift.value) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert length.beyond_noise.value == pytest.approx((1 - 1 + 1) / 3)
     assert length.note == "1 rows failed" and length.success is None
-    assert length.figure.value == pytest.approx(-1 / 3)
+    assert length.metric_change.value == pytest.approx(-1 / 3)
     assert (attack.success.value, attack.success.n) == (pytest.approx(2 / 3), 3)
     assert "repeated" not in left_out
 
@@ -96,7 +96,7 @@ def test_a_pipeline_without_evaluations_has_no_metric_change(planned: Any, write
     baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 2]), facts())
     style = ProbeResult(Probe("style", "style"), plan, write_run(plan, "style", [3, 1]), 0)
     (effect,), _ = measure_probes(baseline, [style], VERDICT, AuditOptions(), 0)
-    assert effect.figure is None and effect.beyond_noise is None and effect.changed.value == 0.5
+    assert effect.metric_change is None and effect.beyond_noise is None and effect.changed.value == 0.5
 
 
 def test_self_preference_compares_the_families_of_the_baseline(planned: Any, write_run: Writer) -> None:

@@ -31,7 +31,7 @@ EFFECT_HEADERS = (
 )  # fmt: skip
 CHARTS = (
     ("Changed verdict rate", "changed", "share", "Share of rows whose verdict changed."),
-    ("Change of the metric", "figure", "difference", "Paired, row by row."),
+    ("Change of the metric", "metric_change", "difference", "Paired, row by row."),
     ("Attack success rate", "success", "share", "Among rows not already at the attacker's goal."),
 )
 """Title, field of an effect, axis and caption."""
@@ -88,7 +88,7 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
         "beyond_noise": effect.beyond_noise and metric_json(effect.beyond_noise),
         "shift": effect.shift and metric_json(effect.shift),
         "shift_of": effect.shift_of,
-        "figure": effect.figure and metric_json(effect.figure),
+        "figure": effect.metric_change and metric_json(effect.metric_change),
         "success": effect.success and metric_json(effect.success),
         "note": effect.note,
     }
@@ -104,7 +104,12 @@ def _metric_text(metric: MetricValue | None) -> str:
 
 def _effect_cells(effect: Effect) -> tuple[str, ...]:
     shift = "–" if effect.shift is None else f"{_metric_text(effect.shift)} ({effect.shift_of})"
-    metrics = (_metric_text(effect.changed), _metric_text(effect.beyond_noise), shift, _metric_text(effect.figure))
+    metrics = (
+        _metric_text(effect.changed),
+        _metric_text(effect.beyond_noise),
+        shift,
+        _metric_text(effect.metric_change),
+    )
     return (effect.name, f"{effect.n:,}", *metrics, effect.note)
 
 

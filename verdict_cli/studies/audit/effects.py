@@ -34,7 +34,7 @@ class Effect:
     - `changed`: the share of rows whose verdict differs.
     - `beyond_noise`: that share minus the share that differs between repeats of the same calls.
     - `shift`: the mean change of the verdict, in the unit that `shift_of` names.
-    - `figure`: the change of the pipeline's own metric.
+    - `metric_change`: the change of the pipeline's own metric.
     - `success`: of the rows whose verdict was not the attacker's goal, the share whose verdict is now.
     """
 
@@ -45,7 +45,7 @@ class Effect:
     beyond_noise: MetricValue | None = None
     shift: MetricValue | None = None
     shift_of: str = ""
-    figure: MetricValue | None = None
+    metric_change: MetricValue | None = None
     success: MetricValue | None = None
     note: str = ""
 

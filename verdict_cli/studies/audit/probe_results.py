@@ -60,7 +60,7 @@ def measure_probes(
             effect = replace(effect, success=attack_success(before, after[probe.name], probe.goal))
         failed = f"{result.failed:,} rows failed" if result.failed else ""
         note = ", ".join(part for part in (effect.note, failed) if part)
-        effects.append(replace(effect, note=note, figure=_metric_change(baseline, result, len(before), seed)))
+        effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
     effects += _extraction_effects(baseline, left_out, seed)
     effects += _self_preference(baseline, before, verdict, options, seed)
     return effects, left_out
