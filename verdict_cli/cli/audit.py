@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from verdict_cli.cli.console import document, print_message
@@ -19,7 +17,7 @@ from verdict_cli.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.studies.audit.effects import Effect
+    from verdict_cli.report.document import ReportDocument
     from verdict_cli.studies.audit.probes import Probe
 
 
@@ -76,7 +74,8 @@ def audit(
     from verdict_cli.language.document.overrides import apply_override
     from verdict_cli.language.package_files import configs, file_or_named
     from verdict_cli.run.job import Stop
-    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, expected
+    from verdict_cli.studies.audit.audit_document import audit_document
+    from verdict_cli.studies.audit.audit_runs import BASELINE, AuditRunConfig, estimate_audit
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
     from verdict_cli.studies.audit.probes import AuditOptions, plan_audit
     from verdict_cli.studies.sweep.results import VariantRun
@@ -112,12 +111,12 @@ def audit(
         making = AuditRunConfig(
             folder, (str(config), data), how.seed, how.replay, how.concurrency, recorded, how.budget, fresh=how.fresh
         )
-        runs = [making.prepared(probe, its, dataset, rows) for probe, its in plans]
-        costs = expected(runs, recorded=recorded is not None)
+        runs = [making.prepare(probe, its, dataset, rows) for probe, its in plans]
+        costs = estimate_audit(runs, recorded=recorded is not None)
         if dry_run or not how.quiet:
-            print_message(costs.words)
+            print_message(costs.summary)
         if dry_run:
-            document({"runs": [one.name for one in runs], "left_out": left, **costs.document()})
+            document({"runs": [one.name for one in runs], "left_out": left, **costs.as_json()})
             raise typer.Exit(0)
         done = run_all(runs, stop, opened_cache(runs, folder, shared=not how.no_cache), quiet=how.quiet)
     write_report(plan, done[0].job.directory, done[0].facts, in_summary=False)
@@ -143,35 +142,29 @@ def audit(
         "cost_usd": _sum([one.facts.cost_usd for one in done]),
         "floors": sorted({floor for one in done for floor in one.facts.floors}),
     }
-    _told(folder, facts, effects, left, as_json=as_json)
+    _write(folder, audit_document(facts, effects, left), as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
-def _told(
-    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], left: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Writes the audit's files, and prints it."""
+def _write(folder: Path, outcome: ReportDocument, *, as_json: bool) -> None:
+    """Write the audit's files, and print it."""
     from verdict_cli.cli.write_report import to_terminal
+    from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.run.run_directory import RunDirectory
-    from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
+    from verdict_cli.studies.study_files import write_study
 
-    lead, title = lead_of(facts), facts["pipeline"]
-    content = audit_json(facts, effects, left)
-    place = RunDirectory(folder)
-    place.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    place.write("audit.md", audit_markdown(title, lead, effects, left))
-    place.write("audit.html", audit_html(title, lead, effects, left))
+    write_study(RunDirectory(folder), "audit", outcome)
     if as_json:
-        document(content)
+        document(outcome.data())
     else:
-        to_terminal(audit_terminal(lead, effects, left))
+        to_terminal(render_terminal(outcome))
 
 
 def _planned(config: Path, how: RowOptions, probe: Probe, plan: Plan, recorded: Recording | None) -> Plan | str:
     """The probe's plan, or why there is none."""
-    from verdict_cli.studies.audit.probe_results import under_replay
+    from verdict_cli.studies.audit.probe_results import replay_obstacle
 
-    if recorded is not None and (why := under_replay(probe, recorded.units(), plan)):
+    if recorded is not None and (why := replay_obstacle(probe, recorded.units(), plan)):
         return why
     if not probe.settings:
         return plan

@@ -36,15 +36,17 @@ def compare(
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
     from verdict_cli.cli.write_report import to_terminal
-    from verdict_cli.report.comparison import comparison_json, comparison_terminal
+    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.renderers.terminal import render_terminal
 
     sides, comparison = compared(first, second, by or ())
+    outcome = comparison_document(sides, comparison)
     if html is not None:
         write_page(html, sides, comparison)
     if as_json:
-        document(comparison_json(sides, comparison))
+        document(outcome.data())
     else:
-        to_terminal(comparison_terminal(sides, comparison))
+        to_terminal(render_terminal(outcome))
 
 
 def compared(
@@ -76,8 +78,9 @@ def compared(
 
 def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
     """Writes the comparison as one HTML file."""
-    from verdict_cli.report.comparison_html import comparison_html
+    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.renderers.html import render_html
     from verdict_cli.run.run_directory import refusing
 
     with refusing(path):
-        path.write_text(comparison_html(sides, comparison), encoding="utf-8")
+        path.write_text(render_html(comparison_document(sides, comparison)), encoding="utf-8")

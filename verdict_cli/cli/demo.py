@@ -91,7 +91,7 @@ def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, figure in formatting.plain_text(judge.measures["safety"].values.items()):
+    for metric, figure in formatting.scalar_metrics(judge.measures["safety"].values.items()):
         each = safety.whole.differences[metric]
         table.add_row(
             metric,

@@ -60,11 +60,11 @@ def plan(
     from verdict_cli.cli.open_dataset import checked, open_dataset
     from verdict_cli.run.estimate import estimate_run
     from verdict_cli.storage.datasets.read import stream_rows
-    from verdict_cli.studies.sweep.results import best_variant
+    from verdict_cli.studies.sweep.results import choose_metric
 
     check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
     pipeline = load_plan_for_command(config, settings or [], model, allow_code=allow_code or ()).plan
-    name, figure = best_variant([(str(config), pipeline)], metric)
+    name, figure = choose_metric([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
     figure = figure or first_metric(evaluation)
     want = RequirementOptions(name, figure, half_width, mde, power, confidence, expect, discordant, seed)

@@ -17,7 +17,7 @@ from verdict_cli.errors import DataError, Problem, UsageError
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
     from verdict_cli.studies.rank.candidates import Candidate
-    from verdict_cli.studies.rank.standings import Judging, Ranking
+    from verdict_cli.studies.rank.standings import CountingJudge, Ranking
 
 
 def rank(
@@ -76,12 +76,22 @@ def rank(
     from verdict_cli.run.judge_session import JudgeSession
     from verdict_cli.run.local import loop_factory
     from verdict_cli.run.model_client import ModelClient
-    from verdict_cli.studies.rank.candidates import candidates as read
-    from verdict_cli.studies.rank.standings import Judging
+    from verdict_cli.studies.rank.candidates import read_candidates
+    from verdict_cli.studies.rank.standings import CountingJudge
 
     plan = how.plan(config)
     asked = _Asked(
-        plan, _shared(row), read(candidates), columns, field, tournament, rounds, samples, reward, choice, how.seed
+        plan,
+        _shared(row),
+        read_candidates(candidates),
+        columns,
+        field,
+        tournament,
+        rounds,
+        samples,
+        reward,
+        choice,
+        how.seed,
     )
     work, contests = asked.plan_work()
     recorded = how.recording(plan)
@@ -92,10 +102,12 @@ def rank(
     how.warn_of_floors(plan)
     store = how.store(plan, wanted=samples == 1)
 
-    async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, Judging]:
+    async def judged(watch: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
         access = ModelClient.open(concurrency=concurrency, recording=recorded, budget_usd=how.budget, store=store)
         try:
-            judging = Judging(await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch)
+            judging = CountingJudge(
+                await JudgeSession(plan, access, seed=how.seed).open(), contests.rows, concurrency, watch
+            )
             return await work(judging), judging
         finally:
             await access.close()
@@ -106,14 +118,16 @@ def rank(
     finally:
         if store is not None:
             store.close()
-    costs = {"calls": judging.tally.calls, "cost_usd": judging.tally.cost_usd}
+    from verdict_cli.studies.rank.standings import ranking_document
+
+    outcome = ranking_document(plan.name, ranking, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd)
     if as_json:
-        document({"pipeline": plan.name, **ranking.document(), **costs})
+        document(outcome.data())
     else:
         from verdict_cli.cli.write_report import to_terminal
-        from verdict_cli.report.ranking import ranking_terminal
+        from verdict_cli.report.renderers.terminal import render_terminal
 
-        to_terminal(ranking_terminal({**ranking.document(), **costs}))
+        to_terminal(render_terminal(outcome))
     raise typer.Exit(3 if ranking.failed else 0)
 
 
@@ -125,7 +139,7 @@ class _Contests:
     rows: int
 
 
-Work = Callable[["Judging"], Coroutine[Any, Any, "Ranking"]]
+Work = Callable[["CountingJudge"], Coroutine[Any, Any, "Ranking"]]
 
 
 @dataclass(frozen=True)
@@ -146,11 +160,11 @@ class _Asked:
 
     def plan_work(self) -> tuple[Work, _Contests]:
         """How the candidates are ranked. UsageError where the pipeline does not say it, or an option does not fit."""
-        from verdict_cli.studies.rank.candidate_columns import chooser, find_candidate_columns
+        from verdict_cli.studies.rank.candidate_columns import choosing_unit, find_candidate_columns
 
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
         own = not named and self.field is None and all(not isinstance(one.value, str) for one in self.candidates)
-        if own and chooser(self.plan) is None:
+        if own and choosing_unit(self.plan) is None:
             return self._scores(None)
         where = find_candidate_columns(self.plan, self.shared, named)
         if where.count == 1:
@@ -161,7 +175,7 @@ class _Asked:
 
     def _scores(self, where: Any) -> tuple[Work, _Contests]:
         from verdict_cli.run.reward import reward_of
-        from verdict_cli.studies.rank.pointwise import scored
+        from verdict_cli.studies.rank.pointwise import rank_by_score
 
         if self.rounds is not None or self.choice is not None or self.tournament != "auto":
             raise UsageError("--tournament, --rounds and --choice are for judges that compare", hint="this one scores")
@@ -169,20 +183,22 @@ class _Asked:
         count = len(self.candidates)
         each = "" if self.samples == 1 else f", {self.samples} judgements each"
         return (
-            lambda judging: scored(judging, reward, where, self.shared, self.candidates, self.samples, self.field),
+            lambda judging: rank_by_score(
+                judging, reward, where, self.shared, self.candidates, self.samples, self.field
+            ),
             _Contests(f"{count} candidates scored{each}", count * self.samples),
         )
 
     def _contests(self, where: Any) -> tuple[Work, _Contests]:
-        from verdict_cli.studies.rank.candidate_columns import candidate_texts, judge_asks_both_orders, reader
+        from verdict_cli.studies.rank.candidate_columns import judges_both_orders, order_reader
         from verdict_cli.studies.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 
         count, size = len(self.candidates), where.count
-        read = reader(self.plan, self.choice, size)
-        texts = candidate_texts(self.candidates, self.field)
-        twice = size == 2 and not judge_asks_both_orders(self.plan)
+        read = order_reader(self.plan, self.choice, size)
+        texts = [candidate.text(self.field) for candidate in self.candidates]
+        twice = size == 2 and not judges_both_orders(self.plan)
 
-        def compared(judging: Judging) -> Tournament:
+        def compared(judging: CountingJudge) -> Tournament:
             return Tournament(judging, read, where, self.shared, self.candidates, texts, twice)
 
         if size > 2:
@@ -195,7 +211,7 @@ class _Asked:
             times = self.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
             return (
-                lambda judging: compared(judging).groups(times, self.seed),
+                lambda judging: compared(judging).rank_groups(times, self.seed),
                 _Contests(f"{count} candidates in groups of {size}, {times} rounds", rows),
             )
         swiss = self.tournament == "swiss" or (self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN))
@@ -205,7 +221,7 @@ class _Asked:
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
         form = f"a Swiss tournament of {number} rounds" if number is not None else "everybody against everybody"
         return (
-            lambda judging: compared(judging).pairs(number, self.seed),
+            lambda judging: compared(judging).rank_pairs(number, self.seed),
             _Contests(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
         )
 

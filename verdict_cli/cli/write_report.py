@@ -9,8 +9,6 @@ from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING
 
-import orjson
-
 from verdict_cli.cli import step_summary
 from verdict_cli.cli.console import document, print_error
 from verdict_cli.messages import RunFacts
@@ -40,10 +38,11 @@ _LATER = (
     "numpy.random",
     "rich.console",
     "rich.table",
-    "verdict_cli.report.html",
-    "verdict_cli.report.junit",
-    "verdict_cli.report.markdown",
-    "verdict_cli.report.terminal",
+    "verdict_cli.report.renderers.html",
+    "verdict_cli.report.renderers.junit",
+    "verdict_cli.report.renderers.markdown",
+    "verdict_cli.report.renderers.terminal",
+    "verdict_cli.report.run_document",
     "verdict_cli.stats.evaluation_results",
     "verdict_cli.stats.gates",
 )
@@ -57,7 +56,7 @@ def prepare(plan: Plan) -> None:
         import_module(name)
     if plan.evaluations:
         import_module("scipy.special")
-    from verdict_cli.report.page.assemble import template
+    from verdict_cli.report.renderers.html import template
 
     template()
 
@@ -75,12 +74,13 @@ def write_report(
 
     `in_summary`: the report also joins the summary of a GitHub Actions step, where one runs.
     """
-    from verdict_cli.report.as_json import full_json
-    from verdict_cli.report.html import report_html
-    from verdict_cli.report.junit import junit
-    from verdict_cli.report.markdown import markdown
+    from verdict_cli.report.renderers.html import render_html
+    from verdict_cli.report.renderers.json import render_json
+    from verdict_cli.report.renderers.junit import render_junit
+    from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
+    from verdict_cli.report.run_document import run_document
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
@@ -109,14 +109,14 @@ def write_report(
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
         directory.deliver(name)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-    _write(directory, "report.json", lambda: f"{orjson.dumps(full_json(report), option=options).decode()}\n")
-    comment = _write(directory, "report.md", lambda: markdown(report))
+    short = run_document(report)
+    _write(directory, "report.json", lambda: render_json(short))
+    comment = _write(directory, "report.md", lambda: render_markdown(short))
     if in_summary:
         step_summary.append_step_summary(comment)
-    behind = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
-    _write(directory, "report.html", lambda: report_html(report, behind))
-    _write(directory, "junit.xml", lambda: junit(report))
+    context = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
+    _write(directory, "report.html", lambda: render_html(run_document(report, context)))
+    _write(directory, "junit.xml", lambda: render_junit(short))
     return report
 
 
@@ -127,9 +127,9 @@ def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
     except Exception as error:
         from verdict_cli.report import isolation
 
-        said = isolation.failure(name, error)
+        said = isolation.failure_text(name, error)
         print_error(said)
-        made = isolation.instead(name, said)
+        made = isolation.placeholder(name, said)
     directory.write(name, made)
     return made
 
@@ -137,13 +137,14 @@ def _write(directory: RunDirectory, name: str, make: Callable[[], str]) -> str:
 def show_report(report: Report, *, as_json: bool) -> None:
     """The report on standard output: for people, or one JSON document."""
     if as_json:
-        from verdict_cli.report.as_json import summary_json
+        from verdict_cli.report.report import summary_json
 
         document(summary_json(report))
         return
-    from verdict_cli.report.terminal import report_terminal
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.report.run_document import run_document
 
-    to_terminal(report_terminal(report))
+    to_terminal(render_terminal(run_document(report)))
 
 
 def to_terminal(renderable: RenderableType) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from verdict_cli.report.page.assemble import PAGE_FOLDER as REPORT
-from verdict_cli.report.page.assemble import page_environment
+from verdict_cli.report.renderers.html import PAGE_FOLDER as REPORT
+from verdict_cli.report.renderers.html import page_environment
 
 VIEWER_FOLDER = Path(__file__).parent
 SHARED = ("data.js", "theme.js", "cells.js", "story.js")

@@ -21,7 +21,7 @@ from verdict_cli.http.viewer.query import Query, TooLong
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline
-from verdict_cli.report.page.compress import encoded
+from verdict_cli.report.compress import encoded
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0

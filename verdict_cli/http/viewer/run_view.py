@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from verdict_cli.errors import VerdictError
 from verdict_cli.http.viewer.query import Query, RowPositions, matching
 from verdict_cli.http.viewer.runs import RunEntry
-from verdict_cli.report.page.compress import encoded
-from verdict_cli.report.report_context import unit_texts
+from verdict_cli.report.compress import encoded
+from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.evaluation_results import RowScores, scored_rows
@@ -95,7 +95,7 @@ class RunView:
         """The columns of the dataset that prompts show; all where the run has no spec that says so."""
         if self._texts is None:
             try:
-                self._texts = unit_texts(load_run(self.run.directory.path)[2], self.results)
+                self._texts = prompt_columns(load_run(self.run.directory.path)[2], self.results)
             except VerdictError:
                 self._texts = [name for name in self.kinds if name.startswith("source.")]
         return self._texts

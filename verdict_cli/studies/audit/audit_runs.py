@@ -1,4 +1,4 @@
-"""The runs of an audit: the baseline once, and one for each probe; what they will cost."""
+"""The runs of an audit (the baseline and one for each probe), and their estimated cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class AuditRunConfig:
-    """How the runs are made; `named` are the pipeline file and the dataset as the user gave them."""
+    """The settings shared by the runs; `named` are the pipeline file and the dataset as the user gave them."""
 
     folder: Path
     named: tuple[str, str]
@@ -37,35 +37,36 @@ class AuditRunConfig:
     budget_usd: float | None
     fresh: bool = False
 
-    def prepared(self, probe: Probe | None, plan: Plan, dataset: Dataset, data: DatasetFacts) -> PreparedRun:
-        """The probe's run, the baseline's where there is none."""
+    def prepare(self, probe: Probe | None, plan: Plan, dataset: Dataset, data: DatasetFacts) -> PreparedRun:
+        """The run of the probe; None stands for the baseline."""
         facts = new_facts(plan, data, self.named, self.seed, self.replay)
         if probe is None:
-            place = self.folder / BASELINE
+            path = self.folder / BASELINE
         else:
-            place = self.folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-.")
+            path = self.folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-.")
             texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
-            own = "\0".join([data.fingerprint, str(probe.again), *texts])
+            # A probe changes rows after they are read: their fingerprint must differ, or it would resume the baseline's run.
+            own = "\0".join([data.fingerprint, str(probe.repeat), *texts])
             facts = replace(facts, data_fingerprint=blake2b(own.encode(), digest_size=16).hexdigest())
         job = RunJob(
             plan,
             dataset,
             data,
-            RunDirectory(place),
+            RunDirectory(path),
             facts,
             self.concurrency,
             self.recording,
             self.budget_usd,
             fresh=self.fresh,
-            changed=None if probe is None or probe.change is None else probe.changed,
-            renamed=None if probe is None else probe.renamed(plan),
+            changed=None if probe is None or probe.change is None else probe.changed_row,
+            renamed=None if probe is None else probe.node_renaming(plan),
         )
         return prepared(BASELINE if probe is None else probe.name, job)
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What the runs will ask and cost at most."""
+class AuditEstimate:
+    """The calls and cost of the runs, at most."""
 
     runs: int
     rows: int
@@ -74,25 +75,25 @@ class Expected:
     recorded: bool
 
     @property
-    def words(self) -> str:
-        """As a sentence."""
+    def summary(self) -> str:
+        """`15 runs of 40 rows: 600 calls, about $0.12`."""
         cost = "from the recording" if self.recorded else f"about {money(self.cost_usd)}"
         return f"{self.runs} runs of {self.rows:,} rows: {self.calls:,} calls, {cost}"
 
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """The counts as `--dry-run --json` prints them."""
         return {"rows": self.rows, "calls": self.calls, "cost_usd": 0.0 if self.recorded else self.cost_usd}
 
 
-def expected(runs: Sequence[PreparedRun], *, recorded: bool) -> Expected:
-    """The calls from the plans; tokens from the prompts of the rows as they stand, which texts made longer exceed."""
-    known: dict[str, Line] = {}
+def estimate_audit(runs: Sequence[PreparedRun], *, recorded: bool) -> AuditEstimate:
+    """Estimate calls from the plans, and tokens from the unchanged rows; probes that lengthen a text cost more."""
+    by_plan: dict[str, Line] = {}
     lines = []
-    for one in runs:
-        job = one.job
-        if job.plan.fingerprint not in known:
+    for run in runs:
+        job = run.job
+        if job.plan.fingerprint not in by_plan:
             each = estimate_run(job.plan, stream_rows(job.dataset, job.data.selection), job.data.rows, job.start.seed)
-            known[job.plan.fingerprint] = total(each, "", "")
-        lines.append(known[job.plan.fingerprint])
+            by_plan[job.plan.fingerprint] = total(each, "", "")
+        lines.append(by_plan[job.plan.fingerprint])
     summed = total(lines, "", "")
-    return Expected(len(runs), runs[0].job.data.rows, summed.calls, summed.cost_usd, recorded)
+    return AuditEstimate(len(runs), runs[0].job.data.rows, summed.calls, summed.cost_usd, recorded)

@@ -1,4 +1,4 @@
-"""Data inside a page: JSON that no text can break out of, and packed JSON that the page's script unpacks."""
+"""Data inside a page: JSON that no text can break out of, and compressed JSON that the page's script unpacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 COMPRESSION_LEVEL = 4
 """Of gzip: beyond it a page is written noticeably slower and is hardly smaller."""
 NESTED = (list, dict)
-"""What JSON text holds more than one value of."""
+"""Types whose JSON text holds several values."""
 _INERT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
@@ -31,7 +31,7 @@ def packed_bytes(content: bytes) -> str:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON, whatever the value holds: what JSON or UTF-8 cannot say is written as text."""
+    """JSON of any value: a value that JSON or UTF-8 cannot represent is written as text."""
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
