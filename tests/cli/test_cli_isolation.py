@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
 def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict_cli.stats.gates, "_of_run", failing)
+    monkeypatch.setattr(verdict_cli.stats.gates, "_run_value", failing)
     done = run("report", "out", "--json")
     assert done.code == 1
     gates = {gate["metric"]: gate for gate in done.json()["gates"]}

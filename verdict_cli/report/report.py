@@ -167,6 +167,6 @@ def full_json(report: Report) -> dict[str, Any]:
 
 def _measures_json(measures: Measures) -> dict[str, Any]:
     keys = asdict(measures)
-    metrics = keys.pop("values")  # `figures` is the key's name in report.json
+    metrics = keys.pop("values")  # report.json keeps its published key for them
     bounds = {metric: list(ends) for metric, ends in measures.bounds.items()}
     return {"figures": metrics, **keys, "warnings": list(measures.warnings), "bounds": bounds}
