@@ -24,10 +24,9 @@ import numpy as np
 from verdict_cli.benchmarks.recorded.case import read_jsonl
 from verdict_cli.stats.metrics import probability
 from verdict_cli.storage.tables.reader import read_table
-from verdict_cli.studies.calibrate.fit_probability import crossed
+from verdict_cli.studies.calibrate.fit_job import folds, held_out
+from verdict_cli.studies.calibrate.fit_probability import FITS, cross_validate
 from verdict_cli.studies.calibrate.fit_threshold import threshold_bound
-from verdict_cli.studies.calibrate.held_out import folds, held_out
-from verdict_cli.studies.calibrate.probability_maps import FITS
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "data"
@@ -186,7 +185,7 @@ def mapped_votes() -> Iterator[tuple[str, ...]]:
         for method in FITS:
             rng = np.random.default_rng(0)
             p = np.stack([1 - share, share], axis=1)
-            after = crossed(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
+            after = cross_validate(method, p, truth.astype(int), [False, True], 1, folds(places, 5, rng))[:, 1]
             found = held_out(
                 ("ece", "brier"), probability.probability_statistics, (share, truth), (after, truth), places, rng
             )

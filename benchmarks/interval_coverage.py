@@ -27,8 +27,8 @@ from scipy.stats import multivariate_normal
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.figures import MetricValue
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
 from verdict_cli.stats.metrics.statistic import Statistic
 
@@ -242,7 +242,7 @@ def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[
         statistics = family.statistics(*at)
         return metrics_with_intervals({figure: statistics[figure] for figure in family.figures}, sample, draw)
     first, second = (family.statistics(at[0], said) for said in at[1:])
-    return {figure: paired(first[figure], second[figure], sample, draw) for figure in family.figures}
+    return {figure: paired_metric_value(first[figure], second[figure], sample, draw) for figure in family.figures}
 
 
 def clusters(rng: np.random.Generator, n: int) -> Ints:

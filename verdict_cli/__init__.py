@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.extractors.verdict import VerdictExtractor as VerdictExtractor
     from verdict_cli.language.extractors.verdict import build_rubric as build_rubric
     from verdict_cli.language.extractors.verdict import parse_verdict as parse_verdict
-    from verdict_cli.language.metric_names import Metric as Metric
+    from verdict_cli.language.metric_registry import Metric as Metric
     from verdict_cli.language.scales import Scale as Scale
     from verdict_cli.language.scales.boolean import BooleanScale as BooleanScale
     from verdict_cli.language.scales.continuous import ContinuousScale as ContinuousScale
@@ -101,7 +101,7 @@ _MODULES = {
     "language.authoring.arguments": ("Prompt",),
     "language.authoring.schema": ("Schema",),
     "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
-    "language.metric_names": ("Metric",),
+    "language.metric_registry": ("Metric",),
     "language.steps": ("Block", "Layer"),
     "language.scales": ("Scale",),
     "language.scales.boolean": ("BooleanScale",),

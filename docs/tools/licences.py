@@ -22,6 +22,14 @@ KNOWN = re.compile(
     r"CNRI-Python|Unlicense|Zlib|BSL-1\.0|HPND|MPL-2\.0|Mozilla Public License 2\.0 \(MPL 2\.0\)|CC0-1\.0|FreeType"
 )
 """Licences under which the program may depend on a package."""
+VENDORED = """
+## Files of other projects in the package
+
+| file | version | licence |
+| --- | --- | --- |
+| `verdict_cli/report/page/vendor/chart.umd.min.js`: Chart.js, with `@kurkle/color` in it | 4.6.1 (0.3.4) | MIT: \
+`LICENSE-chart.js.md`, `LICENSE-kurkle-color.md` beside it |
+"""
 _SPELLED = {
     "Apache Software License": "Apache-2.0",
     "Apache License 2.0": "Apache-2.0",
@@ -163,7 +171,10 @@ def page(lines: dict[str, str]) -> str:
         "# Licences\n\n<!-- Written by `make licences` from the packages' own metadata; not by hand. -->\n\n"
         "verdict is under the Apache License 2.0. An installation brings these packages with it (on Linux, Python 3.11, in the\n"
         "versions of constraints.txt); `needed by` says whether the program itself needs one, or which extras do.\n\n"
-        "| package | version | licence | needed by |\n| --- | --- | --- | --- |\n" + "\n".join(lines.values()) + "\n"
+        "| package | version | licence | needed by |\n| --- | --- | --- | --- |\n"
+        + "\n".join(lines.values())
+        + "\n"
+        + VENDORED
     )
 
 

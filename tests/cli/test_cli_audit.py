@@ -155,7 +155,7 @@ def test_a_judge_that_favours_its_family_is_found_beyond_what_people_say(shell: 
     asked(lambda _, text: json.dumps({"score": 5 if "ours" in text else 2}))
     made = audit(shell, SCORE + RIGHT, "--family", "source.by", "--judge-family", "y", data=data)
     assert made["self-preference"]["shift"]["value"] == 2  # 5 - 3 for its own, 2 - 2 for the others
-    assert made["self-preference"]["shift_of"] == "verdict beyond target"
+    assert made["self-preference"]["shift_of"] == "verdict minus target"
 
 
 def test_extractors_read_the_same_replies(shell: Any, asked: Any) -> None:
@@ -181,7 +181,7 @@ def test_the_same_command_goes_on_and_writes_its_files(shell: Any, asked: Any) -
     page = (shell.folder / "a" / "audit.html").read_text()
     assert "Panickssery" not in page
     assert "Feuer" in page
-    assert "not done" in (shell.folder / "a" / "audit.md").read_text()
+    assert "### Skipped" in (shell.folder / "a" / "audit.md").read_text()
 
 
 @pytest.mark.parametrize(

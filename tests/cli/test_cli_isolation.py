@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,7 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import verdict_cli.stats.gates
-from verdict_cli.report.page.chart_values import Bars
+from verdict_cli.report import evaluation_section, run_document
+from verdict_cli.report.charts import Bars
+from verdict_cli.report.document import Note, Section
+from verdict_cli.report.renderers import html
+from verdict_cli.report.report import Report
+from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_details import row_details
 
 CONFIG = """
@@ -67,14 +74,16 @@ def test_an_invalid_log_probability_is_noted_in_the_call_and_ignored(run: Any, i
     assert ElementTree.fromstring(files(run)["junit.xml"]).get("errors") == "0"
     call = told(run)[0]["calls"][0]
     assert call["probabilities"] == [("token 1", [("4", pytest.approx(0.904837))])]
-    assert "log-probabilities ignored because they are none: 1" in call["flags"]
+    assert "invalid log-probabilities ignored: 1" in call["flags"]
     assert json.loads(files(run)["report.json"])["gates"][0]["passed"] is True
 
 
 @pytest.mark.parametrize(
     "changed", [{"logprobs": "[[{}, 1]]"}, {"logprobs": "{"}, {"messages": "5"}, {"messages": "[5]"}]
 )
-def test_a_call_that_cannot_be_shown_is_missing_from_its_rows_story_only(run: Any, changed: dict[str, str]) -> None:
+def test_a_call_that_cannot_be_shown_is_missing_from_the_details_of_its_row_only(
+    run: Any, changed: dict[str, str]
+) -> None:
     with_calls(run, **changed)
     assert run("report", "out").code == 0
     first, *others = told(run)
@@ -87,55 +96,80 @@ def failing(*_: Any, **__: Any) -> Any:
     raise KeyError("planted")
 
 
-@pytest.mark.parametrize(
-    ("part", "named"),
-    [
-        ("row_table", "Rows could not be made"),
-        ("_effects", "Position and length could not be made"),
-        ("unit_table", "Cost and time could not be made"),
-        ("_opening", "This part could not be made"),
-        ("_gates", "Gates could not be made"),
-        ("_charts", "The charts could not be made"),
-        ("_evaluation", "The evaluation level could not be made"),
-        ("_pipeline", "Pipeline could not be made"),
-    ],
-)
-def test_a_section_that_fails_is_named_in_its_place(
-    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, named: str
-) -> None:
-    monkeypatch.setattr(import_module("verdict_cli.report.html"), part, failing)
+def check_one_failure(run: Any, named: str, *, spec: bool = True) -> None:
+    """The report of the run has one failure, named so, and the rest."""
     assert run("report", "out").code == 0
     page = files(run)["report.html"]
-    assert named in page and "please report it" in page and "planted" in page
-    assert "The resolved spec" in page or part == "_pipeline"
-    assert page.count("could not be made") == 1
+    assert f"{named} could not be created" in page and "please report it" in page and "planted" in page
+    assert page.count("could not be created") == 1
+    assert ("The resolved spec" in page) == spec
+
+
+@pytest.mark.parametrize("title", [title for title, _ in run_document.SECTIONS])
+def test_a_section_that_fails_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
+    sections = [(name, failing if name == title else make) for name, make in run_document.SECTIONS]
+    monkeypatch.setattr(run_document, "SECTIONS", sections)
+    check_one_failure(run, title or "This section", spec=title != "Pipeline")
+    done = run("report", "out")
+    assert f"{title or 'This section'} could not be created" in " ".join(done.out.split())
+    assert "could not be created" in files(run)["report.md"]
+
+
+@pytest.mark.parametrize(("part", "named"), [("_charts", "The charts"), ("_evaluation", "The evaluation level")])
+def test_a_part_of_an_evaluation_that_fails_is_named_in_its_place(
+    run: Any, monkeypatch: pytest.MonkeyPatch, part: str, named: str
+) -> None:
+    monkeypatch.setattr(evaluation_section, part, failing)
+    check_one_failure(run, named)
+
+
+def test_a_new_section_is_a_function_and_a_line(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def section(report: Report, context: ReportContext | None) -> Iterator[Section]:
+        yield Section("Owner", [Note("the team that runs it")])
+
+    monkeypatch.setattr(run_document, "SECTIONS", [*run_document.SECTIONS, ("Owner", section)])
+    done = run("report", "out")
+    assert all(
+        "the team that runs it" in text for text in (done.out, files(run)["report.md"], files(run)["report.html"])
+    )
+
+
+def test_a_missing_chart_library_costs_the_charts_only(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "<canvas" in files(run)["report.html"] and "Chart.js v" not in files(run)["report.html"]
+    monkeypatch.setattr(html, "VENDOR_FOLDER", tmp_path)
+    assert run("report", "out").code == 0
+    page = files(run)["report.html"]
+    assert "<canvas" not in page and "charts are shown as tables" in page
+    assert "The resolved spec" in page and "could not be created" not in page
 
 
 def test_a_part_that_cannot_be_drawn_is_named_in_its_place(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bars, "drawn", failing)
+    monkeypatch.setattr(Bars, "script_data", failing)
     assert run("report", "out").code == 0
-    assert "could not be made" in (page := files(run)["report.html"]) and "The resolved spec" in page
+    assert "could not be created" in (page := files(run)["report.html"]) and "The resolved spec" in page
 
 
 @pytest.mark.parametrize(
     ("maker", "name"),
     [
-        ("as_json.full_json", "report.json"),
-        ("markdown.markdown", "report.md"),
-        ("html.report_html", "report.html"),
-        ("junit.junit", "junit.xml"),
+        ("json.render_json", "report.json"),
+        ("markdown.render_markdown", "report.md"),
+        ("html.render_html", "report.html"),
+        ("junit.render_junit", "junit.xml"),
     ],
 )
 def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
     run: Any, monkeypatch: pytest.MonkeyPatch, maker: str, name: str
 ) -> None:
     before = files(run)
-    monkeypatch.setattr(f"verdict_cli.report.{maker}", failing)
+    monkeypatch.setattr(f"verdict_cli.report.renderers.{maker}", failing)
     done = run("report", "out", "--json")
     assert done.code == 0 and done.json()["gates"][0]["passed"] is True
-    assert f"{name} could not be made" in done.err
+    assert f"{name} could not be created" in done.err
     after = files(run)
-    assert f"{name} could not be made" in after[name]
+    assert f"{name} could not be created" in after[name]
     assert {each: text for each, text in after.items() if each not in (name, "report.html")} == {
         each: text for each, text in before.items() if each not in (name, "report.html")
     }
@@ -146,7 +180,7 @@ def test_a_file_that_cannot_be_made_says_so_and_the_others_are_complete(
 def test_a_gate_that_cannot_be_decided_fails_and_the_others_are_decided(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict_cli.stats.gates, "_of_run", failing)
+    monkeypatch.setattr(verdict_cli.stats.gates, "_run_value", failing)
     done = run("report", "out", "--json")
     assert done.code == 1
     gates = {gate["metric"]: gate for gate in done.json()["gates"]}

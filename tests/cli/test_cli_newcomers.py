@@ -141,4 +141,4 @@ def test_a_server_that_is_not_running(shell: Any, data: Path) -> None:
     config = shell.config(JUDGE, head="model: {name: openai/m, api_base: 'http://127.0.0.1:9', retries: 0}")
     done = shell("run", config, data)
     assert "127.0.0.1" in done.out
-    assert "is its server running" in " ".join(done.out.split())
+    assert "check that its server is running" in " ".join(done.out.split())

@@ -151,8 +151,8 @@ def test_the_page_has_the_frontier_and_the_runs(shell: Any) -> None:
     assert all(f"repeat={count} " in done.out for count in (1, 3, 5))
     assert max(map(len, done.out.splitlines())) <= 80
     table = (shell.folder / "s" / "sweep.md").read_text()
-    assert table.count("| repeat=") == 3
-    assert "floor to beat" in table
+    assert table.count("<code>repeat=") == 5
+    assert "is a baseline, not an LLM judge" in table
 
 
 def test_a_recording_of_one_copy_answers_the_first_of_several(shell: Any) -> None:

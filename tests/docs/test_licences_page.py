@@ -97,3 +97,15 @@ def test_a_package_that_says_nothing_is_asked_for_its_licence_file(
     (info / "licenses" / "LICENSE").write_text(text, encoding="utf-8")
     (info / "RECORD").write_text("quiet-1.0.dist-info/licenses/LICENSE,,\n", encoding="utf-8")
     assert made.licence(PathDistribution(info)) == said
+
+
+def test_every_vendored_file_is_on_the_page_with_its_licence():
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    folder = ROOT / "verdict_cli" / "report" / "page" / "vendor"
+    names = {file.name for file in folder.iterdir()}
+    assert names == {"chart.umd.min.js", "LICENSE-chart.js.md", "LICENSE-kurkle-color.md"}
+    assert all(name in page for name in names)
+    version = (folder / "chart.umd.min.js").read_text(encoding="utf-8").split("Chart.js v", 1)[1].split("\n", 1)[0]
+    assert f"| {version} " in page
+    for name in names - {"chart.umd.min.js"}:
+        assert "The MIT License" in (folder / name).read_text(encoding="utf-8")

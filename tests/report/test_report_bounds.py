@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from verdict_cli.language.load import load
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.build import build_plan
-from verdict_cli.report.html import report_html
-from verdict_cli.report.page.compress import island, packed
+from verdict_cli.report.compress import island, packed
+from verdict_cli.report.renderers.html import render_html
 from verdict_cli.report.report import build_report
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_details import row_details
-from verdict_cli.report.row_table import MOST_STORIES, row_table, select_rows
+from verdict_cli.report.row_table import MOST_DETAILS, row_table, select_rows
+from verdict_cli.report.run_document import run_document
 from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
 from verdict_cli.stats.evaluation_results import evaluate_run
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -41,7 +42,7 @@ def unpacked(text):
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
-def behind(folder, rows, characters=40):
+def context(folder, rows, characters=40):
     """A run's tables, made without running it; each tenth row is wrong, each hundredth failed."""
     draw = random.Random(0)
     (folder / "pipeline.yaml").write_text(PIPELINE)
@@ -69,10 +70,10 @@ def behind(folder, rows, characters=40):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    return behind(tmp_path_factory.mktemp("large"), 10_000, 1_500)
+    return context(tmp_path_factory.mktemp("large"), 10_000, 1_500)
 
 
-def test_stories_are_told_in_the_order_in_which_they_are_asked_for(large):
+def test_details_come_in_the_order_of_the_given_rows(large):
     places = [*range(9_990, 5_000, -7), *range(0, 5_000, 9)]
     told = list(row_details(large.results, large.calls, np.array(places)))
     assert [place for place, _ in told] == places
@@ -81,28 +82,28 @@ def test_stories_are_told_in_the_order_in_which_they_are_asked_for(large):
 
 def test_ten_thousand_rows_of_noise_stay_under_three_megabytes(large):
     facts = RunFacts("large", "finished", "", "", "", "", "", "", rows=10_000, done=10_000)
-    page = report_html(build_report("r", facts, large.study.measures), large)
+    page = render_html(run_document(build_report("r", facts, large.study.measures), large))
     assert len(page.encode()) < 3_000_000
     assert "`verdict view RUN` shows and searches everything." in page
 
 
-def test_what_went_wrong_comes_first_and_the_rest_is_a_seeded_sample(large):
+def test_failed_and_wrong_rows_come_first_and_the_rest_is_a_seeded_sample(large):
     some = select_rows(large)
     assert (len(some.rows), len(some.failed), len(some.wrong)) == (10_000, 100, 1_000)
     assert set(some.rows[:100].tolist()) == set(range(99, 10_000, 100))
     assert set(some.rows[100:1100].tolist()) == set(range(0, 10_000, 10))
-    assert len(some.stories) == MOST_STORIES
+    assert len(some.details) == MOST_DETAILS
     again = select_rows(large)
-    assert some.stories.tolist() == again.stories.tolist()
-    rest = [row for row in some.stories.tolist() if row % 10 and row % 100 != 99]
-    assert len(rest) == MOST_STORIES // 5
+    assert some.details.tolist() == again.details.tolist()
+    rest = [row for row in some.details.tolist() if row % 10 and row % 100 != 99]
+    assert len(rest) == MOST_DETAILS // 5
 
 
 def test_a_small_run_is_there_whole(tmp_path):
-    small = behind(tmp_path, 120)
+    small = context(tmp_path, 120)
     table = row_table(small)
     rows = [row for piece in table.rows for row in unpacked(piece)]
-    told = [story for piece in table.stories for story in unpacked(piece)]
+    told = [story for piece in table.details for story in unpacked(piece)]
     assert (table.note, table.count, len(told)) == ("", 120, 120)
     assert [row[0] for row in rows[:14]] == ["failed"] + ["wrong"] * 12 + ["right"]
     keys = [column.key for column in table.columns]

@@ -5,12 +5,12 @@ import io
 from rich.console import Console
 
 from verdict_cli.messages import RunFacts
-from verdict_cli.report.comparison import ComparisonContext, comparison_json, comparison_terminal
-from verdict_cli.report.comparison_html import comparison_html
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
-from verdict_cli.stats.figures import MetricValue
+from verdict_cli.report.comparison import ComparisonContext, comparison_document, comparison_json
+from verdict_cli.report.renderers.html import render_html
+from verdict_cli.report.renderers.terminal import render_terminal
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.significance import Significance
 
 FACTS = RunFacts("t", "finished", "", "", "", "", "", "", rows=9, done=9, floors=("baseline/random",))
 SIDES = (ComparisonContext("runs/[red]a", FACTS, None), ComparisonContext("runs/b", FACTS, None))
@@ -28,7 +28,7 @@ COMPARISON = RunComparison(
 
 def printed():
     out = io.StringIO()
-    Console(file=out, width=120).print(comparison_terminal(SIDES, COMPARISON))
+    Console(file=out, width=120).print(render_terminal(comparison_document(SIDES, COMPARISON)))
     return out.getvalue()
 
 
@@ -40,7 +40,7 @@ def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     assert "2 more with --json" in text
     assert "[b]9" in text
     assert "[b]10" not in text
-    assert "baseline/random is a floor" in text
+    assert "baseline/random is a baseline, not an LLM judge" in text
 
 
 def test_data_is_never_markup_nor_a_control_character():
@@ -58,7 +58,7 @@ def test_the_document_has_every_flip():
 
 
 def test_the_page_has_the_same_and_takes_nothing_for_markup():
-    page = comparison_html(SIDES, COMPARISON)
+    page = render_html(comparison_document(SIDES, COMPARISON))
     assert "9 rows paired by content; 1 only in a, 0 only in b" in page
     assert "not compared: the runs have no row in common" in page
     assert "12 rows are scored differently." in page

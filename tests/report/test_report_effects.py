@@ -4,7 +4,7 @@ import pytest
 
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
-from verdict_cli.report.bias_effects import effects
+from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.run.result_columns import result_columns
 from verdict_cli.stats.evaluation_results import evaluate_run
@@ -38,25 +38,25 @@ def charts(tmp_path):
     results = tmp_path / "r.parquet"
     return {
         one.title: one
-        for one in effects(ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)))
+        for one in bias_effects(ReportContext(plan, results, results, evaluate_run(plan.evaluations, results)))
     }
 
 
 def test_the_share_of_each_option_is_counted(charts):
-    spots = charts["judge: how often each option is chosen"].spots
-    assert [(spot.label, spot.value) for spot in spots] == [("A", 0.75), ("B", 0.25)]
-    assert all(spot.low < spot.value < spot.high for spot in spots)
+    points = charts["judge: how often each option is chosen"].points
+    assert [(point.label, point.value) for point in points] == [("A", 0.75), ("B", 0.25)]
+    assert all(point.low < point.value < point.high for point in points)
 
 
 def test_the_share_that_chooses_the_longer_is_by_how_much_longer_it_is(charts):
-    places = charts["judge: how often the longer option is chosen"].series[0].places
-    assert [place.y for place in places if place.x > 10] == [1.0] * sum(place.x > 10 for place in places)
-    assert all(place.y == 0 for place in places if place.x < 10)
-    assert {place.x > 10 for place in places} == {True, False}
+    points = charts["judge: how often the longer option is chosen"].series[0].points
+    assert [point.y for point in points if point.x > 10] == [1.0] * sum(point.x > 10 for point in points)
+    assert all(point.y == 0 for point in points if point.x < 10)
+    assert {point.x > 10 for point in points} == {True, False}
 
 
 def test_right_answers_are_by_the_length_of_what_the_prompt_shows(charts):
-    places = charts["e: right answers by length"].series[0].places
-    counts = [int(place.label.split()[0]) for place in places]
+    points = charts["e: share of correct rows by length"].series[0].points
+    counts = [int(point.label.split()[0]) for point in points]
     assert sum(counts) == 100
-    assert sum(count * place.y for count, place in zip(counts, places, strict=True)) == pytest.approx(75)
+    assert sum(count * point.y for count, point in zip(counts, points, strict=True)) == pytest.approx(75)

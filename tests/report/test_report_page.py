@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from browser_fixtures import HOSTILE
 
+from verdict_cli.report.charts import ChartPoint, Dots
+from verdict_cli.report.document import ReportDocument, Section
+from verdict_cli.report.renderers import html
+
 
 def told(seen: Any) -> str:
     return str(seen.page.locator(".tools .told").inner_text())
@@ -140,3 +144,18 @@ def test_files_hold_no_sign_that_steers_a_reader(hostile_run, name):
     assert not {"\x1b", "\x00", "\u202e", "\u2066", "\u2028"} & set(content)
     if name != "report.html":
         assert "<script>alert" not in content
+
+
+@pytest.mark.parametrize(("script", "canvases"), [(None, 1), ("window.other = 1;", 0), ("", 0)])
+def test_a_chart_library_that_does_not_run_leaves_the_tables(look, tmp_path, monkeypatch, script, canvases):
+    if script is not None:
+        (tmp_path / "chart.umd.min.js").write_text(script, encoding="utf-8")
+        monkeypatch.setattr(html, "VENDOR_FOLDER", tmp_path)
+    chart = Dots("Accuracy", [ChartPoint("small", 0.71, 0.66, 0.76)], "accuracy")
+    file = tmp_path / "page.html"
+    file.write_text(html.render_html(ReportDocument("t", [Section("Metrics", [chart])])), encoding="utf-8")
+    page = look(file, "figure.chart").page
+    if not canvases:
+        page.get_by_role("cell", name="[0.660, 0.760]").wait_for()
+    assert page.locator("canvas:visible").count() == canvases
+    assert page.get_by_role("cell", name="[0.660, 0.760]").is_visible() == (canvases == 0)

@@ -14,14 +14,15 @@ from rich.console import Console
 from verdict_cli.language.evaluations import Published
 from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
-from verdict_cli.report.as_json import full_json, summary_json
-from verdict_cli.report.html import report_html as as_html
-from verdict_cli.report.junit import junit
-from verdict_cli.report.markdown import MOST_COMMENT_BYTES, markdown
-from verdict_cli.report.report import build_report
-from verdict_cli.report.terminal import report_terminal
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.report.renderers.html import render_html
+from verdict_cli.report.renderers.junit import render_junit
+from verdict_cli.report.renderers.markdown import MOST_COMMENT_BYTES, render_markdown
+from verdict_cli.report.renderers.terminal import render_terminal
+from verdict_cli.report.report import build_report, full_json, summary_json
+from verdict_cli.report.run_document import run_document
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 FACTS = RunFacts(
     name="xstest",
@@ -43,7 +44,7 @@ FACTS = RunFacts(
     floors=("baseline/lexical",),
 )
 MEASURES = Measures(
-    figures={
+    values={
         "accuracy": MetricValue(0.7711, 0.7301, 0.8081, 447),
         "mcc": MetricValue(None, None, None, 447, "one side gives one label only"),
         "confusion": MetricValue({"labels": ["safe", "unsafe"], "counts": [[200, 40], [62, 145]]}, None, None, 447),
@@ -88,8 +89,20 @@ REPORT = build_report(
 
 def printed(report, width=80):
     out = io.StringIO()
-    Console(file=out, width=width).print(report_terminal(report))
+    Console(file=out, width=width).print(render_terminal(run_document(report)))
     return out.getvalue()
+
+
+def markdown(report):
+    return render_markdown(run_document(report))
+
+
+def as_html(report):
+    return render_html(run_document(report))
+
+
+def junit(report):
+    return render_junit(run_document(report))
 
 
 class Text(html.parser.HTMLParser):
@@ -131,20 +144,20 @@ def test_our_row_stands_by_rank_among_the_published_ones():
 
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
-    measures = replace(MEASURES, figures={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
+    measures = replace(MEASURES, values={"mae": MetricValue(65.0, 60.0, 70.0, 10)})
     rows = build_report("r", FACTS, {"safety": measures}, published={"safety": table}).comparisons["safety"].standings
     assert [row.judge for row in rows] == ["Low", "xstest", "High"]
 
 
 def test_an_undefined_figure_stands_last():
-    measures = replace(MEASURES, figures={"accuracy": MetricValue(None, None, None, 0, "no rows")})
+    measures = replace(MEASURES, values={"accuracy": MetricValue(None, None, None, 0, "no rows")})
     rows = build_report("r", FACTS, {"safety": measures}, published={"safety": TABLE}).comparisons["safety"].standings
     assert rows[-1].ours
 
 
 def test_the_page_says_once_why_several_figures_are_unsure():
     figures = {name: MetricValue(None, None, None, 9, "one side is constant") for name in ("mcc", "cohen_kappa")}
-    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, figures=figures)}))
+    page = as_html(build_report("r", FACTS, {"safety": replace(MEASURES, values=figures)}))
     assert page.count("one side is constant") == 1
     assert "mcc, cohen_kappa: one side is constant" in page
 
@@ -156,7 +169,7 @@ def test_the_readable_reports_say_everything(render):
         text = "".join(Text(text).text)
     for part in (
         "xstest",
-        "baseline/lexical is a floor to beat, not a judge",
+        "baseline/lexical is a baseline, not an LLM judge",
         "unknown",
         "3 min 20 s",
         "0.771",
@@ -188,7 +201,7 @@ def test_the_terminal_report_fits_eighty_columns_and_is_plain_when_piped():
 
 
 def test_long_words_do_not_break_the_terminal_report():
-    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.figures}})
+    measures = replace(MEASURES, warnings=("w" * 500,), groups={"g" * 200: {"v" * 200: MEASURES.values}})
     report = build_report("r" * 200, FACTS, {"n" * 200: measures}, GATES, published={"n" * 200: TABLE})
     assert max(map(len, printed(report).splitlines())) <= 80
 
@@ -248,10 +261,10 @@ HOSTILE = "[red]x[/] <img src=x> | `a` **b** @user #1 https://e.example\n\x1b[31
 
 
 def hostile(text):
-    figures = MEASURES.figures | {
+    figures = MEASURES.values | {
         "confusion": MetricValue({"labels": [text, "b"], "counts": [[1, 2], [3, 4]]}, None, None, 1)
     }
-    measures = replace(MEASURES, figures=figures, groups={text: {text: MEASURES.figures}}, warnings=(text,))
+    measures = replace(MEASURES, values=figures, groups={text: {text: MEASURES.values}}, warnings=(text,))
     gates = tuple(replace(gate, reason=text, rule=text) for gate in GATES)
     facts = replace(FACTS, name=text, failures={text: 1}, models={text: 1}, floors=(text,))
     return build_report(text, facts, {text: measures}, gates, files=(text,), published={text: TABLE})
@@ -267,8 +280,8 @@ def test_data_is_never_markup():
     assert "{{ 7 }}" in "".join(page.text)
     comment = markdown(report)
     assert not any(part in comment for part in ("<img", "`a`", "**b**", "@user", "https://e", "#1 "))
-    widths = {line.count("|") for line in comment.splitlines() if line.startswith("| ❔")}
-    assert widths == {6}
+    widths = {line.count("|") for line in comment.splitlines() if "❔" in line and line.startswith("| ")}
+    assert widths == {7}
     ElementTree.fromstring(junit(report))
 
 
@@ -283,11 +296,11 @@ def test_any_text_renders_everywhere(text):
 
 
 def test_a_large_report_fits_a_pull_request_comment():
-    groups = {f"value {index}": MEASURES.figures for index in range(50)}
+    groups = {f"value {index}": MEASURES.values for index in range(50)}
     measures = {f"e{index}": replace(MEASURES, groups={"a": groups, "b": groups}) for index in range(40)}
     text = markdown(build_report("r", FACTS, measures, GATES))
     assert len(text.encode()) <= MOST_COMMENT_BYTES
-    assert "The rest stands in `report.html`" in text
+    assert "The rest is in report.html" in text
     assert "timeout" in text
 
 
@@ -298,8 +311,8 @@ def test_a_report_whose_every_name_is_long_and_foreign_fits_too():
     facts = replace(report.facts, failures={f"{long}{place}": 1 for place in range(200)}, floors=(long,) * 50)
     text = markdown(replace(report, facts=facts, gates=tuple(replace(gate, reason=long) for gate in gates)))
     assert len(text.encode()) <= MOST_COMMENT_BYTES
-    assert "more in `report.html`" in text
-    assert "190 more kinds" in text
+    assert "more in report.html" in text
+    assert "190 more" in text
 
 
 def test_junit_counts_what_its_suites_hold():

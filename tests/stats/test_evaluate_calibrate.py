@@ -13,11 +13,11 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from verdict_cli.language.calibrations import ProbabilityMap, apply_map, stairs
+from verdict_cli.studies.calibrate.fit_job import folds
+from verdict_cli.studies.calibrate.fit_probability import isotonic, platt, probability_log_odds, temperature
 from verdict_cli.studies.calibrate.fit_threshold import threshold_bound, upper
 from verdict_cli.studies.calibrate.fit_weights import dawid_skene, least_squares, logistic, score_weights
 from verdict_cli.studies.calibrate.fit_weights import weight_log_odds as vote_weights
-from verdict_cli.studies.calibrate.held_out import folds
-from verdict_cli.studies.calibrate.probability_maps import isotonic, platt, probability_log_odds, temperature
 
 RNG = np.random.default_rng(5)
 

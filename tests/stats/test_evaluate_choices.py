@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.intervals.proportions import wilson
+from verdict_cli.stats.intervals.interval_methods import wilson
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -42,7 +42,7 @@ judged = st.tuples(st.sampled_from(["A", "B", "tie", None]), st.booleans(), text
 @settings(deadline=None, max_examples=60)
 @given(st.lists(judged, min_size=1, max_size=20))
 def test_preferences_are_shares_counted_by_hand(table, rows):
-    found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].figures
+    found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values
     done = [row for row in rows if row[0]]
     decided = [row for row in done if row[0] != "tie"]
     unequal = [row for row in decided if len(row[2]) != len(row[3])]
@@ -61,14 +61,14 @@ def test_preferences_are_shares_counted_by_hand(table, rows):
 
 def test_lengths_may_be_numbers(table):
     rows = [("A", True, 30, 20), ("B", True, 5, 9), ("B", True, 9, 5), ("A", True, 7, 7)]
-    figure = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].figures["longer_preference"]
+    figure = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"].values["longer_preference"]
     assert (figure.value, figure.n) == (pytest.approx(2 / 3), 3)
 
 
 def test_choices_between_other_labels_are_no_positions(table):
     rows = [("left", True, "a", "b"), ("right", False, "a", "b")]
     evaluation = Evaluation(prediction="output.choice", metrics=["first_position_rate"])
-    figure = measure({"e": evaluation}, table(rows))["e"].figures["first_position_rate"]
+    figure = measure({"e": evaluation}, table(rows))["e"].values["first_position_rate"]
     assert figure.value is None and "A and B" in figure.reason
 
 
@@ -76,12 +76,12 @@ def test_a_pairwise_judge_with_a_target_is_also_asked_for_its_first_choices(tabl
     rows = [("A", True, "A", ""), ("B", True, "A", ""), ("A", False, "B", "")]
     found = measure({"e": Evaluation(prediction="output.choice", target="source.a")}, table(rows))["e"]
     assert found.kind == "pairwise"
-    assert found.figures["accuracy"].value == pytest.approx(1 / 3)
-    assert found.figures["first_position_rate"].value == pytest.approx(2 / 3)
+    assert found.values["accuracy"].value == pytest.approx(1 / 3)
+    assert found.values["first_position_rate"].value == pytest.approx(2 / 3)
 
 
 def test_an_option_without_a_length_is_told_and_left_out(table):
     rows = [("A", True, "aa", True), ("A", True, "aa", "b")]
     found = measure({"e": Evaluation(**CHOICES)}, table(rows))["e"]
-    assert found.figures["longer_preference"].n == 1
-    assert any("no length" in warning for warning in found.warnings)
+    assert found.values["longer_preference"].n == 1
+    assert any("nor a length" in warning for warning in found.warnings)

@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.stats.columns.column import MISSING, ColumnBuilder
+from verdict_cli.stats.columns.column import MISSING, ColumnBuilder, LabelSet
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.metrics.confusion import LabelSet
 
 
 def columns(*given_values):

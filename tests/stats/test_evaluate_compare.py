@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.intervals.intervals import Draw, paired
+from verdict_cli.stats.compare import Significance, compare_runs, holm, significance_of
+from verdict_cli.stats.intervals.intervals import Draw, paired_metric_value
 from verdict_cli.stats.metrics import confusion
-from verdict_cli.stats.significance import Significance, holm, significance_of
 from verdict_cli.storage.tables.writer import ParquetTable
 
 RIGHT = Evaluation(prediction="output.said", target="source.label", metrics=["accuracy", "cohen_kappa"])
@@ -60,9 +59,9 @@ def test_rows_are_paired_by_id_in_any_order(run):
     one = found.evaluations["e"]
     assert found.by == "id"
     assert (one.whole.n, one.alone) == (8, (0, 0))
-    assert one.whole.figures["accuracy"].first == 0.75
-    assert one.whole.figures["accuracy"].second == 1
-    assert one.whole.figures["accuracy"].change.value == 0.25
+    assert one.whole.differences["accuracy"].first == 0.75
+    assert one.whole.differences["accuracy"].second == 1
+    assert one.whole.differences["accuracy"].change.value == 0.25
     assert {flip.id for flip in one.flips} == {"q6", "q7"}
     flip = next(flip for flip in one.flips if flip.id == "q6")
     assert (flip.first, flip.second, flip.target, flip.gain) == ("b", "a", "a", 1)
@@ -73,7 +72,7 @@ def test_rows_without_ids_are_paired_by_what_they_hold(run):
     second = run("b", list(reversed(questions([True] * 6, ids=False))))
     found = whole(first, second)
     assert found.by == "content"
-    assert found.evaluations["e"].whole.figures["accuracy"].change.value == pytest.approx(1 / 6)
+    assert found.evaluations["e"].whole.differences["accuracy"].change.value == pytest.approx(1 / 6)
     assert [flip.id for flip in found.evaluations["e"].flips] == [0]
 
 
@@ -148,7 +147,7 @@ def test_slices_are_compared_and_corrected_together(run):
     second = run("b", questions([True] * 20, type=kinds))
     slices = whole(first, second, by=["source.type"]).evaluations["e"].slices["source.type"]
     assert list(slices) == ["x", "y"]
-    assert slices["x"].figures["accuracy"].change.value == 1
+    assert slices["x"].differences["accuracy"].change.value == 1
     assert slices["x"].test.p_holm == pytest.approx(2 * slices["x"].test.p)
     assert slices["y"].test.p == 1
 
@@ -164,8 +163,8 @@ def test_each_run_is_read_by_its_own_evaluation(run):
     rows = questions([True, False, True])
     turned = Evaluation(prediction="'a' if output.said == 'b' else 'b'", target="source.label", metrics=["accuracy"])
     found = compare_runs({"e": (turned, RIGHT)}, (run("a", rows), run("b", rows))).evaluations["e"]
-    assert found.whole.figures["accuracy"].first == pytest.approx(1 / 3)
-    assert found.whole.figures["accuracy"].second == pytest.approx(2 / 3)
+    assert found.whole.differences["accuracy"].first == pytest.approx(1 / 3)
+    assert found.whole.differences["accuracy"].second == pytest.approx(2 / 3)
 
 
 def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
@@ -177,7 +176,7 @@ def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
     found = whole(first, second, evaluation).evaluations["e"]
     assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
     assert found.whole.test.name == "permutation"
-    assert found.whole.figures["mae"].change.value == pytest.approx(-3.5 / 3)
+    assert found.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
 
 
 def test_the_same_seed_gives_the_same_comparison(run):
@@ -194,7 +193,7 @@ def test_a_difference_of_shares_has_agresti_and_mins_interval(run):
     first = [False] * 20 + [True] * 8 + [True] * 72
     second = [True] * 20 + [False] * 8 + [True] * 72
     found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"]
-    change = found.whole.figures["accuracy"].change
+    change = found.whole.differences["accuracy"].change
     middle = (20.5 - 8.5) / 102
     reach = 1.959964 * np.sqrt(20.5 + 8.5 - (20 - 8) ** 2 / 100) / 102
     assert (change.low, change.high) == pytest.approx((middle - reach, middle + reach), abs=1e-6)
@@ -213,7 +212,7 @@ def test_within_cluster_correlations_are_compared_cluster_by_cluster(run):
     )
     first = run("a", rows([[1, 0, 2], [2, 1, 0], [0, 1, 2]]))
     second = run("b", rows([[0, 1, 2], [0, 1, 2], [5, 5, 5]]))
-    change = whole(first, second, evaluation).evaluations["e"].whole.figures["spearman_within"]
+    change = whole(first, second, evaluation).evaluations["e"].whole.differences["spearman_within"]
     assert (change.first, change.second, change.change.value) == pytest.approx((-0.25, 1, 1.25))
 
 
@@ -224,7 +223,7 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
     evaluation = Evaluation(prediction="output.said", target="source.label")
     paths = run("a", rows), run("b", halves)
     found = whole(*paths, evaluation).evaluations["e"]
-    assert found.whole.figures["mae"].change.value == 0.5
+    assert found.whole.differences["mae"].change.value == 0.5
     truths = [(key, {"label": bool(source["label"])}, said) for key, source, said in words]
     whole_numbers = [(key, {"label": source["label"] > 0}, int(said)) for key, source, said in rows]
     texts = [(key, source, str(said)) for key, source, said in truths]
@@ -237,7 +236,7 @@ def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
     """Agresti and Min (2005) without a row on which they differ: half a row each way of 22."""
     right = [True] * 15 + [False] * 5
     found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
-    change = found.whole.figures["accuracy"].change
+    change = found.whole.differences["accuracy"].change
     assert (change.low, change.value, change.high) == pytest.approx((-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6)
     assert "score every row alike" in change.reason
 
@@ -252,6 +251,6 @@ def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
         sample = Sample.of((target, *said))
         at = [column[sample.first] for column in (target, *said)]
         kappas = [confusion.label_statistics(at[0], each, 2, None, False)["cohen_kappa"] for each in at[1:]]
-        figure = paired(*kappas, sample, Draw(rng))
+        figure = paired_metric_value(*kappas, sample, Draw(rng))
         held += figure.low is not None and figure.low <= 0 <= figure.high
     assert held >= 270

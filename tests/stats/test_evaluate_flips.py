@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verdict_cli.stats.position_flips import flip_rates
+from verdict_cli.stats.measure import flip_rates
 from verdict_cli.storage.tables.writer import ParquetTable
 
 

@@ -184,7 +184,7 @@ def test_a_baseline_gate_says_what_it_could_have_detected_and_how_many_rows_woul
     assert held.verdict == "inconclusive"
     error = (held.high - held.low) / 2 / 1.959964
     assert held.detectable == pytest.approx(error * (1.959964 + 0.841621), rel=1e-6)
-    assert "rows would tell" in held.reason
+    assert "rows would decide" in held.reason
 
 
 def test_several_baseline_gates_are_held_to_holms_levels(tmp_path):
@@ -208,7 +208,7 @@ def test_several_baseline_gates_are_held_to_holms_levels(tmp_path):
 def test_a_test_after_an_undecided_one_is_undecided_too(tmp_path, monkeypatch):
     """By Holm: of two equally sure gates, the second is not tested at 0.05 once the first failed at 0.025."""
     from verdict_cli.stats import noninferiority
-    from verdict_cli.stats.figures import MetricValue
+    from verdict_cli.stats.intervals.interval_methods import MetricValue
 
     def change(name, evaluation, metric, runs, *, level, **further):
         return MetricValue(0.0, -0.05, 0.05, 100) if level > 0.96 else MetricValue(0.0, -0.02, 0.02, 100)
@@ -252,5 +252,5 @@ def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_pat
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
     (held, _) = decided([gate], results, tmp_path)
     assert (held.verdict, held.value) == ("inconclusive", 0)
-    assert "could make the figure 0.1 worse" in held.reason
+    assert "could make the metric 0.1 worse" in held.reason
     assert decided([gate | {"max_drop": 0.2}], results, tmp_path)[0].verdict == "passed"

@@ -34,7 +34,7 @@ def test_rows_are_held_against_their_labels_and_others_are_left_out(tmp_path):
     for row, said in (("r0", "yes"), ("r1", "yes"), ("r3", "yes")):
         add_label(tmp_path / FILE, row, said, None, "")
     measured = measure({"e": people}, results)["e"]
-    assert (measured.figures["accuracy"].value, measured.figures["accuracy"].n) == (2 / 3, 3)
+    assert (measured.values["accuracy"].value, measured.values["accuracy"].n) == (2 / 3, 3)
     assert measured.unlabelled == 1
 
 

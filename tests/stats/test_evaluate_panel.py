@@ -147,7 +147,7 @@ def test_labels_as_numbers_and_as_strings_have_the_same_agreement(table):
     rows = [(*rng.integers(0, 2, 3).tolist(), 1) for _ in range(60)]
     words = [tuple(["no", "yes"][vote] for vote in row) for row in rows]
     numbers, spelled = (
-        panel(table(each), target="source.label", kind="classification").figures for each in (rows, words)
+        panel(table(each), target="source.label", kind="classification").values for each in (rows, words)
     )
     for name in ("krippendorff_alpha", "pairwise_kappa", "effective_judges"):
         assert numbers[name].value == pytest.approx(spelled[name].value, abs=1e-12)
@@ -158,9 +158,9 @@ def test_judges_that_repeat_each_other_are_worth_one_and_independent_ones_all(ta
     rng = np.random.default_rng(1)
     first = rng.random(2000) < 0.8
     copies = panel(table([(*[bool(one)] * 3, True) for one in first]), target="source.label")
-    assert copies.figures["effective_judges"].value == pytest.approx(1)
+    assert copies.values["effective_judges"].value == pytest.approx(1)
     rows = [(*(rng.random(3) < 0.8).tolist(), True) for _ in range(2000)]
-    apart = panel(table(rows), target="source.label").figures["effective_judges"]
+    apart = panel(table(rows), target="source.label").values["effective_judges"]
     assert apart.value == pytest.approx(3, rel=0.1)
     assert apart.low < 3 < apart.high
 
@@ -169,7 +169,7 @@ def test_the_worth_of_few_judgements_is_the_worth_at_the_ends_of_the_correlation
     """The jackknife of the mean correlation on Fisher's scale, wider by what a twelfth of a row squared changes."""
     rng = np.random.default_rng(4)
     rows = [(*(rng.random(2) < 0.8).tolist(), True) for _ in range(40)]
-    found = panel(table(rows), 2, target="source.label").figures["effective_judges"]
+    found = panel(table(rows), 2, target="source.label").values["effective_judges"]
     wrong = np.array([[not said for said in row[:2]] for row in rows], float)
     left = [np.corrcoef(np.delete(wrong, row, 0).T)[0, 1] for row in range(40)]
     r, p = np.corrcoef(wrong.T)[0, 1], wrong.mean(axis=0)
@@ -183,20 +183,20 @@ def test_the_worth_of_few_judgements_is_the_worth_at_the_ends_of_the_correlation
 
 def test_errors_that_cancel_out_are_worth_many_judges_and_never_an_endless_number(table):
     rows = [(True, False, True), (False, True, True)] * 20 + [(True, True, True), (False, False, True)]
-    found = panel(table(rows), 2, target="source.label").figures["effective_judges"]
+    found = panel(table(rows), 2, target="source.label").values["effective_judges"]
     assert 2 < found.low < found.value < found.high <= 2000
 
 
 def test_votes_of_three_labels_have_no_correlation_without_a_target_and_say_what_to_give(table):
     rows = [("a", "b", "c", None), ("a", "a", "b", None), ("c", "b", "c", None)]
-    figure = panel(table(rows)).figures["effective_judges"]
+    figure = panel(table(rows)).values["effective_judges"]
     assert figure.value is None and "target" in figure.reason
 
 
 def test_a_row_with_one_vote_is_no_row_of_the_panel(table):
     rows = [(True, True, False, None), (True, None, None, None), (False, False, None, None)]
     found = panel(table(rows))
-    assert (found.rows, found.missing, found.figures["krippendorff_alpha"].n) == (3, 1, 2)
+    assert (found.rows, found.missing, found.values["krippendorff_alpha"].n) == (3, 1, 2)
     assert found.coverage == pytest.approx(2 / 3)
 
 
@@ -209,7 +209,7 @@ def test_two_runs_of_a_panel_are_compared(table):
         runs.append(table(rows))
     evaluation = Evaluation(panel=[f"nodes['judge[{at}]'].score" for at in range(3)], target="source.label")
     found = compare_runs({"e": (evaluation, evaluation)}, tuple(runs)).evaluations["e"].whole
-    change = found.figures["krippendorff_alpha"].change
+    change = found.differences["krippendorff_alpha"].change
     assert 0 < change.low < change.value < change.high
 
 
@@ -219,7 +219,7 @@ def test_eleven_recorded_judges_have_the_alpha_kappa_and_worth_of_the_packages(t
     rows = [json.loads(line) for line in gzip.decompress(TRIVIAQA.read_bytes()).splitlines()]
     names = sorted(rows[0]["judges"])
     votes = [(*(row["judges"].get(name) for name in names), row["human"]) for row in rows]
-    found = panel(table(votes), len(names), target="source.label").figures
+    found = panel(table(votes), len(names), target="source.label").values
     same(found["krippendorff_alpha"].value, alpha([row[:-1] for row in votes], "nominal"), "alpha")
     columns = list(zip(*votes, strict=True))
     same(found["pairwise_kappa"].value, pairs_of(columns[:-1], kappa), "kappa")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from verdict_cli.stats.columns.distributions import histogram, means, quantiles, shares
+from verdict_cli.stats.evaluation_results import histogram, means_by_bin, proportions_by_bin, quantiles
 
 
 def test_shares_are_by_bins_closed_on_the_right_with_wilsons_interval():
     x = np.array([0.05, 0.1, 0.11, 0.95, 1.0, 0.0])
     hits = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0])
-    bins = shares(x, hits, np.linspace(0, 1, 11))
+    bins = proportions_by_bin(x, hits, np.linspace(0, 1, 11))
     assert [one.n for one in bins] == [3, 1, 2]
     assert bins[0].x == pytest.approx((0.05 + 0.1 + 0.0) / 3)
     assert [one.y for one in bins] == pytest.approx([1 / 3, 1, 0.5])
@@ -21,7 +21,7 @@ def test_shares_are_by_bins_closed_on_the_right_with_wilsons_interval():
 def test_means_have_students_interval_for_each_value():
     x = np.array([1.0, 1, 1, 2])
     y = np.array([3.0, 4, 5, 9])
-    first, second = means(x, y)
+    first, second = means_by_bin(x, y)
     assert (first.n, first.x, first.y) == (3, 1.0, 4.0)
     expected = stats.t.interval(0.95, 2, loc=4, scale=stats.sem([3, 4, 5]))
     assert (first.low, first.high) == pytest.approx(expected)
@@ -30,7 +30,7 @@ def test_means_have_students_interval_for_each_value():
 
 def test_many_values_are_binned_without_losing_a_row():
     x = np.random.default_rng(0).random(1_000)
-    found = means(x, x)
+    found = means_by_bin(x, x)
     assert sum(one.n for one in found) == 1_000
     assert len(found) == 10
     assert all(one.x == pytest.approx(one.y) for one in found)

@@ -48,7 +48,7 @@ def test_unievals_correlations(tmp_path):
     }
     for name, found in measure(evaluations, path).items():
         assert found.kind == "numeric"
-        assert tuple(round(figure.value, 6) for figure in found.figures.values()) == published[name]
+        assert tuple(round(figure.value, 6) for figure in found.values.values()) == published[name]
 
 
 def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path):
@@ -66,8 +66,8 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
         prediction="output.choice", target="source.gold", missing="wrong", metrics=["accuracy", "cohen_kappa"]
     )
     found = measure({"judge": judge}, results(tmp_path, rows))["judge"]
-    assert (found.figures["accuracy"].value, found.figures["accuracy"].n) == (697 / 999, 999)
-    assert round(found.figures["cohen_kappa"].value, 4) == 0.4755
+    assert (found.values["accuracy"].value, found.values["accuracy"].n) == (697 / 999, 999)
+    assert round(found.values["cohen_kappa"].value, 4) == 0.4755
     assert found.missing == 25
     assert found.bounds["accuracy"] == pytest.approx((697 / 999, 722 / 999))
     people = {
@@ -75,7 +75,7 @@ def test_pandalms_unusable_answers_and_the_agreement_of_its_annotators(tmp_path)
         for one, other in ((1, 2), (1, 3), (2, 3))
     }
     agreement = measure(people, results(tmp_path, [(source, {"choice": 0}) for source, _ in rows]))
-    assert [round(one.figures["cohen_kappa"].value, 2) for one in agreement.values()] == [0.85, 0.88, 0.86]
+    assert [round(one.values["cohen_kappa"].value, 2) for one in agreement.values()] == [0.85, 0.88, 0.86]
 
 
 def test_wices_claims_are_the_best_of_their_chunks(tmp_path):
@@ -95,6 +95,6 @@ def test_wices_claims_are_the_best_of_their_chunks(tmp_path):
         reduce={"prediction": "any", "target": "first"},
         metrics=["accuracy", "f1"],
     )
-    found = measure({"claims": evaluation}, results(tmp_path, rows))["claims"].figures
+    found = measure({"claims": evaluation}, results(tmp_path, rows))["claims"].values
     assert (found["accuracy"].value, found["accuracy"].n) == (0.77, 100)
     assert round(found["f1"].value, 3) == 0.610

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from verdict_cli.stats.intervals.proportions import normal, student
+from verdict_cli.stats.intervals.interval_methods import normal, student
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 1 - 0.05 / 7, 0.9999])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verdict_cli.stats.bradley_terry import Choice, cycles, ratings
+from verdict_cli.stats.bradley_terry import Choice, count_cycles, fit_ratings
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=40
@@ -28,14 +28,14 @@ def test_pairs_are_those_of_a_logistic_regression_with_the_same_prior(wins: list
     target = [1, 0] * len(wins)
     fitted = linear.LogisticRegression(C=4.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     fitted.fit(design, target, sample_weight=[0.5] * len(target))
-    found = ratings(5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0)
+    found = fit_ratings(5, [Choice(winner, (winner, loser)) for winner, loser in wins], spread=2.0)
     assert found.strengths == pytest.approx(fitted.coef_[0] - fitted.coef_[0].mean(), abs=1e-5)
 
 
 @pytest.mark.parametrize(("won", "lost"), [(3, 1), (10, 7), (1, 1)])
 def test_two_without_a_prior_have_the_log_odds_and_its_variance(won: int, lost: int) -> None:
     choices = [Choice(0, (0, 1), float(won)), Choice(1, (1, 0), float(lost))]
-    found = ratings(2, choices, spread=math.inf)
+    found = fit_ratings(2, choices, spread=math.inf)
     assert found.strengths[0] - found.strengths[1] == pytest.approx(math.log(won / lost), abs=1e-6)
     variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
     assert variance == pytest.approx(1 / won + 1 / lost, rel=1e-6)
@@ -48,13 +48,13 @@ def test_rankings_of_three_give_back_the_strengths_that_made_them() -> None:
         strong = np.exp(true)
         share = strong[order[0]] / strong.sum() * strong[order[1]] / (strong[order[1]] + strong[order[2]])
         choices += [Choice(order[0], order, share * 1e4), Choice(order[1], order[1:], share * 1e4)]
-    assert ratings(3, choices, spread=math.inf).strengths == pytest.approx(true - true.mean(), abs=1e-6)
+    assert fit_ratings(3, choices, spread=math.inf).strengths == pytest.approx(true - true.mean(), abs=1e-6)
 
 
 @given(wins=PAIRS, turn=st.permutations(range(5)))
 def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> None:
-    plain = ratings(5, [Choice(a, (a, b)) for a, b in wins])
-    turned = ratings(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
+    plain = fit_ratings(5, [Choice(a, (a, b)) for a, b in wins])
+    turned = fit_ratings(5, [Choice(turn[a], (turn[b], turn[a])) for a, b in wins])
     assert turned.strengths[turn] == pytest.approx(plain.strengths, abs=1e-6)
     assert plain.strengths.sum() == pytest.approx(0, abs=1e-9)
     for one in range(5):
@@ -63,9 +63,9 @@ def test_names_do_not_matter(wins: list[tuple[int, int]], turn: list[int]) -> No
 
 
 def test_who_won_everything_stays_finite_and_only_many_contests_tell_apart() -> None:
-    few, many = (ratings(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
+    few, many = (fit_ratings(2, [Choice(0, (0, 1), weight)]) for weight in (1.0, 200.0))
     assert 0 < few.strengths[0] < many.strengths[0] < 20
-    assert not few.apart(0, 1) and many.apart(0, 1)
+    assert not few.differ(0, 1) and many.differ(0, 1)
 
 
 @given(st.integers(3, 7), st.randoms(use_true_random=False))
@@ -81,4 +81,4 @@ def test_circles_are_counted(count: int, draw: object) -> None:
         for a, b, c in triples
         if (wins[a, b] & wins[b, c] & wins[c, a]) | (wins[b, a] & wins[c, b] & wins[a, c])
     ]
-    assert cycles(wins) == (len(triples), len(circles))
+    assert count_cycles(wins) == (len(triples), len(circles))

@@ -3,7 +3,7 @@
 import pytest
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.stats.columns.saved_rows import Spelled
+from verdict_cli.stats.columns.saved_rows import TextKeyed
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.writer import ParquetTable
 
@@ -29,11 +29,11 @@ def test_a_distribution_is_indexed_in_evaluations_as_in_the_pipeline(tmp_path, k
             said = dict(zip(keys, (p, 1 - p), strict=True))
             table.write({"row": row, "status": "ok", "output.distribution": said, "judge.distribution": dict(said)})
     found = measure({"e": Evaluation(value=expression, metrics=("mean",))}, results)["e"]
-    assert (found.figures["mean"].value, found.figures["mean"].n) == (0.5, 2)
+    assert (found.values["mean"].value, found.values["mean"].n) == (0.5, 2)
 
 
 def test_a_key_that_is_in_no_spelling_there_is_missing():
-    found = Spelled({"true": 1, "2": 3})
+    found = TextKeyed({"true": 1, "2": 3})
     assert (found[True], found[2], found[2.0]) == (1, 3, 3)
     assert 1 not in found
     assert found.get(False, "none") == "none"

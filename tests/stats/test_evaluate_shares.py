@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binomtest
 
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.interval_methods import wilson
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.intervals.proportions import wilson
 from verdict_cli.stats.metrics import confusion
 
 

@@ -31,7 +31,7 @@ def figures(path, rows):
     evaluation = Evaluation(
         prediction="output.score", target="source.score", cluster="source.doc", metrics=list(COEFFICIENTS)
     )
-    return measure({"e": evaluation}, path / "results.parquet")["e"].figures
+    return measure({"e": evaluation}, path / "results.parquet")["e"].values
 
 
 def test_each_document_counts_once_and_one_without_variation_not_at_all(tmp_path):
@@ -83,8 +83,8 @@ def test_correlations_within_documents_and_of_systems_are_as_summeval_reports_th
     means = frame.groupby("system")[["coherence", "relevance"]].mean()
     for name, formula in COEFFICIENTS.items():
         each = [formula(one.coherence, one.relevance).statistic for _, one in frame.groupby("doc_id")]
-        within = found["documents"].figures[name]
+        within = found["documents"].values[name]
         assert (within.value, within.n) == (pytest.approx(np.nanmean(each), abs=1e-9), np.isfinite(each).sum())
-        across = found["systems"].figures[name.removesuffix("_within")]
+        across = found["systems"].values[name.removesuffix("_within")]
         wanted = formula(means.coherence, means.relevance).statistic
         assert (across.value, across.n) == (pytest.approx(wanted, abs=1e-9), 16)

@@ -10,12 +10,12 @@ import scipy.stats
 import sklearn.metrics
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_names import METRICS
+from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.stats.columns.collect import LONGER, Collected
 from verdict_cli.stats.columns.column import ColumnBuilder, Factorized
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.intervals.intervals import Draw
-from verdict_cli.stats.measure import dedupe_metrics
+from verdict_cli.stats.measure import metric_values
 
 SPELLED = {"numbers": [0, 1, 2], "words": ["bad", "fair", "good"], "truths": [False, True], "decimals": [0.5, 1.0, 2.5]}
 
@@ -35,7 +35,7 @@ def figures(metrics, columns, **keys):
     written = {name.partition("[")[0]: f"source.{name}" for name in columns if name != LONGER}
     evaluation = Evaluation(**written, **keys)
     data = EvaluationData.of(evaluation, Collected(rows, found, (), cluster, None, None, {}))
-    made = dedupe_metrics(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
+    made = metric_values(metrics, data, np.arange(rows), Draw(np.random.default_rng(0)))
     return {name: figure.value for name, figure in made.items()}
 
 

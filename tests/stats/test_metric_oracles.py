@@ -173,7 +173,7 @@ def test_probabilities_outside_the_unit_interval_have_ranks_but_no_scores():
     ones = np.ones((1, 2))
     assert found["auroc"].at(ones)[0] == 1
     assert np.isnan(found["brier"].at(ones)[0])
-    assert "outside" in found["brier"].why
+    assert "not between 0 and 1" in found["brier"].undefined
 
 
 def test_ac1_is_gwets_value_by_hand():

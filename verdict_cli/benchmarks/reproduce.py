@@ -20,8 +20,7 @@ from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
 from verdict_cli.run.run_directory import output_errors
 from verdict_cli.run.session import open_run
-from verdict_cli.stats.figures import Measures
-from verdict_cli.stats.measure import measure
+from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
 
 
@@ -96,7 +95,7 @@ def _measured(case: Case, folder: Path) -> Mapping[str, Measures]:
 
 def _compare(case: Case, published: PublishedValue, measures: Mapping[str, Measures]) -> Reproduction:
     evaluation, _, metric = published.metric.rpartition(".")
-    found = measures[evaluation].figures[metric]
+    found = measures[evaluation].values[metric]
     value, low, high = (
         None if number is None else published.convert(number) for number in (found.value, found.low, found.high)
     )

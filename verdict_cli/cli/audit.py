@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
@@ -31,7 +29,7 @@ from verdict_cli.studies.audit.probes import AuditOptions, Probe, plan_audit
 if TYPE_CHECKING:
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.node import Plan
-    from verdict_cli.studies.audit.effects import Effect
+    from verdict_cli.report.document import ReportDocument
 
 
 def audit(
@@ -86,7 +84,8 @@ def audit(
 
     Example: verdict audit pairwise_positions pairs_sample --model baseline/lexical --attack
     """
-    from verdict_cli.studies.audit.audit_runs import BASELINE, expected, probe_options
+    from verdict_cli.studies.audit.audit_document import audit_document
+    from verdict_cli.studies.audit.audit_runs import BASELINE, estimate_audit, probe_options
     from verdict_cli.studies.audit.probe_results import ProbeResult, measure_probes
     from verdict_cli.studies.sweep.results import VariantRun
 
@@ -122,15 +121,15 @@ def audit(
         rows = check_data(plan, dataset, limit=options.limit, sample=options.sample, seed=options.seed)
         run_options = options.run_options(plan, dataset, rows, (str(config), data), replay)
         sessions = [open_run(probe_options(run_options, probe, probe_plan, folder)) for probe, probe_plan in plans]
-        costs = expected([session.options for session in sessions])
+        costs = estimate_audit([session.options for session in sessions])
         if dry_run or not options.quiet:
-            print_message(costs.words)
+            print_message(costs.summary)
         if dry_run:
             print_json(
                 {
                     "runs": [BASELINE if probe is None else probe.name for probe, _ in plans],
                     "left_out": skipped,
-                    **costs.document(),
+                    **costs.as_json(),
                 }
             )
             raise typer.Exit(0)
@@ -158,33 +157,27 @@ def audit(
         "cost_usd": _sum([run.facts.cost_usd for run in done]),
         "floors": sorted({floor for run in done for floor in run.facts.floors}),
     }
-    _write_audit(folder, facts, effects, skipped, as_json=as_json)
+    _write_audit(folder, audit_document(facts, effects, skipped), as_json=as_json)
     raise typer.Exit(3 if facts["failed"] else 0)
 
 
-def _write_audit(
-    folder: Path, facts: Mapping[str, Any], effects: Sequence[Effect], skipped: Mapping[str, str], *, as_json: bool
-) -> None:
+def _write_audit(folder: Path, audited: ReportDocument, *, as_json: bool) -> None:
     """Write the files of the audit, and print it."""
-    from verdict_cli.studies.audit.render import audit_html, audit_json, audit_markdown, audit_terminal, lead_of
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.studies.study_files import write_study
 
-    lead, title = lead_of(facts), facts["pipeline"]
-    content = audit_json(facts, effects, skipped)
-    directory = RunDirectory(folder)
-    directory.write("audit.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    directory.write("audit.md", audit_markdown(title, lead, effects, skipped))
-    directory.write("audit.html", audit_html(title, lead, effects, skipped))
+    write_study(RunDirectory(folder), "audit", audited)
     if as_json:
-        print_json(content)
+        print_json(audited.data())
     else:
-        to_terminal(audit_terminal(lead, effects, skipped))
+        to_terminal(render_terminal(audited))
 
 
 def _probe_plan(config: Path, options: RowOptions, probe: Probe, plan: Plan, replay: Recording | None) -> Plan | str:
     """The plan of a probe, or why it is skipped."""
-    from verdict_cli.studies.audit.probe_results import under_replay
+    from verdict_cli.studies.audit.probe_results import replay_obstacle
 
-    if replay is not None and (reason := under_replay(probe, replay.units(), plan)):
+    if replay is not None and (reason := replay_obstacle(probe, replay.units(), plan)):
         return reason
     if not probe.settings:
         return plan

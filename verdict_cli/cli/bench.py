@@ -87,8 +87,9 @@ def bench(
 
 
 def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as_json: bool) -> None:
-    from verdict_cli.report.as_json import full_json, summary_json
-    from verdict_cli.report.markdown import markdown as as_markdown
+    from verdict_cli.report.renderers.markdown import render_markdown
+    from verdict_cli.report.report import full_json, summary_json
+    from verdict_cli.report.run_document import run_document
 
     if as_json:
         print_json(
@@ -108,7 +109,7 @@ def _show_report(report: Report, card: Card, *, sample: bool, markdown: bool, as
             f"  nothing about {card.title}. For the data, `verdict datasets fetch {card.name}`, or give --data PATH.\n\n"
         )
     if markdown:
-        sys.stdout.write(as_markdown(report))
+        sys.stdout.write(render_markdown(run_document(report)))
     else:
         show_report(report, as_json=False)
 

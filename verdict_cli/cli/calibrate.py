@@ -18,7 +18,7 @@ from verdict_cli.run.load_run import load_run
 from verdict_cli.run.run_directory import output_errors
 
 if TYPE_CHECKING:
-    from verdict_cli.studies.calibrate.fit_options import Calibrated, FitOptions
+    from verdict_cli.studies.calibrate.fit_job import Calibrated, FitOptions
 
 
 class FitChoice(StrEnum):
@@ -82,7 +82,7 @@ def calibrate(
     Example: verdict calibrate runs/cascade --target source.correct --agreement 0.9
     """
     from verdict_cli.studies.calibrate.calibrate_run import calibrate_run
-    from verdict_cli.studies.calibrate.fit_options import FitOptions
+    from verdict_cli.studies.calibrate.fit_job import FitOptions
 
     kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
     fit_options = FitOptions(
@@ -97,7 +97,7 @@ def calibrate(
     if as_json:
         changes = {
             name: {metric: asdict(change) for metric, change in metrics.items()}
-            for name, metrics in result.figures.items()
+            for name, metrics in result.metrics.items()
         }
         content = result.content.model_dump(mode="json", exclude_none=True)
         print_json({"file": str(path), "calibration": content, "figures": changes, "notes": result.notes})
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def _check(options: FitOptions, agreement: float | None) -> None:
-    from verdict_cli.studies.calibrate.fit_options import METHODS
+    from verdict_cli.studies.calibrate.fit_job import METHODS
 
     known = METHODS[options.kind]
     if options.method and options.method not in known:
@@ -141,7 +141,7 @@ def _table(result: Calibrated) -> str:
     content = result.content
     lines = [f"{content.unit}: {content.model_dump()['kind']}, fitted to {content.rows:,} rows"]
     cells = [("method", "metric", "before", "after (held out)", "difference", "95% interval")]
-    for method, metrics in result.figures.items():
+    for method, metrics in result.metrics.items():
         for metric, change in metrics.items():
             ends = interval(change.change.low, change.change.high)
             cells.append(

@@ -40,15 +40,17 @@ def compare(
 
     Example: verdict compare runs/main runs/candidate --by source.type --html difference.html
     """
-    from verdict_cli.report.comparison import comparison_json, comparison_terminal
+    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.renderers.terminal import render_terminal
 
     sides, comparison = load_comparison(first, second, by or ())
+    outcome = comparison_document(sides, comparison)
     if html is not None:
         write_page(html, sides, comparison)
     if as_json:
-        print_json(comparison_json(sides, comparison))
+        print_json(outcome.data())
     else:
-        to_terminal(comparison_terminal(sides, comparison))
+        to_terminal(render_terminal(outcome))
 
 
 def load_comparison(
@@ -56,8 +58,8 @@ def load_comparison(
 ) -> tuple[tuple[ComparisonContext, ComparisonContext], RunComparison]:
     """Load two runs and compare them. UsageError if they share no evaluation."""
     from verdict_cli.report.comparison import ComparisonContext
+    from verdict_cli.stats.call_stats import latency
     from verdict_cli.stats.compare import compare_runs
-    from verdict_cli.stats.unit_calls import latency
 
     runs = [load_run(path) for path in (first, second)]
     known = [plan.evaluations for _, _, plan in runs]
@@ -79,7 +81,8 @@ def load_comparison(
 
 def write_page(path: Path, sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> None:
     """Write the comparison as a single HTML file."""
-    from verdict_cli.report.comparison_html import comparison_html
+    from verdict_cli.report.comparison import comparison_document
+    from verdict_cli.report.renderers.html import render_html
 
     with output_errors(path):
-        path.write_text(comparison_html(sides, comparison), encoding="utf-8")
+        path.write_text(render_html(comparison_document(sides, comparison)), encoding="utf-8")

@@ -91,8 +91,8 @@ def _metrics(judge: Report, safety: ComparedMetric) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("", "judge, 95% interval", DEMO_BASELINE, "difference, 95% interval"):
         table.add_column(Text(header), no_wrap=True)
-    for metric, value in formatting.plain_text(judge.measures["safety"].figures.items()):
-        compared_metric = safety.whole.figures[metric]
+    for metric, value in formatting.scalar_metrics(judge.measures["safety"].values.items()):
+        compared_metric = safety.whole.differences[metric]
         table.add_row(
             metric,
             Text(f"{formatting.format_number(value.value)} {formatting.interval(value.low, value.high)}"),

@@ -13,7 +13,7 @@ from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import EXITS, UsageError
 from verdict_cli.language.document.error_messages import nearest_spelling
-from verdict_cli.language.metric_names import MEANINGS, METRICS, foreign
+from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.reference import ReferenceEntry, ReferenceKey, entries, plugin_entry
 
 _WIDTH = 100
@@ -59,22 +59,22 @@ def _lookup(name: str) -> dict[str, Any]:
     if name.isdecimal() and int(name) in EXITS:
         return {"name": name, "group": "exit code", "text": EXITS[int(name)]}
     parts = entries()
-    by_lower = {known.lower(): known for known in (*parts, *MEANINGS)}
-    exact = name if name in parts or name in MEANINGS else by_lower.get(name.lower(), name)
-    if exact in MEANINGS:
-        return {"name": exact, "group": "metric", "text": MEANINGS[exact]}
+    by_lower = {known.lower(): known for known in (*parts, *METRICS)}
+    exact = name if name in parts or name in METRICS else by_lower.get(name.lower(), name)
+    if exact in METRICS:
+        return {"name": exact, "group": "metric", "text": METRICS[exact].meaning}
     if exact in parts:
         return _part(parts[exact])
     if (part := plugin_entry(name)) is not None:
         return _part(part)
-    if (metric := foreign(name)) is not None:
+    if (metric := find_metric(name)) is not None:
         return {"name": name, "group": "metric", "text": metric.meaning}
     owner, dot, key = name.rpartition(".")
     holders = [part for part in parts.values() if not dot or part.name.lower() == owner.lower()]
     matches = [(part, part_key) for part in holders for part_key in part.keys if part_key.name == key]
     if matches:
         return {"name": name, "group": "key", "text": "", "of": _meanings(matches)}
-    known = {part_key.name for part in holders for part_key in part.keys} if dot and holders else {*parts, *MEANINGS}
+    known = {part_key.name for part in holders for part_key in part.keys} if dot and holders else {*parts, *METRICS}
     keys = {part_key.name for part in parts.values() for part_key in part.keys}
     close = nearest_spelling(key if dot and holders else name, known | (set() if dot else keys))
     raise UsageError(

@@ -14,7 +14,7 @@ from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
 from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
-from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_figure, needed, trade
+from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_metric, needed, trade
 
 
 def plan(
@@ -62,13 +62,13 @@ def plan(
 
     Example: verdict plan jury answers_sample --half-width 0.02 --expect 0.9
     """
-    from verdict_cli.studies.sweep.results import best_variant
+    from verdict_cli.studies.sweep.results import choose_metric
 
     check_options(half_width, mde, power, confidence, expect, discordant, pilot or [])
     pipeline = options.plan(config)
-    name, metric_name = best_variant([(str(config), pipeline)], metric)
+    name, metric_name = choose_metric([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
-    metric_name = metric_name or first_figure(evaluation)
+    metric_name = metric_name or first_metric(evaluation)
     requested = RequirementOptions(name, metric_name, half_width, mde, power, confidence, expect, discordant, seed)
     needs, repeats, notes = needed(requested, evaluation, pilot or [])
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:

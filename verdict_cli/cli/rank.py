@@ -20,16 +20,14 @@ from verdict_cli.run.local import loop_factory
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import reward_of
 from verdict_cli.studies.rank.candidate_columns import (
-    candidate_texts,
-    chooser,
+    choosing_unit,
     find_candidate_columns,
-    judge_asks_both_orders,
-    reader,
+    judges_both_orders,
+    order_reader,
 )
-from verdict_cli.studies.rank.candidates import Candidate
-from verdict_cli.studies.rank.candidates import candidates as read
-from verdict_cli.studies.rank.pointwise import scored
-from verdict_cli.studies.rank.standings import Judging, Ranking
+from verdict_cli.studies.rank.candidates import Candidate, read_candidates
+from verdict_cli.studies.rank.pointwise import rank_by_score
+from verdict_cli.studies.rank.standings import CountingJudge, Ranking
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -100,7 +98,7 @@ def rank(
     task = _RankingTask(
         plan,
         {} if row is None else parse_row(row.encode("utf-8", "surrogateescape"), "--row"),
-        read(candidates),
+        read_candidates(candidates),
         columns,
         field,
         tournament,
@@ -119,10 +117,10 @@ def rank(
     options.warn_of_baselines(plan)
     store = options.store(plan, wanted=samples == 1)
 
-    async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, Judging]:
+    async def judge(on_progress: Callable[[Any], None]) -> tuple[Ranking, CountingJudge]:
         access = ModelClient.open(concurrency=concurrency, recording=replay, budget_usd=options.budget, store=store)
         try:
-            judging = Judging(
+            judging = CountingJudge(
                 await JudgeSession(plan, access, seed=options.seed).open(), workload.rows, concurrency, on_progress
             )
             return await work(judging), judging
@@ -135,14 +133,16 @@ def rank(
     finally:
         if store is not None:
             store.close()
-    costs = {"calls": judging.tally.calls, "cost_usd": judging.tally.cost_usd}
+    from verdict_cli.studies.rank.standings import ranking_document
+
+    outcome = ranking_document(plan.name, ranking, calls=judging.stats.calls, cost_usd=judging.stats.cost_usd)
     if as_json:
-        print_json({"pipeline": plan.name, **ranking.document(), **costs})
+        print_json(outcome.data())
     else:
         from verdict_cli.cli.show_report import to_terminal
-        from verdict_cli.report.ranking import ranking_terminal
+        from verdict_cli.report.renderers.terminal import render_terminal
 
-        to_terminal(ranking_terminal({**ranking.document(), **costs}))
+        to_terminal(render_terminal(outcome))
     raise typer.Exit(3 if ranking.failed else 0)
 
 
@@ -154,7 +154,7 @@ class _Workload:
     rows: int
 
 
-Work = Callable[["Judging"], Coroutine[Any, Any, "Ranking"]]
+Work = Callable[["CountingJudge"], Coroutine[Any, Any, "Ranking"]]
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _RankingTask:
         """Return the ranking to run and its size. UsageError if the pipeline or an option does not fit."""
         named = tuple(name.strip() for name in self.columns.split(",")) if self.columns else ()
         are_rows = not named and self.field is None and all(not isinstance(each.value, str) for each in self.candidates)
-        if are_rows and chooser(self.plan) is None:
+        if are_rows and choosing_unit(self.plan) is None:
             return self._score(None)
         where = find_candidate_columns(self.plan, self.shared, named)
         if where.count == 1:
@@ -193,7 +193,9 @@ class _RankingTask:
         count = len(self.candidates)
         each = "" if self.samples == 1 else f", {self.samples} judgements each"
         return (
-            lambda judging: scored(judging, reward, where, self.shared, self.candidates, self.samples, self.field),
+            lambda judging: rank_by_score(
+                judging, reward, where, self.shared, self.candidates, self.samples, self.field
+            ),
             _Workload(f"{count} candidates scored{each}", count * self.samples),
         )
 
@@ -201,11 +203,11 @@ class _RankingTask:
         from verdict_cli.studies.rank.tournament import GROUP_ROUNDS, ROUND_ROBIN, Tournament, swiss_rounds
 
         count, size = len(self.candidates), where.count
-        read = reader(self.plan, self.choice, size)
-        texts = candidate_texts(self.candidates, self.field)
-        twice = size == 2 and not judge_asks_both_orders(self.plan)
+        read = order_reader(self.plan, self.choice, size)
+        texts = [candidate.text(self.field) for candidate in self.candidates]
+        twice = size == 2 and not judges_both_orders(self.plan)
 
-        def tournament(judging: Judging) -> Tournament:
+        def tournament(judging: CountingJudge) -> Tournament:
             return Tournament(judging, read, where, self.shared, self.candidates, texts, twice)
 
         if size > 2:
@@ -220,7 +222,7 @@ class _RankingTask:
             times = self.rounds or GROUP_ROUNDS
             rows = times * -(-count // size)
             return (
-                lambda judging: tournament(judging).groups(times, self.seed),
+                lambda judging: tournament(judging).rank_groups(times, self.seed),
                 _Workload(f"{count} candidates in groups of {size}, {times} rounds", rows),
             )
         swiss = self.tournament == "swiss" or (self.tournament == "auto" and (self.rounds or count > ROUND_ROBIN))
@@ -230,6 +232,6 @@ class _RankingTask:
         pairs = number * (count // 2) if number is not None else count * (count - 1) // 2
         form = f"a Swiss tournament of {number} rounds" if number is not None else "all pairs"
         return (
-            lambda judging: tournament(judging).pairs(number, self.seed),
+            lambda judging: tournament(judging).rank_pairs(number, self.seed),
             _Workload(f"{count} candidates, {form}, {pairs} pairs in both orders", pairs * (2 if twice else 1)),
         )

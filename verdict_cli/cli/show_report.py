@@ -31,13 +31,14 @@ def finish_with_report(run: RunResult, formats: Sequence[str] = (), *, inconclus
 def show_report(report: Report, *, as_json: bool) -> None:
     """Print the report on standard output: for people, or as one JSON document."""
     if as_json:
-        from verdict_cli.report.as_json import summary_json
+        from verdict_cli.report.report import summary_json
 
         print_json(summary_json(report))
         return
-    from verdict_cli.report.terminal import report_terminal
+    from verdict_cli.report.renderers.terminal import render_terminal
+    from verdict_cli.report.run_document import run_document
 
-    to_terminal(report_terminal(report))
+    to_terminal(render_terminal(run_document(report)))
 
 
 def to_terminal(renderable: RenderableType) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from verdict_cli.cli.console import print_error, print_json, print_message
@@ -68,17 +67,19 @@ def sweep(
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import to_terminal
     from verdict_cli.cli.signals import stopping
+    from verdict_cli.report.renderers.terminal import render_terminal
     from verdict_cli.report.write_report import write_report
     from verdict_cli.run.job import Stop
     from verdict_cli.run.run_directory import RunDirectory
     from verdict_cli.run.session import open_run
-    from verdict_cli.studies.sweep.render import swept_html, swept_json, swept_markdown, swept_terminal
-    from verdict_cli.studies.sweep.results import VariantRun, best_variant, compare_variants
+    from verdict_cli.studies.study_files import write_study
+    from verdict_cli.studies.sweep.results import VariantRun, choose_metric, compare_variants
+    from verdict_cli.studies.sweep.sweep_document import sweep_document
 
     found = _variants(config, how, vary, together=together)
     plans = _planned(config, how, found)
     names = [variant.name for variant, _ in plans]
-    name, figure = best_variant([(f"variant {variant.name}", plan) for variant, plan in plans], metric)
+    name, figure = choose_metric([(f"variant {variant.name}", plan) for variant, plan in plans], metric)
     recording = _answering([(variant.name, plan) for variant, plan in plans], how)
     stop = Stop()
     folder = out or Path("sweeps") / plans[0][1].name
@@ -111,17 +112,13 @@ def sweep(
         seed=how.seed,
     )
     title = plans[0][1].name
-    content = swept_json(
-        result, {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}
-    )
-    place = RunDirectory(folder)
-    place.write("sweep.json", orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    place.write("sweep.md", swept_markdown(title, result))
-    place.write("sweep.html", swept_html(title, result))
+    settings = {"sweep": str(folder), "pipeline": title, "config": str(config), "dataset": data, "vary": vary}
+    outcome = sweep_document(title, result, settings)
+    write_study(RunDirectory(folder), "sweep", outcome)
     if as_json:
-        print_json(content)
+        print_json(outcome.data())
     else:
-        to_terminal(swept_terminal(result))
+        to_terminal(render_terminal(outcome))
         if not how.quiet:
             print_message(f"chart: {folder / 'sweep.html'}")
     if not all(report.passed for report in reports):

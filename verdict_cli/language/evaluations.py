@@ -7,19 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from verdict_cli.config_model import ConfigModel, Whole
-from verdict_cli.language.metric_names import (
-    OF_CHOICE,
-    OF_PANEL,
-    OF_PROBABILITY,
-    OF_VALUE,
-    WITHIN,
-    MetricKey,
-    MetricName,
-    foreign,
-)
-
-EvaluationKind = Literal["classification", "ordinal", "numeric", "pairwise", "ranking"]
-"""What the predictions and targets of an evaluation are."""
+from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
 """How the rows of one group are combined into one value."""
@@ -118,7 +106,7 @@ class Published(ConfigModel):
     """The table's name or number."""
     page: str | Annotated[int, Whole] | None = None
     """The page of the table, or a text such as `section 5.3`."""
-    metric: MetricName
+    metric: MetricKey
     """The metric of the evaluation that the table contains."""
     unit: Literal["percent", "fraction"]
     """Whether the values are percentages or fractions of one."""
@@ -128,8 +116,6 @@ class Published(ConfigModel):
 
 EvaluationIssue = tuple[str, str, str]
 """Path in the section (`safety.reduce`), what is wrong, and how to fix it."""
-
-_LABELLED = ("prediction", "target")
 
 
 def evaluation_problems(name: str, evaluation: Evaluation) -> list[EvaluationIssue]:
@@ -174,7 +160,8 @@ def _figures(evaluation: Evaluation) -> list[EvaluationIssue]:
 def _choices_only(evaluation: Evaluation) -> bool:
     """Whether only a pairwise judge's preferences are measured, which needs no target."""
     if evaluation.metrics is not None:
-        return set(evaluation.metrics) <= OF_CHOICE.keys()
+        found = [find_metric(name) for name in evaluation.metrics]
+        return all(metric is not None and metric.inputs[0] in CHOICE_INPUTS for metric in found)
     return evaluation.consistent is not None or evaluation.options is not None
 
 
@@ -204,22 +191,10 @@ def _metrics(evaluation: Evaluation) -> list[EvaluationIssue]:
 
 def lacks(evaluation: Evaluation, metric: str) -> list[str]:
     """The keys that a metric needs and the evaluation does not give."""
-    if evaluation.panel is not None and metric in OF_PANEL:
+    known = find_metric(metric)
+    if known is None or (evaluation.panel is not None and "panel" in known.inputs):
         return []
-    offered = foreign(metric)
-    if offered is not None:
-        needs = offered.needs
-    elif metric in OF_CHOICE:
-        needs = OF_CHOICE[metric]
-    elif metric in OF_PANEL - {"krippendorff_alpha"}:
-        needs = ("panel",)
-    elif metric in OF_VALUE:
-        needs = ("value",)
-    elif metric in OF_PROBABILITY:
-        needs = ("probability", "target")
-    else:
-        needs = (*_LABELLED, "cluster") if metric in WITHIN else _LABELLED
-    return [key for key in needs if getattr(evaluation, key) is None]
+    return [key for key in REQUIRED_KEYS[known.inputs[0]] if getattr(evaluation, key) is None]
 
 
 def _groups(evaluation: Evaluation) -> list[EvaluationIssue]:

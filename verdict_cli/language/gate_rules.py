@@ -15,7 +15,7 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.evaluations import Evaluation, EvaluationIssue, lacks
-from verdict_cli.language.metric_names import METRICS, OF_GOLD, foreign
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES, METRICS, find_metric
 
 RUN_METRICS: tuple[str, ...] = (
     "coverage",
@@ -97,13 +97,13 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     if name not in evaluations:
         known = ", ".join([*evaluations, "run"])
         return [("metric", f"`evaluate` has no `{name}`", _near(name, known))]
-    if metric in OF_GOLD:
+    if metric in GOLD_ESTIMATES:
         if evaluations[name].gold is None:
             return [("metric", f"`{name}` has no `gold`, which gives `{metric}`", f"give `evaluate.{name}.gold`")]
         if gate.baseline is not None:
             return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
         return []
-    if metric not in METRICS and foreign(metric) is None:
+    if find_metric(metric) is None:
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
     evaluation = evaluations[name]
     if evaluation.metrics is not None and metric not in evaluation.metrics:

@@ -10,7 +10,7 @@ from pydantic.json_schema import CoreRef, GenerateJsonSchema
 from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.extractors.bound_extractor import Extractor
-from verdict_cli.language.metric_names import METRIC_PLUGINS
+from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.pipeline_file import PipelineFile
 from verdict_cli.language.registry import Registry
 from verdict_cli.language.scales import IMPLIED_TYPES, SCALES, Scale
@@ -83,7 +83,7 @@ class _Generator(GenerateJsonSchema):
         return {**definition, **_STRING_KEYS} if definition.get("additionalProperties") is True else definition
 
 
-PLUGIN_REGISTRIES: tuple[Registry[Any], ...] = (SCALES, EXTRACTORS, METRIC_PLUGINS)
+PLUGIN_REGISTRIES: tuple[Registry[Any], ...] = (SCALES, EXTRACTORS, METRICS)
 """The registries to whose parts installed packages can add."""
 
 

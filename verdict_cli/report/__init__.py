@@ -1,1 +1,1 @@
-"""A run's report: built once as a value, then rendered for a terminal, Markdown, JSON, JUnit and HTML."""
+"""Reports as documents of sections, and the renderers that draw them."""

@@ -1,26 +1,38 @@
-"""Two runs beside each other: one JSON document, or a text for a terminal."""
+"""The comparison of two runs as a document: the paired differences, and the rows that changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
-from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Slice
+from verdict_cli.report.charts import ChartPoint, Dots
+from verdict_cli.report.compress import packed
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    TEXT_FORMATS,
+    Group,
+    Note,
+    Only,
+    Part,
+    ReportDocument,
+    RowBrowser,
+    Section,
+    Table,
+    TableColumn,
+)
+from verdict_cli.stats.call_stats import Latency
+from verdict_cli.stats.compare import ComparedMetric, Flip, RunComparison, Significance, Slice
 from verdict_cli.stats.paired import Difference
-from verdict_cli.stats.significance import Significance
-from verdict_cli.stats.unit_calls import Latency
 
-MOST_FLIPS_LISTED = 10
-"""Rows that flipped shown in a terminal; the JSON document has all."""
-MOST_SLICES_LISTED = 12
+MOST_FLIPS_PRINTED = 10
+MOST_SLICES_PRINTED = 12
+MOST_FLIPS_ON_PAGE = 10_000
+UNBOUNDED = frozenset({"mean", "median", "variance", "mae", "rmse", "log_loss"})
+"""Metrics that share no axis with those from 0 to 1."""
+Sides = tuple["ComparisonContext", "ComparisonContext"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +44,17 @@ class ComparisonContext:
     latency: Latency | None
 
 
-def comparison_json(sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> dict[str, Any]:
+def comparison_json(sides: Sides, comparison: RunComparison) -> dict[str, Any]:
     """The document of `verdict compare --json`; differences are `b` minus `a`."""
     return {
-        "a": _run(sides[0]),
-        "b": _run(sides[1]),
+        "a": _run_json(sides[0]),
+        "b": _run_json(sides[1]),
         "paired_by": comparison.by,
-        "evaluations": {name: _evaluation(one) for name, one in comparison.evaluations.items()},
+        "evaluations": {name: _evaluation_json(one) for name, one in comparison.evaluations.items()},
     }
 
 
-def _run(side: ComparisonContext) -> dict[str, Any]:
+def _run_json(side: ComparisonContext) -> dict[str, Any]:
     facts, took = side.facts, side.latency
     return {
         "run": side.run,
@@ -59,30 +71,30 @@ def _run(side: ComparisonContext) -> dict[str, Any]:
     }
 
 
-def _evaluation(one: ComparedMetric) -> dict[str, Any]:
+def _evaluation_json(one: ComparedMetric) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "reason": one.reason,
         "only_a": one.alone[0],
         "only_b": one.alone[1],
-        **_slice(one.whole),
+        **_slice_json(one.whole),
         "by": {
-            expression: {value: _slice(each) for value, each in slices.items()}
+            expression: {value: _slice_json(each) for value, each in slices.items()}
             for expression, slices in one.slices.items()
         },
-        "flipped": [_flip(flip) for flip in one.flips],
+        "flipped": [_flip_json(flip) for flip in one.flips],
     }
 
 
-def _slice(one: Slice) -> dict[str, Any]:
+def _slice_json(one: Slice) -> dict[str, Any]:
     return {
         "n": one.n,
-        "figures": {metric: _difference(each) for metric, each in one.figures.items()},
-        "test": None if one.test is None else _test(one.test),
+        "figures": {metric: _difference_json(each) for metric, each in one.differences.items()},
+        "test": None if one.test is None else _test_json(one.test),
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference_json(one: Difference) -> dict[str, Any]:
     change = one.change
     return {
         "a": one.first,
@@ -95,7 +107,7 @@ def _difference(one: Difference) -> dict[str, Any]:
     }
 
 
-def _test(test: Significance) -> dict[str, Any]:
+def _test_json(test: Significance) -> dict[str, Any]:
     return {
         "name": test.name,
         "n": test.n,
@@ -107,125 +119,155 @@ def _test(test: Significance) -> dict[str, Any]:
     }
 
 
-def _flip(flip: Flip) -> dict[str, Any]:
+def _flip_json(flip: Flip) -> dict[str, Any]:
     return {"id": flip.id, "a": flip.first, "b": flip.second, "target": flip.target, "gain": flip.gain}
 
 
-def comparison_terminal(sides: tuple[ComparisonContext, ComparisonContext], comparison: RunComparison) -> Group:
-    """What `rich` prints; data is never read as markup."""
-    parts: list[RenderableType] = [_runs(sides)]
-    parts += [
-        Text(f"! {formatting.visible_text(floor)} is a floor to beat, not a judge", style="yellow")
-        for floor in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors))
+def comparison_document(sides: Sides, comparison: RunComparison) -> ReportDocument:
+    """The document; differences are `b` minus `a`."""
+    sections = [Section("", [*_runs(sides)], listed=False)]
+    sections += [
+        Section(name, [*_evaluation(metric, comparison.by)], metric.kind)
+        for name, metric in comparison.evaluations.items()
     ]
-    parts += [
-        Text(f"! {name}: {notice}", style="yellow")
-        for name, side in zip("ab", sides, strict=True)
-        for notice in formatting.replayed(side.facts)
+    return ReportDocument(
+        f"{sides[0].facts.name} → {sides[1].facts.name}",
+        sections,
+        kicker="Verdict comparison",
+        lead=f"a is {sides[0].run}, b is {sides[1].run}",
+        elsewhere="with --json",
+        data=lambda: comparison_json(sides, comparison),
+    )
+
+
+def _runs(sides: Sides) -> Iterator[Part]:
+    facts = [
+        {"run": side.run, **dict(formatting.run_facts(side.facts)), **_latency_facts(side.latency)} for side in sides
     ]
-    for name, one in comparison.evaluations.items():
-        parts += [Text(), *_shown(name, one, comparison.by)]
-    return Group(*parts)
+    names = dict.fromkeys((*facts[0], *facts[1]))
+    yield Table(("", "a", "b"), [(name, *(each.get(name, "–") for each in facts)) for name in names])
+    for model in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
+        yield Note(formatting.baseline_notice(model), warning=True)
+    for name, side in zip("ab", sides, strict=True):
+        for notice in formatting.replay_notice(side.facts):
+            yield Note(f"{name}: {notice}", warning=True)
 
 
-def _runs(sides: tuple[ComparisonContext, ComparisonContext]) -> RenderableType:
-    grid = _grid("", "a", "b", right=(1, 2))
-    facts = [dict(formatting.facts(side.facts)) | latency_facts(side.latency) for side in sides]
-    grid.add_row(Text("run"), *(Text(formatting.visible_text(side.run, 60)) for side in sides))
-    for key in dict.fromkeys((*facts[0], *facts[1])):
-        grid.add_row(Text(key), *(Text(each.get(key, "–")) for each in facts))
-    return grid
-
-
-def latency_facts(took: Latency | None) -> dict[str, str]:
-    """How long the calls of a run took, as a fact of it."""
-    if took is None:
+def _latency_facts(latency: Latency | None) -> dict[str, str]:
+    if latency is None:
         return {}
-    return {"latency": f"{took.median_s:.3g} s median, {took.p95_s:.3g} s p95"}
+    return {"latency": f"{latency.median_s:.3g} s median, {latency.p95_s:.3g} s p95"}
 
 
-def _shown(name: str, one: ComparedMetric, by: str) -> list[RenderableType]:
-    kind = f" ({one.kind})" if one.kind else ""
-    parts: list[RenderableType] = [Text(f"{formatting.visible_text(name, 60)}{kind}", style="bold")]
-    if one.reason:
-        return [*parts, _line(f"not compared: {one.reason}")]
-    paired = f"{one.whole.n:,} rows paired by {by}"
-    if any(one.alone):
-        paired += f"; {one.alone[0]:,} only in a, {one.alone[1]:,} only in b"
-    parts += [_line(paired), _figures(one.whole)]
-    if one.whole.test is not None:
-        parts.append(_line(significance(one.whole.test)))
-    for expression, slices in one.slices.items():
-        parts += [_line(f"by {formatting.visible_text(expression, 60)}"), _slices(slices)]
-    if one.flips:
-        parts.append(_line(f"{len(one.flips):,} rows are scored differently"))
-        parts.append(_flips(one.flips))
-    return parts
+def _evaluation(metric: ComparedMetric, by: str) -> Iterator[Part]:
+    if metric.reason:
+        yield Note(f"not compared: {metric.reason}", warning=True)
+        return
+    whole = metric.whole
+    paired = f"{whole.n:,} rows paired by {by}"
+    if any(metric.alone):
+        paired += f"; {metric.alone[0]:,} only in a, {metric.alone[1]:,} only in b"
+    yield Note(paired)
+    if whole.test is not None:
+        yield Note(significance_text(whole.test))
+    yield _metrics_table(whole)
+    charts = [*_difference_charts(whole)]
+    charts += [_slice_chart(expression, slices) for expression, slices in metric.slices.items() if slices]
+    if charts:
+        yield Only(PAGE_FORMATS, [Group(charts)])
+    for expression, slices in metric.slices.items():
+        yield Only(PAGE_FORMATS, [_slices_table(expression, slices, folded=True)])
+        yield Only(TEXT_FORMATS, [Note(f"by {expression}"), _slices_table(expression, slices, folded=False)])
+    if metric.flips:
+        yield from _flips(metric.flips)
 
 
-def _figures(one: Slice) -> RenderableType:
-    grid = _grid("", "a", "b", "b − a", "95% interval", right=(1, 2, 3))
-    for metric, each in one.figures.items():
-        change = each.change
-        last = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
-        cells = (
-            formatting.format_number(each.first),
-            formatting.format_number(each.second),
-            formatting.format_number(change.value),
-            last,
+def _metrics_table(whole: Slice) -> Table:
+    rows = [
+        (name, *map(formatting.format_number, (difference.first, difference.second)), *_change_cells(difference))
+        for name, difference in whole.differences.items()
+    ]
+    return Table(("metric", "a", "b", "b − a", "95% interval"), rows, (1, 2, 3))
+
+
+def _change_cells(difference: Difference) -> tuple[str, str]:
+    """The difference, and its interval with the reason why one of both is missing."""
+    change = difference.change
+    interval = " ".join(filter(None, (formatting.interval(change.low, change.high), change.reason)))
+    return formatting.format_number(change.value), interval
+
+
+def _difference_charts(whole: Slice) -> Iterator[Dots]:
+    """The differences of all metrics; those in units of their own in a second chart."""
+    for bounded, title in ((True, "Differences"), (False, "Differences in the metrics' own units")):
+        points = [
+            ChartPoint(name, difference.change.value, difference.change.low, difference.change.high)
+            for name, difference in whole.differences.items()
+            if difference.change.value is not None and (name not in UNBOUNDED) == bounded
+        ]
+        if points:
+            yield Dots(title, points, "b − a", reference=0, caption="Right of the dashed line, b is higher.")
+
+
+def _slice_chart(expression: str, slices: Mapping[str, Slice]) -> Dots:
+    metric = next((name for each in slices.values() for name in each.differences), "")
+    points = [
+        ChartPoint(value, found.change.value, found.change.low, found.change.high, f"n={each.n:,}")
+        for value, each in slices.items()
+        if (found := each.differences.get(metric)) is not None
+    ]
+    return Dots(f"{metric} by {expression}", points, "b − a", reference=0, caption="Paired differences by slice.")
+
+
+def _slices_table(expression: str, slices: Mapping[str, Slice], *, folded: bool) -> Table:
+    """All metrics of each slice under a folded title, else the first metric of each."""
+    rows = [
+        (
+            value,
+            f"{each.n:,}",
+            name,
+            *_change_cells(difference),
+            "–" if each.test is None else f"{each.test.p_holm:.3g}",
         )
-        grid.add_row(Text(metric), *(Text(formatting.visible_text(cell, 200)) for cell in cells))
-    return Padding(grid, (0, 0, 0, 2), expand=False)
+        for value, each in slices.items()
+        for name, difference in list(each.differences.items())[: None if folded else 1]
+    ]
+    headers = (expression, "n", "metric", "b − a", "95% interval", "p (Holm)")
+    title = f"All differences by {expression}" if folded else ""
+    return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 
 
-def _slices(slices: Mapping[str, Slice]) -> RenderableType:
-    grid = _grid("", "n", "figure", "b − a", "95% interval", "p (Holm)", right=(1, 3, 5))
-    for value, one in list(slices.items())[:MOST_SLICES_LISTED]:
-        metric, each = next(iter(one.figures.items()), ("", None))
-        change = None if each is None else each.change
-        cells = (
-            formatting.visible_text(value, 30),
-            str(one.n),
-            metric,
-            formatting.format_number(None if change is None else change.value),
-            "" if change is None else formatting.interval(change.low, change.high),
-            "–" if one.test is None else f"{one.test.p_holm:.3g}",
+def _flips(flips: tuple[Flip, ...]) -> Iterator[Part]:
+    cells = [
+        (
+            flip.id,
+            *map(_outcome_text, (flip.first, flip.second, flip.target)),
+            "b better" if flip.gain > 0 else "a better",
         )
-        grid.add_row(*(Text(cell) for cell in cells))
-    if len(slices) > MOST_SLICES_LISTED:
-        grid.add_row(Text(f"… {len(slices) - MOST_SLICES_LISTED} more with --json"))
-    return Padding(grid, (0, 0, 0, 2), expand=False)
+        for flip in flips[:MOST_FLIPS_ON_PAGE]
+    ]
+    changed = f"{len(flips):,} rows are scored differently"
+    table = Table(("row", "a", "b", "target", ""), cells, most_rows=MOST_FLIPS_PRINTED, total_rows=len(flips))
+    yield Only(TEXT_FORMATS, [Note(changed), table])
+    columns = (
+        TableColumn("better", "Which"),
+        TableColumn("id", "Row"),
+        TableColumn("a", "a"),
+        TableColumn("b", "b"),
+        TableColumn("target", "Target"),
+        TableColumn("gain", "Gain", "number"),
+    )
+    rows = [[row[4], *row[:4], flip.gain, None] for row, flip in zip(cells, flips, strict=False)]
+    note = f"{changed}; the first {len(rows):,} are here." if len(rows) < len(flips) else f"{changed}."
+    yield Only(PAGE_FORMATS, [RowBrowser(columns, [packed(rows)], (), 1, len(rows), note)])
 
 
-def _flips(flips: tuple[Flip, ...]) -> RenderableType:
-    grid = _grid("row", "a", "b", "target", "")
-    for flip in flips[:MOST_FLIPS_LISTED]:
-        cells = (flip.id, flip.first, flip.second, flip.target)
-        gain = "b better" if flip.gain > 0 else "a better"
-        grid.add_row(*(Text(comparison_cell(each)) for each in cells), Text(gain))
-    if len(flips) > MOST_FLIPS_LISTED:
-        grid.add_row(Text(f"… {len(flips) - MOST_FLIPS_LISTED:,} more with --json"))
-    return Padding(grid, (0, 0, 0, 2), expand=False)
-
-
-def comparison_cell(value: Any) -> str:
-    """What a run says of a row."""
+def _outcome_text(value: Any) -> str:
     return formatting.format_number(value) if isinstance(value, float) else formatting.label(value)
 
 
-def significance(test: Significance) -> str:
+def significance_text(test: Significance) -> str:
     """`mcnemar: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
     return f"{test.name}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
-
-
-def _line(text: str) -> RenderableType:
-    return Padding(Text(formatting.visible_text(text, 300)), (0, 0, 0, 2), expand=False)
-
-
-def _grid(*headers: str, right: tuple[int, ...] = ()) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for index, header in enumerate(headers):
-        table.add_column(header, justify="right" if index in right else "left", overflow="fold")
-    return table

@@ -1,4 +1,4 @@
-"""How facts and figures read in a report."""
+"""Text for numbers, intervals, costs, facts and notices, as all report formats show them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import ComparisonRow, Report
-from verdict_cli.stats.figures import GoldFacts, Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
+from verdict_cli.stats.prediction_powered import GoldFacts
 
-FEW = 30
+FEW_LABELS = 30
 """With fewer labels, normal intervals are rough."""
 
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
-NOBODY = "is its server running, and is there a network? --retry-failed asks again only what failed"
-"""What to do where nobody answered."""
+UNAVAILABLE_HINT = (
+    "check that its server is running and the network is up; --retry-failed calls it again for the failed rows only"
+)
 
 
 def visible_text(text: str, most: int = 0) -> str:
@@ -27,7 +30,7 @@ def visible_text(text: str, most: int = 0) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """Counts as they are, else three decimals, or four digits of large and tiny numbers; a dash where there is none."""
+    """Integers with thousands separators; three decimals, or four digits of large and tiny numbers; a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, int):
@@ -38,14 +41,19 @@ def format_number(value: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """`[0.730, 0.808]`, empty where there is none."""
+    """`[0.730, 0.808]`, empty if there is none."""
     return "" if low is None or high is None else f"[{format_number(low)}, {format_number(high)}]"
 
 
-def sentence(figure: MetricValue) -> str:
+def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
-    parts = [format_number(figure.value), interval(figure.low, figure.high), f"n={figure.n}"]
+    parts = [format_number(metric.value), interval(metric.low, metric.high), f"n={metric.n}"]
     return " ".join(part for part in parts if part)
+
+
+def metric_cells(metric: MetricValue) -> tuple[str, str, str]:
+    """Value, interval and sample size, as cells of a table."""
+    return format_number(metric.value), interval(metric.low, metric.high), f"{metric.n:,}"
 
 
 def label(value: Any) -> str:
@@ -54,7 +62,7 @@ def label(value: Any) -> str:
 
 
 def money(cost_usd: float | None) -> str:
-    """Dollars, `unknown` where a price is."""
+    """US dollars; `unknown` for None."""
     if cost_usd is None:
         return "unknown"
     return f"${cost_usd:.2f}" if cost_usd >= 1 or not cost_usd else f"${cost_usd:.4g}"
@@ -70,13 +78,13 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def facts(run: RunFacts) -> list[tuple[str, str]]:
-    """The run's facts as (name, text), in the order in which a report gives them."""
-    earlier = [
+def run_facts(run: RunFacts) -> list[tuple[str, str]]:
+    """The run's facts as (name, text), in the order of a report."""
+    reused = [
         f"{count:,} from the {source}" for count, source in ((run.recalled, "journal"), (run.cached, "cache")) if count
     ]
-    calls = f"{run.calls:,}" + (f" ({', '.join(earlier)})" if earlier else "")
-    found = [
+    calls = f"{run.calls:,}" + (f" ({', '.join(reused)})" if reused else "")
+    facts = [
         ("rows", f"{run.rows:,}" + (f" ({run.done:,} done)" if run.done != run.rows else "")),
         ("failed", f"{run.failed:,}"),
         *([("abstained", f"{run.abstained:,}")] if run.abstained else []),
@@ -85,112 +93,119 @@ def facts(run: RunFacts) -> list[tuple[str, str]]:
         ("time", format_duration(run.wall_s)),
     ]
     if run.skipped_bad_rows:
-        found.insert(1, ("skipped bad rows", f"{run.skipped_bad_rows:,}"))
+        facts.insert(1, ("skipped bad rows", f"{run.skipped_bad_rows:,}"))
     if run.models:
-        found.append(("models", ", ".join(visible_text(name, 60) for name in run.models)))
-    return found
+        facts.append(("models", ", ".join(visible_text(name, 60) for name in run.models)))
+    return facts
 
 
-def summary_line(report: Report) -> list[tuple[str, str]]:
-    """The run's facts, how often judges that were asked in both orders flipped, and what stopping early saved, as
-    (name, text)."""
-    flips = [(f"{visible_text(node)} flips", sentence(figure)) for node, figure in report.flips.items()]
-    return [*facts(report.facts), *flips, *_saved(report), *_stages(report.facts)]
+def summary_facts(report: Report) -> list[tuple[str, str]]:
+    """The run's facts, position flips, calls saved by early stopping, and the share of each stage, as (name, text)."""
+    flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
+    return [*run_facts(report.facts), *flips, *_early_stopping(report), *_stages(report.facts)]
 
 
 def _stages(run: RunFacts) -> list[tuple[str, str]]:
-    """Who answered where a unit escalates, what that cost, and how often the last model was not asked."""
-    found = []
+    """The share of rows that each model of an escalating unit answered, with the cost of its calls."""
+    facts = []
     for node, stages in run.stages.items():
         rows = sum(stage.answered for stage in stages)
         if not rows:
             continue
-        said = []
+        models = []
         for stage in stages:
             cost = f" ({stage.calls:,} calls, {money(stage.cost_usd)})" if stage.calls else ""
-            said.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
-        found.append((f"{visible_text(node)} answered by", ", ".join(said)))
-    return found
+            models.append(f"{visible_text(stage.model, 60)} {stage.answered / rows:.1%}{cost}")
+        facts.append((f"{visible_text(node)} answered by", ", ".join(models)))
+    return facts
 
 
-def _saved(report: Report) -> list[tuple[str, str]]:
-    """What stopping early saved, and what it promises."""
-    found = []
+def _early_stopping(report: Report) -> list[tuple[str, str]]:
+    """The calls that early stopping saved, and its guarantee."""
+    facts = []
     for pool, confidence in report.promises.items():
         saved = report.facts.saved.get(pool, 0)
-        promise = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
-        found.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {promise}"))
-    return found
+        verdict = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
+        facts.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {verdict}"))
+    return facts
+
+
+def baseline_notice(model: str) -> str:
+    """That a model is only a baseline."""
+    return f"{visible_text(model)} is a baseline, not an LLM judge"
 
 
 def notices(report: Report) -> list[str]:
-    """What a reader must know before the figures."""
-    found = [f"{visible_text(name)} is a floor to beat, not a judge" for name in report.facts.floors]
-    found += replayed(report.facts)
+    """What a reader must know before the metrics."""
+    lines = [baseline_notice(name) for name in report.facts.floors]
+    lines += replay_notice(report.facts)
     if report.facts.status != "finished":
-        found.append(f"the run is {visible_text(report.facts.status)}: these figures are of the rows done so far")
-    return found
+        lines.append(f"the run is {visible_text(report.facts.status)}: its metrics cover the rows finished so far")
+    return lines
 
 
-def replayed(run: RunFacts) -> list[str]:
-    """That the run's replies are recorded; empty where models answered."""
+def replay_notice(run: RunFacts) -> list[str]:
+    """That the run's replies are recorded; empty if models replied."""
     if not run.replay:
         return []
     return [f"all replies come from the recording {visible_text(run.replay)}: no model was called"]
 
 
-def coverage(measures: Measures) -> list[str]:
-    """What is left out of an evaluation's figures, and what that could change; empty when nothing is."""
-    found = []
+def coverage_notes(measures: Measures) -> list[str]:
+    """The rows that an evaluation leaves out, and how far they could move its metrics; empty if there are none."""
+    lines = []
     if measures.coverage is None:
-        found.append("no row can be measured")
+        lines.append("no row can be measured")
     elif measures.missing:
-        of = measures.rows - measures.unlabelled
+        labelled = measures.rows - measures.unlabelled
         share = f"{measures.coverage:.3f}" if measures.coverage < 0.9995 else "just under 1"
-        found.append(f"coverage {share}: {measures.missing} of {of} rows have no prediction")
+        lines.append(f"coverage {share}: {measures.missing} of {labelled} rows have no prediction")
     for metric, (low, high) in measures.bounds.items():
-        found.append(f"with these rows, {metric} could be {format_number(low)} to {format_number(high)}")
+        lines.append(
+            f"{metric} bounds if the rows without a prediction were included: "
+            f"{format_number(low)} to {format_number(high)}"
+        )
     if measures.gold is not None:
-        found += _gold(measures.gold)
+        lines += _gold_notes(measures.gold)
     if measures.unlabelled:
-        found.append(f"{measures.unlabelled} rows have no target and are left out")
-    return found
+        lines.append(f"{measures.unlabelled} rows have no target and are left out")
+    return lines
 
 
-def _gold(gold: GoldFacts) -> list[str]:
-    """What corrected figures rest on, and what would make them narrower."""
+def _gold_notes(gold: GoldFacts) -> list[str]:
+    """The gold labels behind prediction-powered metrics, and how many a narrower interval needs."""
     weight = "" if gold.weight is None else f"; `ppi` gives the judge's answers the weight {format_number(gold.weight)}"
-    found = [f"{gold.labels:,} of {gold.rows:,} rows have a gold label{weight}"]
-    if 2 <= gold.labels < FEW:
-        found.append(f"fewer than {FEW} labels: the interval of `ppi` is rough")
+    lines = [f"{gold.labels:,} of {gold.rows:,} rows have a gold label{weight}"]
+    if 2 <= gold.labels < FEW_LABELS:
+        lines.append(f"fewer than {FEW_LABELS} labels: the interval of `ppi` is rough")
     if gold.half_width is not None and gold.alone is not None:
         needed = f"{gold.needed:,}" if gold.needed is not None else "more labels than there are rows"
-        found.append(f"±{gold.half_width:g} needs {needed} with the judge, {gold.alone:,} without")
-    return found
+        lines.append(f"±{gold.half_width:g} needs {needed} with the judge, {gold.alone:,} without")
+    return lines
 
 
-def standing(row: ComparisonRow) -> str:
-    """Whose row of a comparison it is: `this run`, with its cost and time, `the paper's own`, or nothing."""
+def row_origin(row: ComparisonRow) -> str:
+    """The origin of a comparison's row: `this run` with its cost and time, `the paper's own`, or nothing."""
     if row.ours:
         return f"this run, {money(row.cost_usd)}, {format_duration(row.wall_s or 0.0)}"
     return "the paper's own" if row.own else ""
 
 
-def why(gate: GateOutcome) -> str:
-    """Why a gate did not pass, and what its rows can show at all; empty where there is nothing to say."""
+def gate_note(gate: GateOutcome) -> str:
+    """Why a gate did not pass, and the least difference that its rows can detect."""
     parts = [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
     if gate.verdict == "inconclusive" and gate.tolerated:
-        parts.append("let through by --inconclusive pass")
+        parts.append("tolerated by --inconclusive pass")
     if gate.detectable is not None:
         parts.append(f"least detectable difference {format_number(gate.detectable)} (80% power)")
     return "; ".join(parts)
 
 
-def failures(run: RunFacts) -> list[tuple[str, int]]:
+def failure_kinds(run: RunFacts) -> list[tuple[str, int]]:
     """Failed rows by kind, the most frequent first."""
     return sorted(((visible_text(kind), count) for kind, count in run.failures.items()), key=lambda item: -item[1])
 
 
-def plain_text(figures: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:
-    """The figures that are one number."""
-    return [(metric, figure) for metric, figure in figures if metric != "confusion"]
+def scalar_metrics(metrics: Iterable[tuple[str, MetricValue]]) -> list[tuple[str, MetricValue]]:
+    """The metrics that are one number, which a confusion matrix is not."""
+    return [(name, metric) for name, metric in metrics if name != "confusion"]

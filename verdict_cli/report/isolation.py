@@ -1,8 +1,8 @@
-"""Each part of a report is made on its own: where one fails, its place names the failure, and the rest is complete."""
+"""Each part of a report is created on its own: a note replaces one that fails, and the other parts are complete."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import TypeVar
 from xml.sax.saxutils import quoteattr
@@ -11,66 +11,59 @@ import orjson
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.report import formatting
-from verdict_cli.report.page.assemble import assemble_page
-from verdict_cli.report.page.components import Note, Section
+from verdict_cli.report.document import Note, Part, Section
 
-Part = TypeVar("Part")
+Drawing = TypeVar("Drawing")
 
 
-def failure(what: str, error: Exception) -> str:
-    """What is said where `what` would be."""
+def failure_text(name: str, error: Exception) -> str:
+    """The message that replaces the part `name`."""
     if isinstance(error, VerdictError):
-        return f"{what} could not be made: {error.message[:500]}"
-    said = f"{type(error).__name__}: {error}"[:500]
-    return f"{what} could not be made: internal error in verdict (please report it): {said}"
+        return f"{name} could not be created: {error.message[:500]}"
+    cause = f"{type(error).__name__}: {error}"[:500]
+    return f"{name} could not be created: internal error in verdict (please report it): {cause}"
 
 
-def isolated_parts(what: str, make: Callable[[], Iterable[Part]]) -> list[Part | Note]:
-    """What `make` gives, or a warning in its place."""
+def isolated_parts(name: str, make: Callable[[], Iterable[Part]]) -> list[Part]:
+    """The parts that `make` returns, or a warning in their place."""
     try:
         return list(make())
     except Exception as error:
-        return [Note(failure(what, error), warning=True)]
+        return [Note(failure_text(name, error), warning=True)]
 
 
-def sections(title: str, make: Callable[[], Iterable[Section]]) -> list[Section]:
-    """What `make` gives, or a section of this title with a warning in its place."""
+def isolated_sections(title: str, make: Callable[[], Iterable[Section]]) -> list[Section]:
+    """The sections that `make` returns, or one of this title with a warning."""
     try:
         return list(make())
     except Exception as error:
-        return [_failed(title, error)]
+        return [failed_section(title, error)]
 
 
-def laid_out(title: str, wanted: Sequence[Section], *, lead: str) -> str:
-    """The page; a section that cannot be laid out is replaced by a warning."""
+def isolated_drawing(section: Section, draw: Callable[[Section], Drawing]) -> Drawing:
+    """The section as `draw` draws it; if that fails, the section with a warning in place of its parts."""
     try:
-        return assemble_page(title, wanted, lead=lead)
-    except Exception:
-        return assemble_page(title, [_checked(section) for section in wanted], lead=lead)
-
-
-def _checked(section: Section) -> Section:
-    try:
-        assemble_page("", [section])
+        return draw(section)
     except Exception as error:
-        return _failed(section.title, error)
-    return section
+        return draw(failed_section(section.title, error))
 
 
-def _failed(title: str, error: Exception) -> Section:
-    return Section(title, [Note(failure(title or "This part", error), warning=True)], listed=bool(title))
+def failed_section(title: str, error: Exception) -> Section:
+    """A section of this title that says why it could not be created."""
+    warning = Note(failure_text(title or "This section", error), warning=True)
+    return Section(title, [warning], listed=bool(title), essential=True)
 
 
-def instead(name: str, said: str) -> str:
-    """A report file that holds only why it could not be made."""
-    said = formatting.visible_text(said)
-    kind = name.rpartition(".")[2]
-    if kind == "json":
-        return f"{orjson.dumps({'error': said}).decode()}\n"
-    if kind == "html":
-        return f'<!doctype html>\n<meta charset="utf-8">\n<title>Verdict report</title>\n<p>{escape(said)}</p>\n'
-    if kind == "xml":
-        case = f'<testcase classname="report" name="{name}"><error message={quoteattr(said)}/></testcase>'
+def placeholder(name: str, message: str) -> str:
+    """The content of a report file that could not be created: the message, in the file's format."""
+    message = formatting.visible_text(message)
+    suffix = name.rpartition(".")[2]
+    if suffix == "json":
+        return f"{orjson.dumps({'error': message}).decode()}\n"
+    if suffix == "html":
+        return f'<!doctype html>\n<meta charset="utf-8">\n<title>Verdict report</title>\n<p>{escape(message)}</p>\n'
+    if suffix == "xml":
+        case = f'<testcase classname="report" name="{name}"><error message={quoteattr(message)}/></testcase>'
         suite = f'<testsuite name="report" tests="1" failures="0" errors="1" skipped="0">{case}</testsuite>'
         return f'<testsuites tests="1" failures="0" errors="1" skipped="0">{suite}</testsuites>\n'
-    return f"**{escape(said)}**\n"
+    return f"**{escape(message)}**\n"

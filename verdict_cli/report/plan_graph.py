@@ -1,4 +1,4 @@
-"""A plan as a picture: a tree of lines, Mermaid, SVG, or the JSON of language.md, section 12."""
+"""The graph of a plan as a tree of lines, Mermaid, SVG, or the JSON of language.md, section 12."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def as_mapping(plan: Plan) -> dict[str, Any]:
 
 
 def as_tree(plan: Plan) -> str:
-    """One line a node in order of definition: what it is, what it follows, what it gives, what was cast."""
+    """One line a node, in order of definition: its unit, output fields, parents and casts."""
     width = max(len(node.id) for node in plan.nodes)
     lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_a_row(plan)} model calls a row"]
     for node in plan.nodes:
-        before = ", ".join(plan.nodes[parent].id for parent in node.parents)
-        after = f" <- {before}" if before else ""
+        parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
+        follows = f" <- {parents}" if parents else ""
         mark = "=>" if node.index in plan.outputs else "  "
-        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_what(node)}{after}")
+        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(node)}{follows}")
         lines += [
             f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
             for cast in node.casts
@@ -37,8 +37,8 @@ def as_tree(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-_SIGNS = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
-"""What would end a label of Mermaid's, or be markup in it."""
+_ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
+"""Characters that end a Mermaid label, or are markup in it, as its own entities."""
 
 
 def as_mermaid(plan: Plan) -> str:
@@ -46,7 +46,9 @@ def as_mermaid(plan: Plan) -> str:
     lines = ["flowchart TD"]
     for node in plan.nodes:
         shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
-        lines.append("    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_what(node).translate(_SIGNS)}"))
+        lines.append(
+            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_description(node).translate(_ENTITIES)}")
+        )
     lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
     return "\n".join(lines) + "\n"
 
@@ -55,7 +57,7 @@ _WIDTH, _HEIGHT, _ACROSS, _DOWN = 190, 46, 24, 44
 
 
 def as_svg(plan: Plan) -> str:
-    """A drawing in ranks from top to bottom, in the reader's own colours."""
+    """A drawing in ranks from top to bottom, in the colours of the page that shows it."""
     ranks: dict[int, list[Node]] = {}
     level_of = {node.index: depth(plan, node) for node in plan.nodes}
     for node in plan.nodes:
@@ -67,11 +69,11 @@ def as_svg(plan: Plan) -> str:
     farthest = max((_reach(gap) for gap in gaps.values() if gap > 1), default=0)
     width = widest * (_WIDTH + _ACROSS) + _ACROSS + 2 * farthest
     height = len(ranks) * (_HEIGHT + _DOWN) + _DOWN // 2
-    place: dict[int, tuple[float, float]] = {}
+    position: dict[int, tuple[float, float]] = {}
     for level, rank in ranks.items():
         left = (width - len(rank) * (_WIDTH + _ACROSS) + _ACROSS) / 2
         for at, node in enumerate(rank):
-            place[node.index] = (left + at * (_WIDTH + _ACROSS), _DOWN / 2 + level * (_HEIGHT + _DOWN))
+            position[node.index] = (left + at * (_WIDTH + _ACROSS), _DOWN / 2 + level * (_HEIGHT + _DOWN))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="{escape(plan.name)}">',
@@ -79,21 +81,21 @@ def as_svg(plan: Plan) -> str:
         '<path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>',
     ]
     for node in plan.nodes:
-        x, y = place[node.index]
+        x, y = position[node.index]
         for parent in node.parents:
-            px, py = place[parent]
+            px, py = position[parent]
             gap = gaps[parent, node.index]
-            way = (
+            curve = (
                 _down(px, py, x, y) if gap == 1 else _around(px, py, x, y, _reach(gap), right=2 * px + _WIDTH >= width)
             )
             parts.append(
-                f'<path d="{way}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
+                f'<path d="{curve}" fill="none" stroke="currentColor" stroke-opacity=".55" marker-end="url(#tip)"/>'
             )
     for node in plan.nodes:
-        x, y = place[node.index]
+        x, y = position[node.index]
         thick = 2.5 if node.index in plan.outputs else 1
         parts.append(
-            f"<g><title>{escape(node.id)}: {escape(_what(node))}</title>"
+            f"<g><title>{escape(node.id)}: {escape(_description(node))}</title>"
             f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" style="fill: var(--paper, Canvas)" stroke="currentColor" stroke-width="{thick}"/>'
             f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
             f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(node)))}</text></g>'
@@ -115,12 +117,12 @@ def _around(px: float, py: float, x: float, y: float, reach: float, *, right: bo
 
 
 def _reach(gap: int) -> int:
-    """How far a curve over so many ranks stands off: the longer, the farther, so that none hides another."""
+    """The distance of a curve over so many ranks from the boxes: longer curves run farther out, so that none hides another."""
     return 30 + 20 * gap
 
 
 def depth(plan: Plan, node: Node) -> int:
-    """The number of links on the longest way from a root."""
+    """The number of links on the longest path from a root."""
     ranks: list[int] = []
     for each in plan.nodes[: node.index + 1]:
         ranks.append(1 + max((ranks[parent] for parent in each.parents), default=-1))
@@ -128,19 +130,19 @@ def depth(plan: Plan, node: Node) -> int:
 
 
 def _kind(node: Node) -> str:
-    """The unit's type, and the role that it speaks in."""
+    """The unit's type, after its role in a debate."""
     role = node.settings.get("role_name")
     return visible_text(f"{role} · {node.unit.type_name}" if role else node.unit.type_name)
 
 
-def _what(node: Node) -> str:
-    given = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
+def _description(node: Node) -> str:
+    fields = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
-    return visible_text(f"{node.unit.type_name}{pinned} ({given})")
+    return visible_text(f"{node.unit.type_name}{pinned} ({fields})")
 
 
 def calls_a_row(plan: Plan) -> int:
-    """Model calls that one row makes when every first reply can be read."""
+    """Model calls that one row makes if every first reply can be read."""
     count = 0
     for node in plan.nodes:
         if isinstance(node.work, LLMNode) and not node.pinned:

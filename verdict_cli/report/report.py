@@ -1,17 +1,19 @@
-"""Everything that a run's report says, as one value: the renderers only lay it out."""
+"""The content of a run's report: facts, metrics, gates, and the run among published rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from verdict_cli.language.evaluations import Published
-from verdict_cli.language.metric_names import lower_is_better
+from verdict_cli.language.metric_registry import find_metric
 from verdict_cli.language.package_files import datasets
 from verdict_cli.messages import RunFacts
-from verdict_cli.stats.figures import Measures, MetricValue
 from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -38,7 +40,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedComparison:
-    """An evaluation's figure among the rows of a published table, the best first; `caveat` says why they are not comparable."""
+    """An evaluation's metric among the rows of a published table, the best first; `caveat` says why they are not comparable."""
 
     metric: str
     source: str
@@ -49,10 +51,10 @@ class PublishedComparison:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run's facts, figures and gates. `run` is the run's directory as given; `files` are in it.
+    """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
-    `flips` is the share of rows on which a judge asked in both orders disagrees with itself, by node.
-    `promises` is the `confidence` of each layer that stops early, by the pool behind it.
+    `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
+    `promises` is the `confidence` of each layer that stops early, by the pool that combines it.
     """
 
     run: str
@@ -83,23 +85,88 @@ def build_report(
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
-        name: _compared(table, measures[name].figures.get(table.metric), facts)
+        name: _published_comparison(table, measures[name].values.get(table.metric), facts)
         for name, table in (published or {}).items()
         if name in measures
     }
     return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {})
 
 
-def _compared(table: Published, figure: MetricValue | None, facts: RunFacts) -> PublishedComparison:
+def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
     rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
-    value, low, high = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+    value, low, high = (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
     ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
-    better = 1 if lower_is_better(table.metric) else -1
+    known = find_metric(table.metric)
+    better = 1 if known is not None and known.lower_is_better else -1
     rows.sort(key=lambda row: (row.value is None, better * (row.value or 0.0)))
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     caveat = OWN_SAMPLE if Path(facts.dataset).stem in datasets() else ""
     return PublishedComparison(table.metric, table.source, place, tuple(rows), caveat)
+
+
+def summary_json(report: Report) -> dict[str, Any]:
+    """The document that `verdict run --json` prints (language.md, section 12)."""
+    facts = report.facts
+    return {
+        "run": report.run,
+        "status": facts.status,
+        "rows": facts.rows,
+        "failed": facts.failed,
+        "calls": facts.calls,
+        **({"abstained": facts.abstained, "stages": _stages(facts)} if facts.stages else {}),
+        "cost_usd": facts.cost_usd,
+        **({"saved": dict(facts.saved)} if report.promises else {}),
+        "evaluations": {
+            evaluation: {name: metric_json(metric) for name, metric in measures.values.items()}
+            for evaluation, measures in report.measures.items()
+        },
+        "gates": [
+            {
+                "metric": gate.metric,
+                "passed": gate.passed,
+                "value": gate.value,
+                "limit": gate.limit,
+                "verdict": gate.verdict,
+                "reason": gate.reason,
+            }
+            for gate in report.gates
+        ],
+    }
+
+
+def metric_json(metric: MetricValue) -> dict[str, Any]:
+    """A metric as the short documents have it."""
+    return {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
+
+
+def _stages(facts: RunFacts) -> dict[str, Any]:
+    return {node: [asdict(stage) for stage in stages] for node, stages in facts.stages.items()}
+
+
+def full_json(report: Report) -> dict[str, Any]:
+    """The content of `report.json`: everything that the report holds."""
+    return {
+        "run": report.run,
+        "passed": report.passed,
+        "facts": {**asdict(report.facts), "floors": list(report.facts.floors)},
+        "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
+        "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
+        "published": {
+            name: {**asdict(comparison), "standings": [asdict(row) for row in comparison.standings]}
+            for name, comparison in report.comparisons.items()
+        },
+        "flips": {node: asdict(rate) for node, rate in report.flips.items()},
+        "promises": dict(report.promises),
+        "files": list(report.files),
+    }
+
+
+def _measures_json(measures: Measures) -> dict[str, Any]:
+    keys = asdict(measures)
+    metrics = keys.pop("values")  # report.json keeps its published key for them
+    bounds = {metric: list(ends) for metric, ends in measures.bounds.items()}
+    return {"figures": metrics, **keys, "warnings": list(measures.warnings), "bounds": bounds}

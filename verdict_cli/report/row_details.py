@@ -1,4 +1,4 @@
-"""A row's whole story for a page: its source, its outputs, and every call with prompt, reply and probabilities."""
+"""A row's details for a page: its source, its outputs, and every call with prompt, reply and probabilities."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import orjson
 
 from verdict_cli.messages import is_logprob
-from verdict_cli.report.page.compress import NESTED, encoded
+from verdict_cli.report.compress import NESTED, encoded
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.storage.tables.arrow_vectors import integers
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
 
 MOST_TEXT_IN_DETAILS = 20_000
-"""Characters of one text; what is beyond is left out, saying so."""
+"""Characters of one text; a note says how many more it has."""
 MOST_CALLS = 60
 MOST_POSITIONS = 3
 MOST_SHARES = 8
-AT_A_TIME = 1000
-"""Stories read together: as many as a page tells, because the whole tables are unpacked each time."""
+ROWS_PER_READ = 1000
+"""As many as a page shows: each read decompresses the whole tables."""
 _CALLS = (
     "row", "unit", "attempt", "model", "messages", "reply", "finish_reason", "logprobs", "prompt_tokens",
     "completion_tokens", "cost_usd", "latency_s", "recalled", "cached", "repaired", "failure", "error",
@@ -31,29 +31,25 @@ _OWN = ("row", "id", "status", "failure.kind", "failure.message", "failure.node"
 
 
 def row_details(
-    results: Path, calls: Path, places: Ints, most: int = MOST_TEXT_IN_DETAILS
+    results: Path, calls: Path, indices: Ints, most: int = MOST_TEXT_IN_DETAILS
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Place and story of each of these places, in this order, `AT_A_TIME` of them read at once.
-
-    Texts are cut at `most` characters.
-    """
-    numbers = _numbers(calls) if len(places) else np.empty(0)
-    for start in range(0, len(places), AT_A_TIME):
-        some = places[start : start + AT_A_TIME]
-        ascending = np.sort(some).tolist()
-        tellers = [teller for batch in read_rows(results, ascending) for teller in _tellers(batch, most)]
-        of_row = {teller.row: teller for teller in tellers}
-        its_calls = np.flatnonzero(np.isin(numbers, list(of_row)))
+    """Index and details of each of these rows of `results`, in this order. Texts are cut at `most` characters."""
+    row_of_call = _row_of_each_call(calls) if len(indices) else np.empty(0)
+    for start in range(0, len(indices), ROWS_PER_READ):
+        chunk = indices[start : start + ROWS_PER_READ]
+        ascending = np.sort(chunk).tolist()
+        builders = [builder for batch in read_rows(results, ascending) for builder in _builders(batch, most)]
+        by_row = {builder.row: builder for builder in builders}
+        its_calls = np.flatnonzero(np.isin(row_of_call, list(by_row)))
         for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
             for call in _rows(batch):
-                of_row[call["row"]].add(call)
-        at = dict(zip(ascending, tellers, strict=True))
-        for place in some.tolist():
-            yield place, at[place].story()
+                by_row[call["row"]].add(call)
+        by_index = dict(zip(ascending, builders, strict=True))
+        for index in chunk.tolist():
+            yield index, by_index[index].details()
 
 
-def _numbers(calls: Path) -> Any:
-    """The row of every call."""
+def _row_of_each_call(calls: Path) -> Any:
     if not calls.is_file() or not set(_CALLS) <= set(table_columns(calls)):
         return np.empty(0)
     parts = [integers(batch.column("row")) for batch in read_arrow(calls, ["row"])]
@@ -65,17 +61,17 @@ def _rows(batch: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(batch, values, strict=True))
 
 
-def _tellers(batch: Mapping[str, list[Any]], most: int) -> Iterator[_RowDetailsBuilder]:
-    sources = {name: name[7:] for name in batch if name.startswith("source.")}
+def _builders(batch: Mapping[str, list[Any]], most: int) -> Iterator[_RowDetailsBuilder]:
+    sources = {name: name.removeprefix("source.") for name in batch if name.startswith("source.")}
     outputs = [name for name in batch if name not in _OWN and name not in sources]
     for row in _rows(batch):
         yield _RowDetailsBuilder(row, sources, outputs, most)
 
 
 class _RowDetailsBuilder:
-    """Tells one row's story, and says how much of it is left out.
+    """Collects one row's details, and counts what is left out.
 
-    `sources` are the columns of the dataset under their own names, `outputs` those of the units.
+    `sources` maps the dataset's columns in the results to their own names; `outputs` are the columns of the units.
     """
 
     def __init__(self, row: Mapping[str, Any], sources: Mapping[str, str], outputs: Sequence[str], most: int) -> None:
@@ -88,7 +84,7 @@ class _RowDetailsBuilder:
         self.calls: list[dict[str, Any]] = []
 
     def add(self, call: Mapping[str, Any]) -> None:
-        """Take in the row's next call."""
+        """Add the row's next call."""
         if len(self.calls) < MOST_CALLS:
             try:
                 self.calls.append(self.call(call))
@@ -97,8 +93,8 @@ class _RowDetailsBuilder:
         else:
             self.calls_left_out += 1
 
-    def story(self) -> dict[str, Any]:
-        """What the page's script shows."""
+    def details(self) -> dict[str, Any]:
+        """The data of the page's script."""
         left = []
         if self.left_out:
             left.append(f"{self.left_out:,} characters of long texts are left out here.")
@@ -106,7 +102,7 @@ class _RowDetailsBuilder:
             left.append(f"{self.calls_left_out:,} of its calls are left out here.")
         if self.calls_unreadable:
             left.append(
-                f"{self.calls_unreadable:,} of its calls cannot be shown: calls.parquet holds what no run writes there."
+                f"{self.calls_unreadable:,} of its calls cannot be shown: calls.parquet holds values that verdict does not write."
             )
         return {
             "failure": self.failure,
@@ -117,15 +113,15 @@ class _RowDetailsBuilder:
         }
 
     def call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """One call."""
-        asked = call["prompt_tokens"] is not None and (call["prompt_tokens"] or call["completion_tokens"])
+        """The data of one call."""
+        was_sent = call["prompt_tokens"] is not None and (call["prompt_tokens"] or call["completion_tokens"])
         messages = orjson.loads(call["messages"] or "[]")
         probabilities, invalid = _probabilities(call["logprobs"])
         return {
             "unit": call["unit"],
             "model": call["model"],
             "attempt": call["attempt"],
-            "tokens": [call["prompt_tokens"], call["completion_tokens"]] if asked else None,
+            "tokens": [call["prompt_tokens"], call["completion_tokens"]] if was_sent else None,
             "cost": call["cost_usd"] if call["reply"] is not None else 0,
             "seconds": call["latency_s"],
             "finish": call["finish_reason"],
@@ -134,7 +130,7 @@ class _RowDetailsBuilder:
                 for word, key in (("from the journal", "recalled"), ("cached", "cached"), ("repaired", "repaired"))
                 if call[key]
             ]
-            + ([f"log-probabilities ignored because they are none: {invalid}"] if invalid else []),
+            + ([f"invalid log-probabilities ignored: {invalid}"] if invalid else []),
             "failure": call["failure"],
             "error": self.cut(call["error"]),
             "reply": self.cut(call["reply"]),
@@ -159,28 +155,29 @@ def _failure(row: Mapping[str, Any]) -> str:
     if row["status"] == "ok":
         return ""
     if row["status"] == "abstained":
-        return "no verdict: a judge was not sure enough and abstained"
+        return "no verdict: a judge was not confident enough and abstained"
     where = f" in {row['failure.node']}" if row.get("failure.node") else ""
     return f"{row.get('failure.kind')}{where}: {row.get('failure.message')}"[:2000]
 
 
 def _probabilities(logprobs: str | None) -> tuple[list[tuple[str, list[tuple[str, float]]]], int]:
-    """The first positions of a reply at which more than one token could have stood, each with its likeliest tokens;
-    and how many alternatives of the reply have no log-probability that is one."""
+    """The likeliest tokens at the first positions of a reply that have alternatives, and the number of alternatives
+    with an invalid log-probability."""
     if not logprobs:
         return [], 0
-    found: list[tuple[str, list[tuple[str, float]]]] = []
+    positions: list[tuple[str, list[tuple[str, float]]]] = []
     invalid = 0
-    for place, position in enumerate(orjson.loads(logprobs)):
-        shares = [(one["token"], math.exp(min(one["logprob"], 0.0))) for one in position if _is_valid(one)]
-        invalid += len(position) - len(shares)
-        if len(position) > 1 and len(found) < MOST_POSITIONS:
-            shares.sort(key=lambda each: -each[1])
-            found.append((f"token {place + 1}", shares[:MOST_SHARES]))
-    return found, invalid
+    for number, alternatives in enumerate(orjson.loads(logprobs), 1):
+        # Rounding can make the log-probability of a certain token slightly positive.
+        shares = [(each["token"], math.exp(min(each["logprob"], 0.0))) for each in alternatives if _is_valid(each)]
+        invalid += len(alternatives) - len(shares)
+        if len(alternatives) > 1 and len(positions) < MOST_POSITIONS:
+            shares.sort(key=lambda share: -share[1])
+            positions.append((f"token {number}", shares[:MOST_SHARES]))
+    return positions, invalid
 
 
 def _is_valid(alternative: Mapping[str, Any]) -> bool:
-    """Whether its log-probability is one. JSON has null for those that are no finite numbers."""
+    """Whether it has a log-probability. JSON has null for numbers that are not finite."""
     logprob = alternative["logprob"]
     return logprob is not None and is_logprob(logprob)

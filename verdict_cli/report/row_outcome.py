@@ -1,4 +1,4 @@
-"""One row's outcome as text: what the judge gives on, and with `--explain` every call behind it."""
+"""One row's outcome as text: its output, and with `--explain` every call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def brief(output: Mapping[str, Any]) -> str:
 
 
 def fields(output: Mapping[str, Any], indent: str = "") -> list[str]:
-    """A line a field, further lines of a text below it."""
+    """A line for each field, with the other lines of a long text below."""
     lines = []
     width = max((len(str(name)) for name in output), default=0)
     for name, value in output.items():
@@ -30,7 +30,7 @@ def fields(output: Mapping[str, Any], indent: str = "") -> list[str]:
 
 
 def explained(calls: Sequence[Call]) -> list[str]:
-    """Every call: which, what it was asked, what came back, tokens, cost and time."""
+    """Every call: its unit, messages, reply, tokens, cost and time."""
     lines = []
     for call in calls:
         request, reply = call.request, call.reply
@@ -41,17 +41,17 @@ def explained(calls: Sequence[Call]) -> list[str]:
             lines += _quoted("reply", reply.text)
         if call.error:
             lines += _quoted(f"failed ({call.failure})", call.error)
-        lines += [_figures(call), ""]
+        lines += [_usage(call), ""]
     return lines
 
 
-def last_line(status: str, calls: Iterable[Call], cost_usd: float | None, took_s: float) -> str:
+def last_line(status: str, calls: Iterable[Call], cost_usd: float | None, seconds: float) -> str:
     """`ok · 3 calls · $0.0004 · 0.8 s`."""
     count = sum(1 for _ in calls)
-    return f"{status} · {count} call{'' if count == 1 else 's'} · {money(cost_usd)} · {took_s:.2f} s"
+    return f"{status} · {count} call{'' if count == 1 else 's'} · {money(cost_usd)} · {seconds:.2f} s"
 
 
-def _figures(call: Call) -> str:
+def _usage(call: Call) -> str:
     reply = call.reply
     if reply is None:
         return f"   no reply · {call.latency_s:.2f} s"
@@ -63,8 +63,8 @@ def _figures(call: Call) -> str:
     )
 
 
-def _quoted(who: str, text: str) -> list[str]:
-    return [f"   {who}:", *(f"   │ {line}" for line in text.splitlines() or [""])]
+def _quoted(speaker: str, text: str) -> list[str]:
+    return [f"   {speaker}:", *(f"   │ {line}" for line in text.splitlines() or [""])]
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The table of rows of a page, which rows it shows, and the details it opens, within a budget of bytes."""
+"""The table of rows on a page, the rows that it shows, and the details that it opens, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.report.page.components import Browser, TableColumn
-from verdict_cli.report.page.compress import NESTED, encoded, packed, packed_bytes
+from verdict_cli.report.compress import NESTED, encoded, packed, packed_bytes
+from verdict_cli.report.document import RowBrowser, TableColumn
 from verdict_cli.report.report_context import ReportContext
 from verdict_cli.report.row_details import row_details
 from verdict_cli.stats.columns.column import Ints
@@ -20,133 +20,135 @@ from verdict_cli.storage.tables.arrow_vectors import scalar, truths
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
 
 ROWS_BYTES = 1_000_000
-"""What the packed table may take of a page."""
-STORIES_BYTES = 1_400_000
-"""What the packed stories may take of it."""
-TOLD_BYTES = 8_000_000
-"""What they may hold before they are packed, which takes time."""
+"""Of the packed table: with the details and the scripts a page stays below 3 MB."""
+DETAILS_BYTES = 1_400_000
+"""Of the packed details."""
+UNPACKED_BYTES = 8_000_000
+"""Of the details before they are packed, because packing takes time."""
 TEXT_CHARACTERS = 1_500_000
 """Characters of the dataset's texts in the table, over all rows."""
-PER = 25
-"""Stories packed together: what the script unpacks to show one."""
-ROWS_PER = 1000
+DETAILS_PER_PIECE = 25
+"""Details packed together: the script unpacks so many to show one."""
+ROWS_PER_PIECE = 1000
 MOST_TEXTS = 2
 MOST_TABLE_FIELDS = 3
 _LONG = frozenset({str, *NESTED})
-MANY_ROWS = 6
+MANY_COLUMNS = 6
 """So many columns leave room for one text."""
 
 
-def row_table(behind: ReportContext) -> Browser:
+def row_table(context: ReportContext) -> RowBrowser:
     """The table of a run's rows."""
-    some = select_rows(behind)
-    told, where = _stories(behind, some.stories)
-    columns = _columns(behind, some)
-    lists = [values for _, values in columns]
+    selection = select_rows(context)
+    details, detail_index = _packed_details(context, selection.details)
+    columns = _columns(context, selection)
+    cells_of = [values for _, values in columns]
     pieces: list[str] = []
-    shown = taken = 0
-    for start in range(0, len(some.rows), ROWS_PER):
-        if taken > ROWS_BYTES:
+    shown = size = 0
+    for start in range(0, len(selection.rows), ROWS_PER_PIECE):
+        if size > ROWS_BYTES:
             break
-        places = some.rows[start : start + ROWS_PER].tolist()
-        cells = zip(*(values[start : start + ROWS_PER] for values in lists), strict=True)
-        pieces.append(packed([[*row, where.get(place)] for row, place in zip(cells, places, strict=True)]))
-        taken += len(pieces[-1])
-        shown += len(places)
-    note = _note(some, shown, len(where))
-    return Browser([column for column, _ in columns], pieces, told, PER, shown, note)
+        indices = selection.rows[start : start + ROWS_PER_PIECE].tolist()
+        cells = zip(*(values[start : start + ROWS_PER_PIECE] for values in cells_of), strict=True)
+        pieces.append(packed([[*row, detail_index.get(index)] for row, index in zip(cells, indices, strict=True)]))
+        size += len(pieces[-1])
+        shown += len(indices)
+    note = _note(selection, shown, len(detail_index))
+    return RowBrowser([column for column, _ in columns], pieces, details, DETAILS_PER_PIECE, shown, note)
 
 
-def _note(some: RowSelection, shown: int, told: int) -> str:
-    """What the page leaves out, and where it is."""
-    if shown == told == some.total:
+def _note(selection: RowSelection, shown: int, detailed: int) -> str:
+    """The note that says which rows and details the page leaves out."""
+    total = selection.total
+    if shown == detailed == total:
         return ""
-    rows = f"all {some.total:,} rows" if shown == some.total else f"{shown:,} of {some.total:,} rows"
-    which = "" if shown == some.total else ": failed and wrong ones first, then a sample of the rest"
-    trouble = len(some.failed) + len(some.wrong)
-    stories = f"the whole story of {told:,} of them"
-    if trouble and told >= trouble:
-        stories += ", every failed or wrong one among them,"
+    rows = f"all {total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+    order = "" if shown == total else " (failed and wrong ones first, then a sample of the rest)"
+    details = f"the details of {detailed:,} of them"
+    bad = len(selection.failed) + len(selection.wrong)
+    if bad and detailed >= bad:
+        details += ", including every failed or wrong one"
     return (
-        f"This file has {rows}{which}; and {stories}; the first characters of each text can be searched. "
+        f"This file has {rows}{order} and {details}; the search covers the first characters of each text. "
         "`verdict view RUN` shows and searches everything."
     )
 
 
-def _stories(behind: ReportContext, places: Ints) -> tuple[list[str], dict[int, int]]:
-    """Packed stories, and the number of each row's: as many as there is room for, rows in trouble first."""
+def _packed_details(context: ReportContext, indices: Ints) -> tuple[list[str], dict[int, int]]:
+    """Packed details within the budget, and the number of each row's."""
     pieces: list[str] = []
-    where: dict[int, int] = {}
-    held: list[bytes] = []
-    told = taken = 0
-    for place, story in row_details(behind.results, behind.calls, places):
-        if told > TOLD_BYTES or taken > STORIES_BYTES:
+    detail_index: dict[int, int] = {}
+    pending: list[bytes] = []
+    unpacked = size = 0
+    for index, details in row_details(context.results, context.calls, indices):
+        if unpacked > UNPACKED_BYTES or size > DETAILS_BYTES:
             break
-        where[place] = len(where)
-        held.append(encoded(story))
-        told += len(held[-1])
-        if len(held) == PER:
-            taken += _pack(pieces, held)
-    if held:
-        _pack(pieces, held)
-    return pieces, where
+        detail_index[index] = len(detail_index)
+        pending.append(encoded(details))
+        unpacked += len(pending[-1])
+        if len(pending) == DETAILS_PER_PIECE:
+            size += _pack(pieces, pending)
+    if pending:
+        _pack(pieces, pending)
+    return pieces, detail_index
 
 
-def _pack(pieces: list[str], held: list[bytes]) -> int:
-    """Packs what is held; how long it is."""
-    pieces.append(packed_bytes(b"[" + b",".join(held) + b"]"))
-    held.clear()
+def _pack(pieces: list[str], pending: list[bytes]) -> int:
+    """Pack the pending details; returns the size of the piece."""
+    pieces.append(packed_bytes(b"[" + b",".join(pending) + b"]"))
+    pending.clear()
     return len(pieces[-1])
 
 
-def _columns(behind: ReportContext, some: RowSelection) -> list[tuple[TableColumn, list[Any]]]:
+def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[TableColumn, list[Any]]]:
     """Each column of the table with its cells, in the order of the rows."""
-    held = _held(behind, some.rows)
-    found: list[tuple[TableColumn, list[Any]]] = [(TableColumn("id", "Row"), held.pop("id"))]
-    status, failure = held.pop("status"), held.pop("failure.kind")
-    outcome = ["none" if one == "ok" else one for one in status]
-    for place, scored in enumerate(behind.study.scored):
-        said, target, scores = _scored(scored, some.rows)
-        if place or not scored.labelled:
-            if len(behind.study.measures) > len(behind.study.scored):
+    cells = _result_cells(context, selection.rows)
+    columns: list[tuple[TableColumn, list[Any]]] = [(TableColumn("id", "Row"), cells.pop("id"))]
+    status, failure = cells.pop("status"), cells.pop("failure.kind")
+    outcome = ["none" if value == "ok" else value for value in status]
+    for number, evaluation in enumerate(context.study.scored):
+        prediction, target, scores = _score_cells(evaluation, selection.rows)
+        if number or not evaluation.labelled:
+            if len(context.study.measures) > len(context.study.scored):
                 continue
-            found.append((_column(f"said{place}", scored.name, said), said))
+            columns.append((_column(f"prediction{number}", evaluation.name, prediction), prediction))
             continue
-        found += [
-            (_column("prediction", "Prediction" if scored.data.predictions.types else "Probability", said), said),
+        title = "Prediction" if evaluation.data.predictions.types else "Probability"
+        columns += [
+            (_column("prediction", title, prediction), prediction),
             (_column("target", "Target", target), target),
         ]
-        if scored.labels:
+        if evaluation.labels:
             outcome = [
                 known if known != "none" or score is None else "right" if score else "wrong"
                 for known, score in zip(outcome, scores, strict=True)
             ]
         else:
             error = [None if score is None else -score for score in scores]
-            found.append((TableColumn("error", "Error", "number"), error))
+            columns.append((TableColumn("error", "Error", "number"), error))
     if set(outcome) != {"none"}:
-        found.insert(0, (TableColumn("outcome", "Outcome", "outcome"), outcome))
+        columns.insert(0, (TableColumn("outcome", "Outcome", "outcome"), outcome))
     if any(failure):
-        found.append((TableColumn("failure", "Failure"), failure))
-    for name, values in held.items():
+        columns.append((TableColumn("failure", "Failure"), failure))
+    for name, values in cells.items():
         if (
             name.startswith("output.")
-            and len(found) < MANY_ROWS
-            and not _nested(behind, name)
-            and not any(values == other for _, other in found)
+            and len(columns) < MANY_COLUMNS
+            and not _nested(context, name)
+            and not any(values == other for _, other in columns)
         ):
-            found.append((_column(name, name, values), values))
-    texts = [(name, values) for name, values in held.items() if name.startswith("source.")]
-    found += [
+            columns.append((_column(name, name, values), values))
+    texts = [(name, values) for name, values in cells.items() if name.startswith("source.")]
+    columns += [
         (TableColumn(name, name.removeprefix("source."), "text", wide=True), values)
-        for name, values in texts[: MOST_TEXTS if len(found) < MANY_ROWS else 1]
+        for name, values in texts[: MOST_TEXTS if len(columns) < MANY_COLUMNS else 1]
     ]
-    return found
+    return columns
 
 
-def _nested(behind: ReportContext, name: str) -> bool:
+def _nested(context: ReportContext, name: str) -> bool:
     """Whether an output holds objects or lists, which a cell has no room for."""
-    node = behind.plan.output_node
+    node = context.plan.output_node
     kind = None if node is None else node.output.fields.get(name.removeprefix("output."))
     return kind is not None and kind.json_schema().get("type") in ("object", "array")
 
@@ -156,21 +158,21 @@ def _column(key: str, title: str, values: Sequence[Any]) -> TableColumn:
     return TableColumn(key, title, "number" if numeric else "text")
 
 
-def _held(behind: ReportContext, places: Ints) -> dict[str, list[Any]]:
-    """The columns of the results that the table shows, in the order of the places."""
-    known = table_columns(behind.results)
-    texts = behind.texts()[:MOST_TEXTS]
-    node = behind.plan.output_node
-    named = [] if node is None else [f"output.{name}" for name in node.output.fields]
-    wanted = ["id", "status", "failure.kind", *[name for name in named if name in known][:MOST_TABLE_FIELDS], *texts]
-    most = max(60, min(300, TEXT_CHARACTERS // max(1, len(places) * len(texts))))
-    found: dict[str, list[Any]] = {name: [] for name in wanted}
-    order = np.argsort(places, kind="stable")
-    for batch in read_rows(behind.results, places[order].tolist(), wanted):
+def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]:
+    """The columns of the results that the table shows, in the order of the indices."""
+    known = table_columns(context.results)
+    texts = context.text_columns()[:MOST_TEXTS]
+    node = context.plan.output_node
+    outputs = [] if node is None else [f"output.{name}" for name in node.output.fields]
+    names = ["id", "status", "failure.kind", *[name for name in outputs if name in known][:MOST_TABLE_FIELDS], *texts]
+    most = max(60, min(300, TEXT_CHARACTERS // max(1, len(indices) * len(texts))))
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    order = np.argsort(indices, kind="stable")
+    for batch in read_rows(context.results, indices[order].tolist(), names):
         for name, values in batch.items():
-            found[name] += values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
+            cells[name] += values if _LONG.isdisjoint(map(type, values)) else [_short(v, most) for v in values]
     back = np.argsort(order, kind="stable").tolist()
-    return {name: [values[at] for at in back] for name, values in found.items()}
+    return {name: [values[index] for index in back] for name, values in cells.items()}
 
 
 def _short(value: Any, most: int) -> Any:
@@ -179,84 +181,84 @@ def _short(value: Any, most: int) -> Any:
     return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
 
 
-def _scored(scored: RowScores, places: Ints) -> tuple[list[Any], list[Any], list[Any]]:
-    """Prediction, target and score of each of these rows of the file; None where the evaluation has no such row."""
-    at = np.searchsorted(scored.at, places)
-    there = (
-        (at < len(scored.at)) & (scored.at[np.minimum(at, len(scored.at) - 1)] == places) if len(scored.at) else at < 0
-    )
-    said: list[Any] = []
-    target: list[Any] = []
+def _score_cells(evaluation: RowScores, indices: Ints) -> tuple[list[Any], list[Any], list[Any]]:
+    """Prediction, target and score of each of these rows of the file; None if the evaluation has no such row."""
+    at = np.searchsorted(evaluation.at, indices)
+    count = len(evaluation.at)
+    # No row has a position below 0, so an evaluation without rows knows none of them.
+    present = (at < count) & (evaluation.at[np.minimum(at, count - 1)] == indices) if count else at < 0
+    predictions: list[Any] = []
+    targets: list[Any] = []
     scores: list[Any] = []
-    for row, known in zip(at.tolist(), there.tolist(), strict=True):
-        score = float(scored.scores[row]) if known else float("nan")
-        said.append(_short(scored.prediction(row), 200) if known else None)
-        target.append(_short(scored.target(row), 200) if known else None)
+    for row, known in zip(at.tolist(), present.tolist(), strict=True):
+        score = float(evaluation.scores[row]) if known else float("nan")
+        predictions.append(_short(evaluation.prediction(row), 200) if known else None)
+        targets.append(_short(evaluation.target(row), 200) if known else None)
         scores.append(None if math.isnan(score) else score)
-    return said, target, scores
+    return predictions, targets, scores
 
 
 MOST_ROWS_SHOWN = 10_000
-MOST_STORIES = 1_000
-TROUBLE = 0.8
-"""The share of places that rows in trouble may take."""
+MOST_DETAILS = 1_000
+BAD_SHARE = 0.8
+"""The share of the shown rows that failed and wrong ones may take: some good ones are always shown."""
+_DRAW_KEY = 7
+"""Part of the seed, so that this draw is not that of another sample of the same run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """Places in `results.parquet`: `rows` in the order in which they are shown, `stories` some of them.
+    """Indices into `results.parquet`: `rows` in the order in which they are shown, `details` some of them.
 
-    `failed` are all failed rows, `wrong` all that the first labelled evaluation finds wrong; `total` counts the rows.
+    `failed` are all failed rows, `wrong` all that the first labelled evaluation scores as wrong; `total` counts the rows.
     """
 
     rows: Ints
-    stories: Ints
+    details: Ints
     failed: Ints
     wrong: Ints
     total: int
 
 
-def select_rows(behind: ReportContext) -> RowSelection:
-    """The rows of a run, from its statuses and the scores of its first evaluation."""
-    bad = _bad(behind)
-    failed = np.flatnonzero(bad)
-    scored = next(iter(behind.study.scored), None)
-    trouble, wrong = failed, np.zeros(0, dtype=np.int64)
-    if scored is not None and scored.labelled:
-        order, wrong = _worst(scored)
-        trouble = np.concatenate([failed, order[~bad[order]]])
-    draw = np.random.default_rng([abs(behind.seed), 7])
-    everything = np.arange(len(bad))
-    rest = np.setdiff1d(everything, trouble, assume_unique=True)
-    rows = _some(trouble, rest, MOST_ROWS_SHOWN, draw)
-    shown = np.isin(trouble, rows)
-    stories = _some(trouble[shown], np.intersect1d(rest, rows), MOST_STORIES, draw)
-    return RowSelection(rows, stories, failed, wrong, len(bad))
+def select_rows(context: ReportContext) -> RowSelection:
+    """Select the rows to show, from their statuses and the scores of the first evaluation."""
+    is_failed = _is_failed(context)
+    failed = np.flatnonzero(is_failed)
+    evaluation = next(iter(context.study.scored), None)
+    bad, wrong = failed, np.zeros(0, dtype=np.int64)
+    if evaluation is not None and evaluation.labelled:
+        order, wrong = _worst_first(evaluation)
+        bad = np.concatenate([failed, order[~is_failed[order]]])
+    draw = np.random.default_rng([abs(context.seed), _DRAW_KEY])
+    rest = np.setdiff1d(np.arange(len(is_failed)), bad, assume_unique=True)
+    rows = _sample(bad, rest, MOST_ROWS_SHOWN, draw)
+    shown = np.isin(bad, rows)
+    details = _sample(bad[shown], np.intersect1d(rest, rows), MOST_DETAILS, draw)
+    return RowSelection(rows, details, failed, wrong, len(is_failed))
 
 
-def _bad(behind: ReportContext) -> npt.NDArray[np.bool_]:
+def _is_failed(context: ReportContext) -> npt.NDArray[np.bool_]:
     """Whether each row failed."""
     import pyarrow.compute as pc
 
     parts = [
         truths(pc.equal(batch.column("status"), scalar("failed", "str")))
-        for batch in read_arrow(behind.results, ["status"])
+        for batch in read_arrow(context.results, ["status"])
     ]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
 
-def _worst(scored: RowScores) -> tuple[Ints, Ints]:
-    """Rows that are wrong, or off their target, the worst first; and those that are plainly wrong."""
-    scores = scored.scores
-    places = np.flatnonzero(np.isfinite(scores) & (scores < (1 if scored.labels else 0)))
-    places = places[np.argsort(scores[places], kind="stable")]
-    return scored.at[places], scored.at[places] if scored.labels else np.zeros(0, dtype=np.int64)
+def _worst_first(evaluation: RowScores) -> tuple[Ints, Ints]:
+    """Rows that are wrong, or off their target, the worst first; and those that are wrong labels."""
+    scores = evaluation.scores
+    rows = np.flatnonzero(np.isfinite(scores) & (scores < (1 if evaluation.labels else 0)))
+    rows = rows[np.argsort(scores[rows], kind="stable")]
+    return evaluation.at[rows], evaluation.at[rows] if evaluation.labels else np.zeros(0, dtype=np.int64)
 
 
-def _some(trouble: Ints, rest: Ints, most: int, draw: np.random.Generator) -> Ints:
-    """At most so many: of both kinds where there are more, in their order."""
-    room = max(int(most * TROUBLE), most - len(rest))
-    first = trouble[:room]
+def _sample(bad: Ints, rest: Ints, most: int, draw: np.random.Generator) -> Ints:
+    """At most `most` indices: the first of `bad`, then a sample of `rest`, each in its order."""
+    first = bad[: max(int(most * BAD_SHARE), most - len(rest))]
     room = most - len(first)
     if len(rest) > room:
         rest = np.sort(draw.choice(rest, room, replace=False))

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import orjson
-
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
@@ -33,10 +31,11 @@ _PRELOADED = (
     "numpy.random",
     "rich.console",
     "rich.table",
-    "verdict_cli.report.html",
-    "verdict_cli.report.junit",
-    "verdict_cli.report.markdown",
-    "verdict_cli.report.terminal",
+    "verdict_cli.report.renderers.html",
+    "verdict_cli.report.renderers.junit",
+    "verdict_cli.report.renderers.markdown",
+    "verdict_cli.report.renderers.terminal",
+    "verdict_cli.report.run_document",
     "verdict_cli.stats.evaluation_results",
     "verdict_cli.stats.gates",
 )
@@ -50,7 +49,7 @@ def preload_report(plan: Plan) -> None:
         import_module(name)
     if plan.evaluations:
         import_module("scipy.special")
-    from verdict_cli.report.page.assemble import template
+    from verdict_cli.report.renderers.html import template
 
     template()
 
@@ -63,15 +62,16 @@ def write_report(
     ``formats`` are further formats of the results, of `FORMATS`. ``warn`` gets a message for each file that could not
     be rendered; the others are complete.
     """
-    from verdict_cli.report.as_json import full_json
-    from verdict_cli.report.html import report_html
-    from verdict_cli.report.junit import junit
-    from verdict_cli.report.markdown import markdown
+    from verdict_cli.report.renderers.html import render_html
+    from verdict_cli.report.renderers.json import render_json
+    from verdict_cli.report.renderers.junit import render_junit
+    from verdict_cli.report.renderers.markdown import render_markdown
     from verdict_cli.report.report import build_report
     from verdict_cli.report.report_context import ReportContext
+    from verdict_cli.report.run_document import run_document
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
-    from verdict_cli.stats.position_flips import flip_rates
+    from verdict_cli.stats.measure import flip_rates
     from verdict_cli.storage.tables.reader import export_table
 
     directory, facts, plan = run
@@ -98,12 +98,12 @@ def write_report(
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)
         directory.deliver(name)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-    _write(directory, "report.json", lambda: f"{orjson.dumps(full_json(report), option=options).decode()}\n", warn)
-    _write(directory, "report.md", lambda: markdown(report), warn)
+    short = run_document(report)
+    _write(directory, "report.json", lambda: render_json(short), warn)
+    _write(directory, "report.md", lambda: render_markdown(short), warn)
     context = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
-    _write(directory, "report.html", lambda: report_html(report, context), warn)
-    _write(directory, "junit.xml", lambda: junit(report), warn)
+    _write(directory, "report.html", lambda: render_html(run_document(report, context)), warn)
+    _write(directory, "junit.xml", lambda: render_junit(short), warn)
     return report
 
 
@@ -114,7 +114,7 @@ def _write(directory: RunDirectory, name: str, render: Callable[[], str], warn: 
     except Exception as error:
         from verdict_cli.report import isolation
 
-        message = isolation.failure(name, error)
+        message = isolation.failure_text(name, error)
         warn(message)
-        content = isolation.instead(name, message)
+        content = isolation.placeholder(name, message)
     directory.write(name, content)

@@ -16,7 +16,7 @@ from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Output, Row, RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.progress import RunStats
-from verdict_cli.run.result_columns import CALL_COLUMNS, result_columns
+from verdict_cli.run.result_columns import CALL_COLUMNS, declared_columns, result_columns
 from verdict_cli.run.run_directory import RunDirectory
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.tables.reader import concatenate_tables
@@ -132,7 +132,7 @@ def join_partitions(parts: Sequence[Partition], into: RunDirectory, plan: Plan, 
     ``source`` are the dataset's columns. OutputError when the disk refuses, DataError for a table that is damaged.
     """
     columns = result_columns(plan, source)
-    concatenate_tables([part.folder.results for part in parts], into.results, columns)
+    concatenate_tables([part.folder.results for part in parts], into.results, columns, declared_columns(plan))
     concatenate_tables([part.folder.calls for part in parts], into.calls, CALL_COLUMNS)
 
 

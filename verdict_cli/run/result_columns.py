@@ -12,7 +12,7 @@ from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, U
 from verdict_cli.messages import Call, Message, Result, cost_of
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.row import PINNED_ROW
-from verdict_cli.storage.tables.column_types import ColumnKind
+from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 
 _KINDS: dict[str, ColumnKind] = {"str": "str", "int": "int", "float": "float", "bool": "bool"}
 _SCHEMA_KINDS: dict[str, ColumnKind] = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -71,6 +71,19 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
     if plan.output_node is not None:
         columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.output.fields.items()}
     return columns
+
+
+def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
+    """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale."""
+    outputs = {node.id: node.output for node in plan.nodes}
+    if plan.output_node is not None:
+        outputs["output"] = plan.output_node.output
+    return {
+        f"{home}.{name}": DeclaredType(schema)
+        for home, output in outputs.items()
+        for name, kind in output.fields.items()
+        if (schema := kind.json_schema())
+    }
 
 
 class ResultRows:

@@ -1,1 +1,1 @@
-"""Figures of a run, their intervals, the gates that hold them to a limit, and what differs between two runs."""
+"""Metrics of a run, their intervals, the gates that compare them with a limit, and the comparison of two runs."""

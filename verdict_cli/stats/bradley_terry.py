@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from verdict_cli.stats.intervals.proportions import normal
+from verdict_cli.stats.intervals.interval_methods import normal
 
 SPREAD = 2.0
-"""The standard deviation, in log-odds, of the normal prior on each strength: who won everything stays finite."""
+"""The standard deviation, in log-odds, of the normal prior on each strength: it keeps finite who won every contest."""
 _Z = normal(0.95)
 
 
@@ -39,39 +39,39 @@ class Ratings:
     strengths: NDArray[np.float64]
     covariance: NDArray[np.float64]
 
-    def interval(self, one: int) -> tuple[float, float]:
+    def interval(self, candidate: int) -> tuple[float, float]:
         """The 95% interval of a strength."""
-        half = _Z * math.sqrt(self.covariance[one, one])
-        return float(self.strengths[one] - half), float(self.strengths[one] + half)
+        half = _Z * math.sqrt(self.covariance[candidate, candidate])
+        return float(self.strengths[candidate] - half), float(self.strengths[candidate] + half)
 
-    def apart(self, one: int, other: int) -> bool:
+    def differ(self, first: int, second: int) -> bool:
         """Whether the 95% interval of the difference leaves 0 out."""
         cov = self.covariance
-        variance = cov[one, one] + cov[other, other] - 2 * cov[one, other]
-        return bool(abs(self.strengths[one] - self.strengths[other]) > _Z * math.sqrt(max(0.0, variance)))
+        variance = cov[first, first] + cov[second, second] - 2 * cov[first, second]
+        return bool(abs(self.strengths[first] - self.strengths[second]) > _Z * math.sqrt(max(0.0, variance)))
 
 
-def ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:
-    """The most probable strengths of so many candidates. ``spread`` infinite: maximum likelihood, where that exists."""
+def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:
+    """The most probable strengths of `count` candidates. An infinite ``spread`` gives maximum likelihood, if it exists."""
     groups = _by_size(choices)
     shrink = 0.0 if math.isinf(spread) else 1 / spread**2
-    ridge = shrink or 1e-9
+    ridge = shrink or 1e-9  # without a prior only differences are identified, and the Hessian is singular
 
-    def cost(strengths: NDArray[np.float64]) -> float:
+    def negative_log_posterior(strengths: NDArray[np.float64]) -> float:
         total = shrink * float(strengths @ strengths) / 2
         for among, chosen, weights in groups:
-            seen = strengths[among]
-            total += float(weights @ (logsumexp(seen, axis=1) - strengths[chosen]))
+            competing = strengths[among]
+            total += float(weights @ (logsumexp(competing, axis=1) - strengths[chosen]))
         return total
 
-    def slope(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradient(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
         found = shrink * strengths
         for among, chosen, weights in groups:
             np.add.at(found, among, softmax(strengths[among], axis=1) * weights[:, None])
             np.add.at(found, chosen, -weights)
         return found
 
-    def bend(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    def hessian(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
         found = np.eye(count) * ridge
         for among, _, weights in groups:
             p = softmax(strengths[among], axis=1)
@@ -79,30 +79,37 @@ def ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ra
             np.add.at(found, (among[:, :, None], among[:, None, :]), own * weights[:, None, None])
         return found
 
-    fitted = minimize(cost, np.zeros(count), jac=slope, hess=bend, method="trust-exact", options={"gtol": 1e-8})
+    fitted = minimize(
+        negative_log_posterior,
+        np.zeros(count),
+        jac=gradient,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-8},
+    )
     centre = np.eye(count) - 1 / count
-    covariance = centre @ np.linalg.inv(bend(fitted.x)) @ centre
+    covariance = centre @ np.linalg.inv(hessian(fitted.x)) @ centre
     return Ratings(fitted.x - fitted.x.mean(), covariance)
 
 
-def cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
-    """How many triples are decided in all three pairs, and how many of these go round in a circle; ``wins[i, j]``: i beat j."""
+def count_cycles(wins: NDArray[np.bool_]) -> tuple[int, int]:
+    """The number of triples with three decided pairs, and of those that are cycles; ``wins[i, j]``: i beat j."""
     beat = wins.astype(np.int64)
     met = beat + beat.T
     return int(np.trace(met @ met @ met)) // 6, int(np.trace(beat @ beat @ beat)) // 3
 
 
 def _by_size(choices: Sequence[Choice]) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """The choices as arrays, those among equally many together."""
+    """The choices as arrays, grouped by the number of candidates."""
     sizes: dict[int, list[Choice]] = defaultdict(list)
     for choice in choices:
         if choice.weight:
             sizes[len(choice.among)].append(choice)
     return [
         (
-            np.array([one.among for one in same]),
-            np.array([one.chosen for one in same]),
-            np.array([one.weight for one in same]),
+            np.array([choice.among for choice in same]),
+            np.array([choice.chosen for choice in same]),
+            np.array([choice.weight for choice in same]),
         )
         for same in sizes.values()
     ]

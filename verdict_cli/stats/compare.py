@@ -1,4 +1,12 @@
-"""Two runs over the same rows: what changed in every figure, whether it is more than chance, and on which rows."""
+"""Two runs over the same rows: what changed in every metric, whether it is more than chance, and on which rows.
+
+- Right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets right
+  (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
+- Numbers, and rows in clusters: the sign-flip permutation test of the differences (Fisher, 1935; scipy), whole clusters
+  flipped together, 9,999 seeded flips, or all of them where there are fewer; beyond 5,000 rows or clusters its normal
+  limit. Effect of numbers: Cohen's d of the differences, their mean over their standard deviation.
+- Several tests together: Holm's procedure (Holm, 1979).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +20,35 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
-from verdict_cli.stats.columns.row_data import EvaluationData, fitting
-from verdict_cli.stats.columns.row_identity import identities
+from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
+from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, scores_of
 from verdict_cli.stats.intervals.intervals import Draw
-from verdict_cli.stats.paired import Difference, PairedRows, pair, paired_difference, sides, unlike
-from verdict_cli.stats.significance import Significance, holm, significance_of
+from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
 
 MOST_COMPARED_SLICES = 50
+FLIPS = 9999
+"""With the observed one 10,000 differences, so that the smallest p value is 0.0001."""
+MOST_FLIPPED = 5000
+"""Beyond this the normal limit is as good, and the flips would take 400 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """A test of `n` pairs. `better` and `worse` count the rows on which the second run gains and loses.
+
+    `p` is two-sided, `p_holm` the same among the tests made together; `effect` is the second run's gain as
+    `effect_name` measures it, None where no row differs.
+    """
+
+    name: str
+    n: int
+    better: int
+    worse: int
+    p: float
+    p_holm: float
+    effect_name: str
+    effect: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +64,10 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The figures of both runs over `n` shared rows, and the test of the difference."""
+    """The metrics of both runs over `n` shared rows, and the test of the difference."""
 
     n: int
-    figures: Mapping[str, Difference]
+    differences: Mapping[str, Difference]
     test: Significance | None
 
 
@@ -47,7 +76,7 @@ class ComparedMetric:
     """One evaluation in two runs.
 
     `alone` counts the rows that only the first and only the second run has. `slices` is expression -> value as
-    text -> slice. `flips` are sorted by how much the second run gains or loses, then by their order. `reason` says
+    text -> slice. `flips` are sorted by the size of the second run's gain or loss, then by their order. `reason` says
     why nothing could be compared.
     """
 
@@ -61,7 +90,7 @@ class ComparedMetric:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Every evaluation that two runs share; `by` says what their rows are paired by: `id` or `content`."""
+    """Every evaluation that two runs share; their rows are paired by `id` or `content` (`by`)."""
 
     by: str
     evaluations: Mapping[str, ComparedMetric]
@@ -76,10 +105,10 @@ def compare_runs(
 ) -> RunComparison:
     """The second run's `results.parquet` against the first's; each evaluation as the first and the second define it.
 
-    `by` are expressions over the second run's rows that slice every evaluation beside its own. Raises DataError
+    `by` are expressions over the second run's rows that slice every evaluation, after its own. Raises DataError
     where rows cannot be paired or measured.
     """
-    known = identities(runs)
+    known = row_identities(runs)
     sliced = {
         name: (
             first.model_copy(update={"by": ()}),
@@ -87,33 +116,33 @@ def compare_runs(
         )
         for name, (first, second) in evaluations.items()
     }
-    found = [
-        sides({name: each[place] for name, each in sliced.items()}, run, known.keys[place])
-        for place, run in enumerate(runs)
+    sides = [
+        run_rows({name: each[side] for name, each in sliced.items()}, run, known.keys[side])
+        for side, run in enumerate(runs)
     ]
-    made = {}
+    compared = {}
     for name, (_, evaluation) in sliced.items():
-        pairs = pair(found[0].pop(name), found[1].pop(name))
+        pairs = pair(sides[0].pop(name), sides[1].pop(name))
         if isinstance(pairs, str):
-            made[name] = ComparedMetric("", reason=pairs)
+            compared[name] = ComparedMetric("", reason=pairs)
             continue
         shown = dict(zip(known.keys[1], known.shown, strict=True)) if evaluation.group is None else {}
-        made[name] = _compared(name, evaluation, pairs, shown, seed)
-    whole = holm([one.whole.test for one in made.values()])
+        compared[name] = _compare(name, evaluation, pairs, shown, seed)
+    tests = holm([each.whole.test for each in compared.values()])
     return RunComparison(
         known.by,
         {
-            name: replace(one, whole=replace(one.whole, test=test))
-            for (name, one), test in zip(made.items(), whole, strict=True)
+            name: replace(each, whole=replace(each.whole, test=test))
+            for (name, each), test in zip(compared.items(), tests, strict=True)
         },
     )
 
 
-def _compared(
+def _compare(
     name: str, evaluation: Evaluation, pairs: PairedRows, shown: Mapping[str, Any], seed: int
 ) -> ComparedMetric:
     new = pairs.data[1]
-    if why := unlike(*pairs.data):
+    if why := kind_mismatch(*pairs.data):
         return ComparedMetric(new.kind, pairs.alone, reason=why)
     metrics = tuple(metric for metric in _metrics(evaluation, new) if metric != "confusion")
     scored = [scores_of(data, metrics) for data in pairs.data]
@@ -124,13 +153,13 @@ def _compared(
         sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
         order = np.argsort(-sizes, kind="stable")[:MOST_COMPARED_SLICES]
         order = order[sizes[order] > 0]
-        spelled = disambiguate_labels([keys.labels[place] for place in order])
-        made = [
-            _slice(metrics, pairs, scores, np.flatnonzero(codes == place), (seed, name, text, str(place)))
-            for place in order
+        labels = disambiguate_labels([keys.labels[code] for code in order])
+        parts = [
+            _slice(metrics, pairs, scores, np.flatnonzero(codes == code), (seed, name, text, str(code)))
+            for code in order
         ]
-        tests = holm([one.test for one in made])
-        slices[text] = {value: replace(one, test=test) for value, one, test in zip(spelled, made, tests, strict=True)}
+        tests = holm([part.test for part in parts])
+        slices[text] = {label: replace(part, test=test) for label, part, test in zip(labels, parts, tests, strict=True)}
     everything = np.arange(len(pairs.keys))
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
@@ -143,38 +172,106 @@ def _compared(
 
 def _metrics(evaluation: Evaluation, data: EvaluationData) -> tuple[str, ...]:
     value = data.value if evaluation.value is not None else None
-    return fitting(evaluation, data.kind if evaluation.prediction is not None else None, value)
+    return requested_metrics(evaluation, data.kind if evaluation.prediction is not None else None, value)
 
 
 def _slice(
-    metrics: Sequence[str], pairs: PairedRows, scores: tuple[Floats, Floats], places: Ints, named: tuple[int | str, ...]
+    metrics: Sequence[str],
+    pairs: PairedRows,
+    scores: tuple[Floats, Floats],
+    indices: Ints,
+    seeds: tuple[int | str, ...],
 ) -> Slice:
-    rng = np.random.default_rng([abs(int(named[0])), zlib.crc32("\0".join(map(str, named[1:])).encode())])
-    some = pairs.take(places)
-    first, second = scores[0][places], scores[1][places]
+    rng = np.random.default_rng([abs(int(seeds[0])), zlib.crc32("\0".join(map(str, seeds[1:])).encode())])
+    part = pairs.take(indices)
+    first, second = scores[0][indices], scores[1][indices]
     both = np.isfinite(first) & np.isfinite(second)
     cluster = pairs.data[1].cluster
-    of = None if cluster is None else cluster[some.rows[1]][both]
+    of = None if cluster is None else cluster[part.rows[1]][both]
     return Slice(
-        len(places),
-        {metric: paired_difference(metric, some, Draw(rng)) for metric in metrics},
+        len(indices),
+        {metric: paired_difference(metric, part, Draw(rng)) for metric in metrics},
         significance_of(first[both], second[both], of, rng),
     )
 
 
 def _flips(pairs: PairedRows, scores: tuple[Floats, Floats], shown: Mapping[str, Any]) -> tuple[Flip, ...]:
     gain = scores[1] - scores[0]
-    places = np.flatnonzero(np.isfinite(gain) & (gain != 0))
-    places = places[np.argsort(-np.abs(gain[places]), kind="stable")]
+    flipped = np.flatnonzero(np.isfinite(gain) & (gain != 0))
+    flipped = flipped[np.argsort(-np.abs(gain[flipped]), kind="stable")]
     old, new = pairs.data
-    said_by = [predictions(data) for data in (old, new)]
+    columns = [predictions(data) for data in (old, new)]
     return tuple(
         Flip(
-            shown.get(pairs.keys[place], pairs.keys[place]),
-            outcome_cell(said_by[0], pairs.rows[0][place]),
-            outcome_cell(said_by[1], pairs.rows[1][place]),
-            outcome_cell(new.targets, pairs.rows[1][place]),
-            float(gain[place]),
+            shown.get(pairs.keys[index], pairs.keys[index]),
+            outcome_cell(columns[0], pairs.rows[0][index]),
+            outcome_cell(columns[1], pairs.rows[1][index]),
+            outcome_cell(new.targets, pairs.rows[1][index]),
+            float(gain[index]),
         )
-        for place in places.tolist()
+        for index in flipped.tolist()
     )
+
+
+def significance_of(
+    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator
+) -> Significance | None:
+    """The test of two runs' scores of the same rows, more is better; None where there is no row."""
+    if not len(first):
+        return None
+    gain = second - first
+    better, worse = int((gain > 0).sum()), int((gain < 0).sum())
+    binary = bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
+    if binary and cluster is None:
+        name, p = "mcnemar", _mcnemar(better, worse)
+    else:
+        name, p = "permutation" if cluster is None else "cluster permutation", _sign_flip_test(gain, cluster, rng)
+    effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))
+    return Significance(name, len(first), better, worse, p, p, effect_name, effect)
+
+
+def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
+    """The tests with `p_holm` as of one family; None stays None."""
+    known = sorted(((index, test) for index, test in enumerate(tests) if test), key=lambda pair: pair[1].p)
+    adjusted, highest = list(tests), 0.0
+    for rank, (index, test) in enumerate(known):
+        highest = min(1.0, max(highest, test.p * (len(known) - rank)))
+        adjusted[index] = replace(test, p_holm=highest)
+    return adjusted
+
+
+def _mcnemar(better: int, worse: int) -> float:
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+
+
+def _sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator) -> float:
+    from scipy.special import ndtr
+    from scipy.stats import permutation_test
+
+    gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
+    gains = gains[gains != 0]
+    if not len(gains):
+        return 1.0
+    if len(gains) > MOST_FLIPPED:
+        return float(2 * ndtr(-abs(gains.sum()) / np.sqrt((gains**2).sum())))
+    found = permutation_test(
+        (gains,),
+        lambda values, axis: np.sum(values, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=FLIPS,
+        batch=200,
+        random_state=rng,
+    )
+    return float(found.pvalue)
+
+
+def _cohen_g(better: int, worse: int) -> float | None:
+    return better / (better + worse) - 0.5 if better + worse else None
+
+
+def _cohen_d(gain: Floats) -> float | None:
+    spread = float(gain.std(ddof=1)) if len(gain) > 1 else 0.0
+    return float(gain.mean()) / spread if spread > 0 else None

@@ -1,4 +1,4 @@
-"""A run's metrics, and the per-row scores behind a report, from one pass over its results."""
+"""A run's metrics, the per-row scores and the distributions that a report shows, from one pass over its results."""
 
 from __future__ import annotations
 
@@ -12,19 +12,59 @@ import numpy as np
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Floats, Ints
-from verdict_cli.stats.columns.distributions import Distributions, distributions_of
-from verdict_cli.stats.columns.reduce import reduced
-from verdict_cli.stats.columns.row_data import EvaluationData, fitting
-from verdict_cli.stats.figures import Measures
-from verdict_cli.stats.measure import measuring
-from verdict_cli.stats.metrics.metric_families import OF_LABELS, metric_family
+from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Floats, Ints, disambiguate_labels
+from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups, requested_metrics
+from verdict_cli.stats.intervals.interval_methods import student, wilson
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.measure import Measures, iterate_measures
+from verdict_cli.stats.metrics.metric_families import by_input
+
+HISTOGRAM_BINS = 10
+"""Bins of a reliability diagram: those of the calibration error."""
+BARS = 20
+"""The most bars of a histogram."""
+MOST_LABELS_IN_CHART = 6
+"""The most labels that a histogram distinguishes."""
+MOST_TARGETS = 12
+"""The most targets that have a mean of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Some rows: their number, their mean `x` on the first axis, and the mean `y` of the second with its interval."""
+
+    n: int
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """`edges` has one number more than each of `counts` (label -> rows in each bin). The last bin is closed."""
+
+    edges: tuple[float, ...]
+    counts: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """What charts of one evaluation show; empty where it does not apply.
+
+    `reliability` is the share of positive targets by bin of the probability, `by_target` the mean prediction by target.
+    """
+
+    reliability: tuple[Bin, ...] = ()
+    probabilities: Histogram | None = None
+    predictions: Histogram | None = None
+    by_target: tuple[Bin, ...] = ()
 
 
 def scores_of(data: EvaluationData, metrics: Sequence[str]) -> Floats:
-    """How well each row is scored, more is better: 1 right and 0 wrong, minus the distance, or the value itself."""
-    of = {metric_family(metric, data) for metric in metrics}
-    if "numbers" in of and data.kind in ("ordinal", "numeric") and not set(metrics) <= OF_LABELS:
+    """The score of each row, higher is better: 1 right and 0 wrong, minus the distance, or the value itself."""
+    of = by_input(metrics, data).keys()
+    if "numbers" in of and data.kind in ("ordinal", "numeric"):
         return -np.abs(data.predictions.numbers - data.targets.numbers)
     if of & {"labels", "ranking", "numbers"}:
         scores = (data.target == data.prediction).astype(np.float64)
@@ -37,7 +77,7 @@ def scores_of(data: EvaluationData, metrics: Sequence[str]) -> Floats:
 
 
 def predictions(data: EvaluationData) -> Column:
-    """What the run says of each row: its predictions, else its probabilities, else its values."""
+    """The run's answers: its predictions, else its probabilities, else its values."""
     for column in (data.predictions, data.probability):
         if column.types:
             return column
@@ -45,7 +85,7 @@ def predictions(data: EvaluationData) -> Column:
 
 
 def outcome_cell(column: Column, row: int) -> Any:
-    """One value of a column as it was given; None where there is none."""
+    """One value of a column in its own type; None where there is none."""
     code = column.codes[row]
     if code == MISSING:
         return None
@@ -58,12 +98,12 @@ def outcome_cell(column: Column, row: int) -> Any:
 
 
 MOST_SCORED = 3
-"""Evaluations whose rows are kept: more would hold a large run's columns several times."""
+"""The evaluations whose rows are kept: more would hold a large run's columns several times in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowScores:
-    """The rows of one evaluation: `at` are their places in the file, in order.
+    """The rows of one evaluation: `at` are their indices in the file, in order.
 
     `scores` are 1 for right and 0 for wrong where `labels`, else minus the distance from the target, else the value;
     NaN where a row has none.
@@ -81,69 +121,68 @@ class RowScores:
         return bool(self.data.targets.types)
 
     def prediction(self, row: int) -> Any:
-        """What the run says of the row at this place of `at`."""
+        """The run's answer to the row at this index of `at`."""
         return outcome_cell(predictions(self.data), row)
 
     def target(self, row: int) -> Any:
-        """What is true of it."""
+        """Its target."""
         return outcome_cell(self.data.targets, row)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResults:
-    """The figures of each evaluation, their shapes, and the rows of the first few; those with a target come first."""
+    """The metrics and distributions of each evaluation, and the rows of the first few; those with a target come first."""
 
     measures: Mapping[str, Measures]
-    pictured: Mapping[str, Distributions]
+    distributions: Mapping[str, Distributions]
     scored: tuple[RowScores, ...]
 
 
 def evaluate_run(evaluations: Mapping[str, Evaluation], results: Path, *, seed: int = 0) -> EvaluationResults:
-    """The study of a run's `results.parquet`. Raises what `measure` does."""
+    """The results of a run's evaluations, from its `results.parquet`. Raises what `measure` does."""
     measures: dict[str, Measures] = {}
-    shapes: dict[str, Distributions] = {}
+    distributions: dict[str, Distributions] = {}
     kept: list[RowScores] = []
-    for name, one, data, at in measuring(evaluations, results, seed=seed):
-        measures[name] = one
-        shapes[name] = Distributions()
+    for name, measured, data, at in iterate_measures(evaluations, results, seed=seed):
+        measures[name] = measured
+        distributions[name] = Distributions()
         try:
-            shapes[name] = distributions_of(data)
+            distributions[name] = distributions_of(data)
             if at is not None:
-                kept.append(_scored(name, at, data, list(one.figures)))
+                kept.append(_row_scores(name, at, data, list(measured.values)))
         except VerdictError:
             raise
-        except Exception as error:  # what only the page shows must not cost the figures
-            said = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
-            warning = f"charts and rows of this evaluation are missing from the report: {said}"
-            measures[name] = replace(one, warnings=(*one.warnings, warning))
+        except Exception as error:  # what only the page shows must not cost the metrics
+            fault = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+            warning = f"charts and rows of this evaluation are missing from the report: {fault}"
+            measures[name] = replace(measured, warnings=(*measured.warnings, warning))
         kept.sort(key=lambda each: not each.labelled)
         del kept[MOST_SCORED:]
-    return EvaluationResults(measures, shapes, tuple(kept))
+    return EvaluationResults(measures, distributions, tuple(kept))
 
 
 def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[RowScores, ...]:
-    """The rows alone of the first few evaluations, without any figure. Raises what `measure` does."""
-    some = dict(
+    """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
+    first = dict(
         sorted(
-            ((name, one) for name, one in evaluations.items() if one.group is None),
+            ((name, each) for name, each in evaluations.items() if each.group is None),
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )
-    found = collect(some, results)
+    found = collect(first, results)
     kept = []
-    for name, evaluation in some.items():
-        collected = reduced(name, evaluation, found.pop(name), results)
+    for name, evaluation in first.items():
+        collected = reduce_groups(name, evaluation, found.pop(name), results)
         data = EvaluationData.of(evaluation, collected)
         if collected.at is not None:
             value = data.value if evaluation.value is not None else None
             kind = data.kind if evaluation.prediction is not None else None
-            kept.append(_scored(name, collected.at, data, list(fitting(evaluation, kind, value))))
+            kept.append(_row_scores(name, collected.at, data, list(requested_metrics(evaluation, kind, value))))
     return tuple(sorted(kept, key=lambda each: not each.labelled))
 
 
-def _scored(name: str, at: Ints, data: EvaluationData, figures: list[str]) -> RowScores:
-    metrics = [metric for metric in figures if metric != "confusion"] or figures
-    scores = scores_of(data, metrics)
+def _row_scores(name: str, at: Ints, data: EvaluationData, metrics: list[str]) -> RowScores:
+    scores = scores_of(data, [metric for metric in metrics if metric != "confusion"] or metrics)
     labels = bool(data.targets.types and data.predictions.types) and _right_or_wrong(scores)
     return RowScores(name, at, data, scores, labels)
 
@@ -151,3 +190,100 @@ def _scored(name: str, at: Ints, data: EvaluationData, figures: list[str]) -> Ro
 def _right_or_wrong(scores: Floats) -> bool:
     known = scores[np.isfinite(scores)]
     return bool(np.all((known == 0) | (known == 1)))
+
+
+def distributions_of(data: EvaluationData) -> Distributions:
+    """The shapes of one evaluation's rows."""
+    positive = data.is_positive if data.probability.types and data.targets.types else None
+    kept = np.flatnonzero((data.target != MISSING) & np.isfinite(data.probability.numbers))
+    reliability: tuple[Bin, ...] = ()
+    probabilities = None
+    if positive is not None and len(kept):
+        p = data.probability.numbers[kept]
+        reliability = proportions_by_bin(p, positive[kept], np.linspace(0, 1, HISTOGRAM_BINS + 1))
+        probabilities = histogram(p, data.target[kept], data.labels, 0.0, 1.0)
+    numbers, targets = data.predictions.numbers, data.targets.numbers
+    number = np.isfinite(numbers)
+    if data.kind not in ("ordinal", "numeric") or not number.any():
+        return Distributions(reliability, probabilities)
+    both = number & np.isfinite(targets)
+    scale = data.predictions.bounds
+    return Distributions(
+        reliability,
+        probabilities,
+        histogram(numbers[number], None, (), scale=scale),
+        means_by_bin(targets[both], numbers[both], scale),
+    )
+
+
+def proportions_by_bin(x: Floats, hits: Floats, edges: Floats) -> tuple[Bin, ...]:
+    """The share of `hits` (0 or 1) with Wilson's interval, in bins of `x` that are closed on the right."""
+    bins = np.clip(np.searchsorted(edges[1:-1], x, side="left"), 0, len(edges) - 2)
+    found = []
+    for index in np.unique(bins):
+        here = bins == index
+        n, hit = int(here.sum()), round(float(hits[here].sum()))
+        low, high = wilson(hit, n, CONFIDENCE_LEVEL)
+        found.append(Bin(n, float(x[here].mean()), hit / n, low, high))
+    return tuple(found)
+
+
+def means_by_bin(x: Floats, y: Floats, scale: tuple[float, float] | None = None) -> tuple[Bin, ...]:
+    """The mean of `y` with Student's interval, within its scale, by the value of `x` or, of many values, by its bins."""
+    least, most = scale or (-np.inf, np.inf)
+    if not len(x):
+        return ()
+    values, bins = np.unique(x, return_inverse=True)
+    if len(values) > MOST_TARGETS:
+        edges = np.unique(np.quantile(x, np.linspace(0, 1, HISTOGRAM_BINS + 1)))
+        bins = np.searchsorted(edges[1:-1], x, side="right")
+    found = []
+    for index in np.unique(bins):
+        here = y[bins == index]
+        reach = (
+            0.0
+            if len(here) < 2
+            else student(CONFIDENCE_LEVEL, len(here) - 1) * float(here.std(ddof=1)) / len(here) ** 0.5
+        )
+        middle = float(here.mean())
+        ends = max(middle - reach, least), min(middle + reach, most)
+        found.append(Bin(len(here), float(x[bins == index].mean()), middle, *ends))
+    return tuple(found)
+
+
+def quantiles(x: Floats, bins: int = 5) -> Floats:
+    """The edges of equally filled bins; fewer where values repeat."""
+    return np.unique(np.quantile(x, np.linspace(0, 1, bins + 1)))
+
+
+def histogram(
+    x: Floats,
+    codes: Ints | None,
+    labels: Sequence[Any],
+    low: float | None = None,
+    high: float | None = None,
+    scale: tuple[float, float] | None = None,
+) -> Histogram:
+    """How often each value occurs, for each label that `codes` name (the most frequent ones); without, all together.
+
+    The axis is from `low` to `high`, else that of the scale, else that of the values.
+    """
+    least, most = scale or (float(x.min()), float(x.max()))
+    least, most = least if low is None else low, most if high is None else high
+    whole = bool(np.all(x == np.round(x))) and least.is_integer() and most - least < BARS and low is None
+    if whole:
+        edges = np.arange(least - 0.5, most + 1.0)
+    else:
+        edges = np.linspace(least, most if most > least else least + 1, BARS + 1)
+    if codes is None:
+        return Histogram(tuple(edges.tolist()), {"": _counts(x, edges)})
+    present, sizes = np.unique(codes[codes != MISSING], return_counts=True)
+    shown = np.sort(present[np.argsort(-sizes, kind="stable")][:MOST_LABELS_IN_CHART])
+    names = disambiguate_labels([labels[code] for code in shown])
+    return Histogram(
+        tuple(edges.tolist()), {name: _counts(x[codes == code], edges) for name, code in zip(names, shown, strict=True)}
+    )
+
+
+def _counts(x: Floats, edges: Floats) -> tuple[int, ...]:
+    return tuple(np.histogram(x, edges)[0].tolist())

@@ -1,4 +1,4 @@
-"""Gates: whether a run keeps its limits."""
+"""Gates: whether a run meets its limits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.messages import RunFacts
-from verdict_cli.stats.figures import Measures, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
-from verdict_cli.stats.measure import measure
+from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.noninferiority import Drop, against_baselines, least_detectable
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
@@ -24,12 +24,12 @@ Inconclusive = Literal["pass", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """How one gate went. `rule` is the limit in words, `limit` the number that `value` was held against.
+    """The outcome of one gate. `rule` is the limit in words, `limit` the number that `value` is compared with.
 
     With a baseline, `value`, `low` and `high` are of the paired difference (this run minus the baseline), and
-    `limit` is `max_drop`. `detectable` is the least true distance (to the limit that is held at a confidence, or
-    between the runs) that so many rows show in four runs of five.
-    `verdict` is `inconclusive` where the figure keeps the limit but its interval does not: that does not pass,
+    `limit` is `max_drop`. `detectable` is the smallest true distance (to a limit with a confidence, or between the
+    runs) that so many rows show with 80% power.
+    `verdict` is `inconclusive` where the value meets the limit but its interval does not: that does not pass,
     unless `tolerated`. `reason` says why the verdict is not `passed`.
     """
 
@@ -47,12 +47,12 @@ class GateOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the gate lets the run through."""
+        """Whether the run may pass this gate."""
         return self.verdict == "passed" or (self.tolerated and self.verdict == "inconclusive")
 
 
 IMPLIED = Gate(metric="run.coverage", min=1.0)
-"""Stands behind the gates of a file that has gates but none on `run.coverage`."""
+"""The last gate of a file that has gates, but none on `run.coverage`."""
 
 
 def decide_gates(
@@ -68,15 +68,15 @@ def decide_gates(
 ) -> tuple[GateOutcome, ...]:
     """The outcome of every gate in order, the implied one on `run.coverage` last.
 
-    `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths start from.
+    `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths are relative to.
     Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
-    an internal error, which leaves the other gates to be decided.
+    an internal error; the other gates are decided all the same.
     """
     every = [*gates]
     if every and all(gate.metric != IMPLIED.metric for gate in every):
         every.append(IMPLIED)
     compared = [gate for gate in every if gate.baseline is not None]
-    missing = {name: one.missing for name, one in measures.items()}
+    missing = {name: each.missing for name, each in measures.items()}
     broken: Exception | None = None
     drops: Iterator[Drop] = iter(())
     try:
@@ -91,14 +91,14 @@ def decide_gates(
             if gate.baseline is None:
                 outcomes.append(_outcome(gate, evaluations, measures, facts, results, seed=seed))
             elif broken is not None:
-                outcomes.append(_of_error(gate, broken))
+                outcomes.append(_failed_by(gate, broken))
             else:
-                outcomes.append(_of_drop(gate, next(drops)))
+                outcomes.append(_against_baseline(gate, next(drops)))
         except VerdictError:
             raise
         except Exception as error:
-            outcomes.append(_of_error(gate, error))
-    return tuple(replace(one, tolerated=inconclusive == "pass") for one in outcomes)
+            outcomes.append(_failed_by(gate, error))
+    return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
 
 
 def _outcome(
@@ -112,18 +112,17 @@ def _outcome(
 ) -> GateOutcome:
     name, metric = gate.parts
     if name == "run":
-        return _limits(gate, _of_run(metric, facts))
-    given = measures[name]
+        return _within_limits(gate, _run_value(metric, facts))
+    measured = measures[name]
     level = gate.confidence or CONFIDENCE_LEVEL
-    if metric not in given.figures or gate.where or level != CONFIDENCE_LEVEL:
+    if metric not in measured.values or gate.where or level != CONFIDENCE_LEVEL:
         only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
-        again = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})
-        given = again[name]
-    return _limits(gate, given.figures[metric], given.bounds.get(metric))
+        measured = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})[name]
+    return _within_limits(gate, measured.values[metric], measured.bounds.get(metric))
 
 
-def _of_run(metric: str, facts: RunFacts) -> MetricValue:
-    """A fact of the run as a figure without an interval."""
+def _run_value(metric: str, facts: RunFacts) -> MetricValue:
+    """A fact of the run as a value without an interval."""
     if metric == "coverage":
         done = facts.done - facts.failed - facts.abstained
         value = done / facts.rows if facts.rows else None
@@ -131,26 +130,28 @@ def _of_run(metric: str, facts: RunFacts) -> MetricValue:
     if metric == "calibration_age_days":
         return _age(facts)
     value = getattr(facts, metric)
-    reason = "" if value is not None else "the cost is unknown: a model's price is; set its `cost:`"
+    reason = "" if value is not None else "the cost is unknown, because a model's price is: set its `cost:`"
     return MetricValue(value, None, None, facts.rows, reason)
 
 
 def _age(facts: RunFacts) -> MetricValue:
-    """How old the oldest calibration was when the run began, in days."""
+    """The age of the oldest calibration at the start of the run, in days."""
     if not facts.calibrated:
         return MetricValue(None, None, None, facts.rows, "the pipeline uses no calibration")
     age = datetime.fromisoformat(facts.started) - datetime.fromisoformat(facts.calibrated)
     return MetricValue(age.total_seconds() / 86_400, None, None, facts.rows)
 
 
-def _limits(gate: Gate, figure: MetricValue, bounds: tuple[float, float] | None = None) -> GateOutcome:
-    """Holds a figure against `min` and `max`; the first that it misses is the outcome's limit."""
+def _within_limits(gate: Gate, found: MetricValue, bounds: tuple[float, float] | None = None) -> GateOutcome:
+    """Compare a value with `min` and `max`; the first that it misses is the outcome's limit."""
     limits = [("min", gate.min), ("max", gate.max)]
-    held = [_held(gate, figure, side, limit, bounds) for side, limit in limits if limit is not None]
-    return next((outcome for outcome in held if outcome.verdict != "passed"), held[0])
+    outcomes = [_within_limit(gate, found, side, limit, bounds) for side, limit in limits if limit is not None]
+    return next((outcome for outcome in outcomes if outcome.verdict != "passed"), outcomes[0])
 
 
-def _held(gate: Gate, figure: MetricValue, side: str, limit: float, bounds: tuple[float, float] | None) -> GateOutcome:
+def _within_limit(
+    gate: Gate, found: MetricValue, side: str, limit: float, bounds: tuple[float, float] | None
+) -> GateOutcome:
     sign = "≥" if side == "min" else "≤"
     rule = f"{sign} {limit:g}"
     if gate.confidence is not None:
@@ -158,71 +159,71 @@ def _held(gate: Gate, figure: MetricValue, side: str, limit: float, bounds: tupl
     rule += _where(gate)
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
-        ends = (figure.low, figure.high)
-        shown = None if gate.confidence is None else least_detectable(figure, gate.confidence)
-        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, shown)
+        ends = (found.low, found.high)
+        detectable = None if gate.confidence is None else least_detectable(found, gate.confidence)
+        return GateOutcome(gate.metric, verdict, found.value, limit, *ends, found.n, reason, rule, detectable)
 
-    def keeps(value: float) -> bool:
+    def meets(value: float) -> bool:
         return value >= limit if side == "min" else value <= limit
 
-    if figure.value is None:
-        return outcome("failed", f"there is no figure: {figure.reason}")
-    if not keeps(figure.value):
-        return outcome("failed", f"{figure.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
+    if found.value is None:
+        return outcome("failed", f"there is no value: {found.reason}")
+    if not meets(found.value):
+        return outcome("failed", f"{found.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
     if gate.confidence is None:
         return outcome("passed")
-    end = figure.low if side == "min" else figure.high
-    if end is None or figure.reason == NO_VARIATION:
-        return outcome("inconclusive", f"there is no interval: {figure.reason}")
-    if not keeps(end):
+    end = found.low if side == "min" else found.high
+    if end is None or found.reason == NO_VARIATION:
+        return outcome("inconclusive", f"there is no interval: {found.reason}")
+    if not meets(end):
         name = "lower" if side == "min" else "upper"
         relation = "below" if side == "min" else "above"
         return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
     worst = None if bounds is None else bounds[0] if side == "min" else bounds[1]
-    if worst is not None and not keeps(worst):
+    if worst is not None and not meets(worst):
         return outcome("inconclusive", f"the rows without a prediction could make it {worst:.6g}")
     return outcome("passed")
 
 
-def _of_drop(gate: Gate, drop: Drop) -> GateOutcome:
-    """Non-inferiority: the interval of the paired difference must not reach beyond `max_drop`."""
-    figure, limit = drop.change, gate.max_drop or 0.0
+def _against_baseline(gate: Gate, drop: Drop) -> GateOutcome:
+    """Non-inferiority: the interval of the paired difference must not exceed `max_drop`."""
+    change, limit = drop.change, gate.max_drop or 0.0
     rule = f"against {gate.baseline}, at most {limit:g} worse{_where(gate)}"
-    if drop.family > 1 and figure.value is not None:
+    if drop.family > 1 and change.value is not None:
         rule += f" (one of {drop.family} tests, by Holm: {drop.level:.4g} interval)"
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
-        ends = (figure.low, figure.high)
-        return GateOutcome(gate.metric, verdict, figure.value, limit, *ends, figure.n, reason, rule, drop.detectable)
+        ends = (change.low, change.high)
+        return GateOutcome(gate.metric, verdict, change.value, limit, *ends, change.n, reason, rule, drop.detectable)
 
     if drop.worse is None:
-        return outcome("failed", f"there is no paired difference: {figure.reason}")
+        return outcome("failed", f"there is no paired difference: {change.reason}")
     if drop.worse > limit:
-        return outcome("failed", f"the figure is {drop.worse:.6g} worse than the baseline's")
+        return outcome("failed", f"the metric is {drop.worse:.6g} worse than the baseline's")
     if drop.worst is None:
-        return outcome("inconclusive", f"there is no interval: {figure.reason}")
+        return outcome("inconclusive", f"there is no interval: {change.reason}")
     if drop.worst > limit:
         return outcome(
-            "inconclusive", f"the figure may be up to {drop.worst:.6g} worse than the baseline's{drop.needed}"
+            "inconclusive", f"the metric may be up to {drop.worst:.6g} worse than the baseline's{drop.needed}"
         )
     if drop.lost is not None and drop.lost > limit:
         return outcome(
             "inconclusive",
-            f"the rows without a prediction could make the figure {drop.lost:.6g} worse than the baseline's",
+            f"the rows without a prediction could make the metric {drop.lost:.6g} worse than the baseline's",
         )
     if not drop.rejected:
         return outcome("inconclusive", "a test that Holm's procedure puts before this one is inconclusive")
     return outcome("passed")
 
 
-def _of_error(gate: Gate, error: Exception) -> GateOutcome:
-    """A gate that could not be decided fails, and leaves the others to be decided."""
-    said = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
-    undefined = MetricValue(None, None, None, 0, said)
+def _failed_by(gate: Gate, error: Exception) -> GateOutcome:
+    """The failed outcome of a gate that could not be decided."""
+    reason = f"internal error in verdict (please report it): {type(error).__name__}: {error}"[:500]
+    undefined = MetricValue(None, None, None, 0, reason)
     if gate.baseline is None:
-        return _limits(gate, undefined)
+        return _within_limits(gate, undefined)
     rule = f"against {gate.baseline}, at most {gate.max_drop or 0.0:g} worse{_where(gate)}"
-    return GateOutcome(gate.metric, "failed", None, gate.max_drop, None, None, 0, said, rule)
+    return GateOutcome(gate.metric, "failed", None, gate.max_drop, None, None, 0, reason, rule)
 
 
 def _where(gate: Gate) -> str:

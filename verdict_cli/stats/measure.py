@@ -3,92 +3,123 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.metric_names import OF_GOLD, foreign
-from verdict_cli.stats.columns.collect import SAID, Collected, collect
+from verdict_cli.language.metric_registry import GOLD_ESTIMATES, MetricInput
+from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels, key_text
-from verdict_cli.stats.columns.reduce import reduced
-from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, check_positive, fitting
+from verdict_cli.stats.columns.row_data import (
+    EvaluationData,
+    check_labels,
+    check_positive,
+    reduce_groups,
+    requested_metrics,
+)
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.figures import GoldFacts, Measures, MetricValue
-from verdict_cli.stats.intervals.clustered_correlation import NONE, by_cluster, mean_of
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.intervals.missing_data_bounds import missing_data_bounds
 from verdict_cli.stats.metrics.confusion import MOST_DISTINCT_LABELS
 from verdict_cli.stats.metrics.metric_families import (
     RowMask,
-    family_keys,
-    family_refusal,
-    family_statistics,
+    by_input,
+    counts_wrong_rows,
+    input_statistics,
     judged_rows,
-    metric_family,
-    metrics_offered,
-    unscored,
+    key_columns,
+    undefined_for_wrong_rows,
     usable,
+    wrong_types,
 )
-from verdict_cli.stats.prediction_powered import corrected, gold_pairs
+from verdict_cli.stats.metrics.ranks import NO_CORRELATION, correlation_by_cluster, mean_of_clusters
+from verdict_cli.stats.prediction_powered import GoldFacts, corrected, gold_pairs
+
+MOST_MEASURED_GROUPS = 50
+"""A report shows no more groups of an expression; a column of texts by mistake would take hours."""
+FEW_CLUSTERS = 20
+"""Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
 
 
-def dedupe_metrics(metrics: Iterable[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
-    """The figures of these rows, in the order of `metrics`."""
-    asked = tuple(metrics)
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The metrics of one evaluation, by name.
+
+    `groups` is expression -> value as text -> metric -> value. `rows` counts the rows (groups, under `group:`) that
+    `where` selects; of these `unlabelled` have no target and are left out of every metric, and `missing` have a target
+    but no prediction. `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
+    and best value that each metric could have if the missing rows had predictions; `unreadable` counts, for each
+    expression, the rows that did not fail but whose value could not be computed.
+    """
+
+    values: Mapping[str, MetricValue]
+    groups: Mapping[str, Mapping[str, Mapping[str, MetricValue]]] = field(default_factory=dict)
+    coverage: float | None = None
+    rows: int = 0
+    unlabelled: int = 0
+    missing: int = 0
+    kind: str = ""
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    unreadable: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    published: str | None = None
+    gold: GoldFacts | None = None
+
+
+def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
+    """The metrics of these rows, in the order of `metrics`."""
     found: dict[str, MetricValue] = {}
-    for name in dict.fromkeys(metric_family(metric, data) for metric in asked):
-        wanted = [metric for metric in asked if metric_family(metric, data) == name]
-        found |= _family(name, wanted, data, rows, draw)
-    return {metric: found[metric] for metric in asked}
+    for of, names in by_input(metrics, data).items():
+        found |= _values_of_input(of, names, data, rows, draw)
+    return {metric: found[metric] for metric in metrics}
 
 
-def _family(name: str, wanted: list[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
-    kept = rows[usable(name, data)[rows]]
-    no_meaning = unscored(name, data, rows)
-    why = family_refusal(name, data) if len(kept) else "no rows"
-    why = why or (no_meaning if name not in {"labels", "ranking"} else "")
-    if why:
-        return {metric: MetricValue(None, None, None, len(kept), why) for metric in wanted}
-    if name == "within":
-        return {metric: _within(metric, data, kept, draw) for metric in wanted}
+def _values_of_input(
+    of: MetricInput, metrics: list[str], data: EvaluationData, rows: Ints, draw: Draw
+) -> dict[str, MetricValue]:
+    kept = rows[usable(of, data)[rows]]
+    no_meaning = undefined_for_wrong_rows(of, data, rows)
+    reason = wrong_types(of, data) if len(kept) else "no rows"
+    reason = reason or ("" if counts_wrong_rows(of) else no_meaning)
+    if reason:
+        return {metric: MetricValue(None, None, None, len(kept), reason) for metric in metrics}
+    if of == "within":
+        return {metric: _mean_within_clusters(metric, data, kept, draw) for metric in metrics}
     sample = Sample.of(
-        tuple(column[kept] for column in family_keys(name, data)),
+        tuple(column[kept] for column in key_columns(of, data)),
         data.cluster[kept] if data.cluster is not None else None,
     )
-    given = family_statistics(name, data, kept[sample.first])
+    given = input_statistics(of, metrics, data, kept[sample.first])
     if isinstance(given, str):
-        return {metric: MetricValue(None, None, None, sample.n, given) for metric in wanted}
-    for metric in wanted:
-        if (part := foreign(metric)) is not None:
-            given[metric] = metrics_offered(part, metric, data, kept[sample.first])
-    used = len(np.union1d(data.target[kept], data.prediction[kept])) if name == "labels" else 1
+        return {metric: MetricValue(None, None, None, sample.n, given) for metric in metrics}
+    used = len(np.union1d(data.target[kept], data.prediction[kept])) if of == "labels" else 1
     found: dict[str, MetricValue] = {}
     if used > MOST_DISTINCT_LABELS:
-        why = f"there are {used} distinct labels, too many for classes"
-        found = {metric: MetricValue(None, None, None, sample.n, why) for metric in wanted if metric != "accuracy"}
+        reason = f"there are {used} distinct labels, too many for classes"
+        found = {metric: MetricValue(None, None, None, sample.n, reason) for metric in metrics if metric != "accuracy"}
         used = 1
-    if "confusion" in wanted and "confusion" not in found:
+    if "confusion" in metrics and "confusion" not in found:
         found["confusion"] = MetricValue(_confusion(data, kept), None, None, sample.n)
-    made = {metric: given[metric] for metric in wanted if metric in given and metric not in found}
-    found |= metrics_with_intervals(made, sample, Draw(draw.rng, draw.level, used * used))
-    for metric in wanted:
+    statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
+    found |= metrics_with_intervals(statistics, sample, Draw(draw.rng, draw.level, used * used))
+    for metric in metrics:
         if metric not in found:
             found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
     return found
 
 
-def _within(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
-    """The mean of each cluster's own coefficient; `n` counts the clusters that have one."""
-    values = by_cluster(metric, data, rows)
+def _mean_within_clusters(metric: str, data: EvaluationData, rows: Ints, draw: Draw) -> MetricValue:
+    """The mean of each cluster's own correlation; `n` counts the clusters that have one."""
+    values = correlation_by_cluster(metric, data, rows)
     if not np.isfinite(values).any():
-        return MetricValue(None, None, None, 0, NONE)
-    sample, mean = mean_of(values)
-    figure = metrics_with_intervals({metric: mean}, sample, draw)[metric]
-    low, high = (None if end is None else min(max(end, -1.0), 1.0) for end in (figure.low, figure.high))
-    return MetricValue(figure.value, low, high, figure.n, figure.reason)
+        return MetricValue(None, None, None, 0, NO_CORRELATION)
+    sample, mean = mean_of_clusters(values)
+    return metrics_with_intervals({metric: mean}, sample, draw)[metric]
 
 
 def _confusion(data: EvaluationData, rows: Ints) -> dict[str, Any]:
@@ -102,10 +133,6 @@ def _confusion(data: EvaluationData, rows: Ints) -> dict[str, Any]:
     return {"labels": [(*data.labels, None)[code] for code in used], "counts": counts.tolist()}
 
 
-MOST_MEASURED_GROUPS = 50
-FEW_CLUSTERS = 20
-
-
 def measure(
     evaluations: Mapping[str, Evaluation],
     results: Path,
@@ -114,18 +141,18 @@ def measure(
     level: float = CONFIDENCE_LEVEL,
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Measures]:
-    """The figures of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
+    """The metrics of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
 
     `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values.
     Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
-    found = measuring(evaluations, results, seed=seed, level=level, only=only)
+    found = iterate_measures(evaluations, results, seed=seed, level=level, only=only)
     return {name: measures for name, measures, _, _ in found}
 
 
-def measuring(
+def iterate_measures(
     evaluations: Mapping[str, Evaluation],
     results: Path,
     *,
@@ -133,29 +160,30 @@ def measuring(
     level: float = CONFIDENCE_LEVEL,
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[str, Measures, EvaluationData, Ints | None]]:
-    """Each evaluation's name, figures and rows, and the rows' places in the file (None where `group` made them).
+    """Each evaluation's name, metrics and rows, and the rows' indices in the file (None under `group`).
 
     Raises what `measure` does.
     """
     found = collect(evaluations, results, only=only)
     for name, evaluation in evaluations.items():
-        collected = reduced(name, evaluation, found.pop(name), results)
+        collected = reduce_groups(name, evaluation, found.pop(name), results)
         data = EvaluationData.of(evaluation, collected)
         if "prediction" in collected.columns:
             check_labels(name, data, results)
         check_positive(name, evaluation, data, results)
-        yield name, _measures(name, evaluation, collected, data, (seed, level)), data, collected.at
+        yield name, _measures(name, evaluation, collected, data, seed, level), data, collected.at
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, how: tuple[int, float]
+    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
 ) -> Measures:
-    seed, level = how
     value = collected.columns.get("value")
     pairwise = "prediction" in collected.columns and data.kind == "pairwise"
     kind = data.kind if "target" in collected.columns or data.panel or pairwise else None
     labels_kind = data.kind if "prediction" in collected.columns else None
-    metrics = tuple(metric for metric in fitting(evaluation, labels_kind, value) if metric not in OF_GOLD)
+    metrics = tuple(
+        metric for metric in requested_metrics(evaluation, labels_kind, value) if metric not in GOLD_ESTIMATES
+    )
     everything = np.arange(collected.rows)
     groups, warnings = {}, list(_warnings(evaluation, collected, data))
     for text, keys in zip(evaluation.by, collected.by, strict=True):
@@ -165,27 +193,27 @@ def _measures(
         order = order[sizes[order] > 0]
         if len(order) > MOST_MEASURED_GROUPS:
             warnings.append(f"`by: {text}` has {len(order)} values; the {MOST_MEASURED_GROUPS} most frequent are shown")
-        shown = [keys.labels[place] for place in order[:MOST_MEASURED_GROUPS]]
-        spelled = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
+        shown = [keys.labels[code] for code in order[:MOST_MEASURED_GROUPS]]
+        labels = dict(zip(order.tolist(), disambiguate_labels(shown), strict=False))
         groups[text] = {
-            spelled[place]: _group(
+            label: _group(
                 evaluation,
                 metrics,
                 collected,
                 data,
-                np.flatnonzero(codes == place),
-                _draw(seed, level, name, text, str(place)),
+                np.flatnonzero(codes == code),
+                _draw(seed, level, name, text, str(code)),
             )
-            for place in spelled
+            for code, label in labels.items()
         }
     labelled = np.ones(collected.rows, bool)
     if "target" in collected.columns and not data.panel:
         labelled = data.targets.present
     missing = labelled & ~_present(collected, data)
     counted = int(labelled.sum())
-    own, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
+    estimates, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
-        figures=dedupe_metrics(metrics, data, everything, _draw(seed, level, name)) | own,
+        values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
         groups=groups,
         coverage=1 - int(missing.sum()) / counted if counted else None,
         rows=collected.rows,
@@ -203,30 +231,30 @@ def _measures(
 def _group(
     evaluation: Evaluation, metrics: tuple[str, ...], collected: Collected, data: EvaluationData, rows: Ints, draw: Draw
 ) -> dict[str, MetricValue]:
-    """The figures of some of the rows, with the ones that labels correct."""
-    return dedupe_metrics(metrics, data, rows, draw) | _gold(evaluation, collected, data, draw, rows)[0]
+    """The metrics of some of the rows, with the estimates from human labels."""
+    return metric_values(metrics, data, rows, draw) | _gold(evaluation, collected, data, draw, rows)[0]
 
 
 def _gold(
     evaluation: Evaluation, collected: Collected, data: EvaluationData, draw: Draw, rows: Ints
 ) -> tuple[dict[str, MetricValue], GoldFacts | None]:
-    """The figures of these rows that people's labels of some correct; none without `gold`."""
+    """The estimates from human labels of some of these rows; none without `gold`."""
     if evaluation.gold is None:
         return {}, None
-    said = collected.columns["value" if evaluation.value is not None else "prediction"].take(rows)
+    judged = collected.columns["value" if evaluation.value is not None else "prediction"].take(rows)
     cluster = None if data.cluster is None else data.cluster[rows]
-    found = gold_pairs(evaluation, said, collected.columns["gold"].take(rows), cluster)
+    found = gold_pairs(evaluation, judged, collected.columns["gold"].take(rows), cluster)
     if isinstance(found, str):
-        return dict.fromkeys(OF_GOLD, MetricValue(None, None, None, len(rows), found)), None
+        return dict.fromkeys(GOLD_ESTIMATES, MetricValue(None, None, None, len(rows), found)), None
     return corrected(found, draw, evaluation.gold.half_width, evaluation.gold.of)
 
 
 def _present(collected: Collected, data: EvaluationData) -> RowMask:
-    """The rows on which the pipeline said what is measured; of a panel, two votes."""
+    """The rows with a prediction, probability or value; of a panel, with two votes."""
     if data.panel:
         return judged_rows(data)
-    said = next((collected.columns[key] for key in SAID if key in collected.columns), None)
-    return np.zeros(collected.rows, bool) if said is None else said.present
+    column = next((collected.columns[key] for key in OUTPUT_KEYS if key in collected.columns), None)
+    return np.zeros(collected.rows, bool) if column is None else column.present
 
 
 def _draw(seed: int, level: float, *names: str) -> Draw:
@@ -249,3 +277,12 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
         found.append(f"there are only {clusters} clusters: intervals from so few are rough")
     return found
+
+
+def flip_rates(nodes: Sequence[str], results: Path, *, seed: int = 0) -> dict[str, MetricValue]:
+    """Position bias of each node that gives `consistent` (Wang et al., 2023): the share of rows on which the two orders
+    disagree, with its interval."""
+    if not nodes:
+        return {}
+    evaluations = {node: Evaluation(value=f"not nodes[{node!r}].consistent", metrics=("mean",)) for node in nodes}
+    return {node: measured.values["mean"] for node, measured in measure(evaluations, results, seed=seed).items()}

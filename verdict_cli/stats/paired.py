@@ -1,4 +1,4 @@
-"""The rows that two runs share, and the difference of a figure over them."""
+"""The rows that two runs share, and the difference of a metric over them."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
-from verdict_cli.stats.columns.reduce import reduced
-from verdict_cli.stats.columns.row_data import EvaluationData, check_labels
-from verdict_cli.stats.columns.row_identity import identities
+from verdict_cli.stats.columns.row_data import EvaluationData, check_labels, reduce_groups
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.figures import MetricValue
-from verdict_cli.stats.intervals.clustered_correlation import NONE, by_cluster, mean_of
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals, paired, value_of
-from verdict_cli.stats.metrics.metric_families import (
-    family_keys,
-    family_refusal,
-    family_statistics,
-    metric_family,
-    usable,
+from verdict_cli.stats.columns.saved_rows import row_identities
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import (
+    CONFIDENCE_LEVEL,
+    Draw,
+    metrics_with_intervals,
+    paired_metric_value,
+    value_of,
 )
+from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
+from verdict_cli.stats.metrics.ranks import NO_CORRELATION, correlation_by_cluster, mean_of_clusters
 from verdict_cli.stats.metrics.statistic import Statistic
 
 
 @dataclass(frozen=True, slots=True)
 class PairedRows:
-    """One evaluation's rows of two runs: `rows` are the places of each pair in the two `data`.
+    """One evaluation's rows of two runs: `rows` are the indices of each pair in the two `data`.
 
-    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `alone` how many
-    rows only the first and only the second run has.
+    `keys` are the pairs' keys (group keys under `group:`), `by` the second run's slices, `alone` how many rows only
+    the first and only the second run has.
     """
 
     data: tuple[EvaluationData, EvaluationData]
@@ -43,66 +42,66 @@ class PairedRows:
     by: tuple[Factorized, ...]
     alone: tuple[int, int]
 
-    def take(self, places: Ints) -> PairedRows:
+    def take(self, indices: Ints) -> PairedRows:
         """These pairs only."""
-        rows = (self.rows[0][places], self.rows[1][places])
-        return PairedRows(self.data, rows, [self.keys[place] for place in places], self.by, self.alone)
+        rows = (self.rows[0][indices], self.rows[1][indices])
+        return PairedRows(self.data, rows, [self.keys[index] for index in indices], self.by, self.alone)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure of both runs over the rows that both can score, and the second minus the first with its interval."""
+    """A metric of both runs over the rows that both can score, and the second minus the first with its interval."""
 
     first: float | None
     second: float | None
     change: MetricValue
 
 
-Side = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
+RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
 """A run's rows of one evaluation, their slices, their keys."""
 
 
-def sides(
+def run_rows(
     evaluations: Mapping[str, Evaluation],
     results: Path,
     ids: Sequence[str],
     only: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Side]:
+) -> dict[str, RunRows]:
     """Each evaluation's rows of one run. Raises DataError as `measure` does."""
     found = collect(evaluations, results, ids=ids, only=only)
-    made = {}
+    rows = {}
     for name, evaluation in evaluations.items():
-        collected = reduced(name, evaluation, found.pop(name), results)
+        collected = reduce_groups(name, evaluation, found.pop(name), results)
         data = EvaluationData.of(evaluation, collected)
         if "prediction" in collected.columns:
             check_labels(name, data, results)
-        made[name] = (data, collected.by, _keys(collected))
-    return made
+        rows[name] = (data, collected.by, _keys(collected))
+    return rows
 
 
 def _keys(collected: Collected) -> list[str]:
     assert collected.ids is not None
-    spelled = [key_text(label) for label in collected.ids.labels]
-    return [spelled[code] for code in collected.ids.codes]
+    texts = [key_text(label) for label in collected.ids.labels]
+    return [texts[code] for code in collected.ids.codes]
 
 
-def pair(first: Side, second: Side) -> PairedRows | str:
+def pair(first: RunRows, second: RunRows) -> PairedRows | str:
     """The rows that both runs have, in the order of the second; or why there are none to compare."""
-    at = {key: place for place, key in enumerate(first[2])}
-    shared = [(at[key], place) for place, key in enumerate(second[2]) if key in at]
+    in_first = {key: index for index, key in enumerate(first[2])}
+    shared = [(in_first[key], index) for index, key in enumerate(second[2]) if key in in_first]
     if not shared:
         return "the runs have no row in common"
-    places = np.array(shared)
-    rows = (places[:, 0], places[:, 1])
+    indices = np.array(shared)
+    rows = (indices[:, 0], indices[:, 1])
     if _targets(first[0], rows[0]) != _targets(second[0], rows[1]):
         return "the runs' targets differ on the rows that they share"
     alone = (len(first[2]) - len(shared), len(second[2]) - len(shared))
-    return PairedRows((first[0], second[0]), rows, [second[2][place] for _, place in shared], second[1], alone)
+    return PairedRows((first[0], second[0]), rows, [second[2][index] for _, index in shared], second[1], alone)
 
 
 def _targets(data: EvaluationData, rows: Ints) -> list[Any]:
-    spelled = (*data.labels, None)
-    return [spelled[code] if code != MISSING else None for code in data.target[rows]]
+    labels = (*data.labels, None)
+    return [labels[code] if code != MISSING else None for code in data.target[rows]]
 
 
 def difference(
@@ -114,78 +113,80 @@ def difference(
     seed: int = 0,
     level: float = CONFIDENCE_LEVEL,
     only: Mapping[str, Any] | None = None,
-    lost_are_wrong: bool = False,
+    missing_are_wrong: bool = False,
 ) -> MetricValue:
     """The metric in the second `results.parquet` minus that in the first, over rows that both can score.
 
-    `lost_are_wrong` counts rows that only the second lacks a prediction for as wrong. Raises DataError where rows
+    `missing_are_wrong` counts rows that only the second lacks a prediction for as wrong. Raises DataError where rows
     cannot be paired or measured; the value is None, with the reason, where the runs
     share no row or their targets differ.
     """
-    known = identities(runs)
-    strict = evaluation.model_copy(update={"missing": "wrong"}) if lost_are_wrong else evaluation
-    found = [
-        sides({name: each}, run, ids, {name: only or {}})[name]
-        for each, run, ids in zip((evaluation, strict), runs, known.keys, strict=True)
+    identities = row_identities(runs)
+    strict = evaluation.model_copy(update={"missing": "wrong"}) if missing_are_wrong else evaluation
+    sides = [
+        run_rows({name: each}, run, ids, {name: only or {}})[name]
+        for each, run, ids in zip((evaluation, strict), runs, identities.keys, strict=True)
     ]
-    pairs = pair(found[0], found[1])
+    pairs = pair(sides[0], sides[1])
     if isinstance(pairs, str):
-        return _none(pairs).change
+        return _undefined(pairs).change
     return paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)).change
 
 
-def unlike(old: EvaluationData, new: EvaluationData) -> str:
-    """Why two runs' rows mean different things, "" where they do not; whole numbers and others are alike."""
+def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
+    """Why two runs' rows are of different kinds, "" if they are not; ordinal and numeric are the same here."""
     if old.kind == new.kind or {old.kind, new.kind} <= {"ordinal", "numeric"}:
         return ""
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
 def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
-    """A figure of both runs over the pairs; what is hard for both runs cancels, as pairs stay together."""
+    """A metric of both runs over the pairs, which are kept together: what is hard for both runs cancels."""
     old, new = pairs.data
-    if why := unlike(old, new):
-        return _none(why)
-    of = metric_family(metric, new)
+    if why := kind_mismatch(old, new):
+        return _undefined(why)
+    of = metric_input(metric, new)
     for data in pairs.data:
-        if why := family_refusal(of, data):
-            return _none(why)
+        if why := wrong_types(of, data):
+            return _undefined(why)
     kept = usable(of, old)[pairs.rows[0]] & usable(of, new)[pairs.rows[1]]
     if not kept.any():
-        return _none("no row is scored in both runs")
+        return _undefined("no row is scored in both runs")
     rows = (pairs.rows[0][kept], pairs.rows[1][kept])
     if of == "within":
-        return _within(metric, pairs.data, rows, draw)
-    columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in family_keys(of, data)]
+        return _within_clusters(metric, pairs.data, rows, draw)
+    columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in key_columns(of, data)]
     sample = Sample.of(tuple(columns), new.cluster[rows[1]] if new.cluster is not None else None)
     both: list[Statistic] = []
     for data, at in zip(pairs.data, rows, strict=True):
-        given = family_statistics(of, data, at[sample.first])
+        given = input_statistics(of, (metric,), data, at[sample.first])
         if isinstance(given, str) or metric not in given:
-            return _none(given if isinstance(given, str) else f"it does not fit {data.kind} data")
+            return _undefined(given if isinstance(given, str) else f"it does not fit {data.kind} data")
         both.append(given[metric])
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
-    return Difference(old_value, new_value, paired(both[0], both[1], sample, Draw(draw.rng, draw.level, width)))
+    return Difference(
+        old_value, new_value, paired_metric_value(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
+    )
 
 
-def _within(
+def _within_clusters(
     metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints], draw: Draw
 ) -> Difference:
-    """The change of the mean coefficient over the clusters, as the second run has them, that have one in both."""
-    old = replace(data[0], cluster=_matched(data, rows))
-    first, second = by_cluster(metric, old, rows[0]), by_cluster(metric, data[1], rows[1])
+    """The change of the mean correlation over the second run's clusters that have one in both runs."""
+    old = replace(data[0], cluster=_second_clusters(data, rows))
+    first, second = correlation_by_cluster(metric, old, rows[0]), correlation_by_cluster(metric, data[1], rows[1])
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]
     both = np.isfinite(first) & np.isfinite(second)
     if not both.any():
-        return _none(NONE)
-    sample, mean = mean_of((second - first)[both])
-    made = metrics_with_intervals({metric: mean}, sample, draw)[metric]
-    return Difference(float(first[both].mean()), float(second[both].mean()), made)
+        return _undefined(NO_CORRELATION)
+    sample, mean = mean_of_clusters((second - first)[both], (-2.0, 2.0))
+    change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
+    return Difference(float(first[both].mean()), float(second[both].mean()), change)
 
 
-def _matched(data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> Ints:
+def _second_clusters(data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> Ints:
     """The second run's clusters at the rows of the first."""
     assert data[1].cluster is not None
     cluster = np.full(len(data[0].target), MISSING, dtype=np.int64)
@@ -193,5 +194,5 @@ def _matched(data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints
     return cluster
 
 
-def _none(reason: str) -> Difference:
+def _undefined(reason: str) -> Difference:
     return Difference(None, None, MetricValue(None, None, None, 0, reason))

@@ -1,16 +1,16 @@
-"""What people would say of all rows, from a judge's answers to all and people's labels of some.
+"""Estimates of what people would say of all rows, from a judge's answers to all and human labels of some.
 
-| figure | is |
+| estimate | is |
 | --- | --- |
-| `judged` | the mean of what the judge says: the raw figure |
+| `judged` | the mean of the judge's answers, uncorrected |
 | `labelled` | the mean of the labels alone |
 | `ppi` | prediction-powered, PPI++ (Angelopoulos, Duchi and Zrnic, 2023). Oracle: ppi-python |
-| `rogan_gladen` | the share corrected by the judge's sensitivity and specificity (Rogan and Gladen, 1978), with the interval of Lang and Reiczigel (2014), whose labels are another sample; here they are among the rows, and the variance is that of the rows' true share plus that of finding it out |
+| `rogan_gladen` | the share corrected by the judge's sensitivity and specificity (Rogan and Gladen, 1978), with the interval of Lang and Reiczigel (2014), whose labels are another sample; here they are among the rows, and the variance is that of the rows' true share plus that of estimating it |
 
-Values are the same whatever they are `of`; intervals are not. Of the population that the rows come from, both the rows and
-the labels among them are drawn; of the rows themselves the labels alone, from a finite population (Cochran, 1977, sections
-2.6 and 7.4): what the judge says of all rows is then known, `ppi` is the regression estimator, and its variance that of what
-the judge leaves unsaid times the share of rows without a label.
+What they are `of` changes the intervals, not the values. For the population that the rows come from, both the rows and the
+labels among them are sampled; for the rows themselves the labels alone, from a finite population (Cochran, 1977, sections
+2.6 and 7.4): the judge's answers are then known, `ppi` is the regression estimator, and its variance is that of the
+residuals times the share of rows without a label.
 """
 
 from __future__ import annotations
@@ -21,28 +21,47 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation, GoldScope
-from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints
+from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, LabelSet
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.figures import GoldFacts, MetricValue
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.intervals.proportions import normal, student
 from verdict_cli.stats.metrics import numbers
-from verdict_cli.stats.metrics.confusion import LabelSet
 from verdict_cli.stats.metrics.metric_families import RowMask
 
 GOLD_ROUNDING = 1e-12
-"""What the judge leaves unsaid differs by no more than this where it differs in nothing."""
+"""Residuals that differ by no more than this are all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldFacts:
+    """How many of the rows have a human label, the weight of the judge's answers in `ppi`, and how many labels the
+    `half_width` needs with the judge (None: more than there are rows) and `alone`."""
+
+    labels: int
+    rows: int
+    weight: float | None = None
+    half_width: float | None = None
+    needed: int | None = None
+    alone: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GoldPairs:
-    """What the judge says of each row that it answered, and what is true of it: NaN where nobody said. `binary`: both are
-    0 or 1. `cluster` is each row's cluster."""
+    """The judge's answer to each row that it answered, and the human label: NaN where there is none.
+
+    `binary`: both are 0 or 1. `cluster` is each row's cluster, `bounds` the ends of the scale that both are on.
+    """
 
     judge: Floats
     truth: Floats
     binary: bool
     cluster: Ints | None = None
+    bounds: tuple[float, float] | None = None
+
+    def clip(self, value: float) -> float:
+        """The value, moved to the nearest end of its range."""
+        low, high = (0.0, 1.0) if self.binary else self.bounds or (-math.inf, math.inf)
+        return min(max(value, low), high)
 
     @property
     def labelled(self) -> RowMask:
@@ -50,71 +69,73 @@ class GoldPairs:
         return np.logical_not(np.isnan(self.truth))
 
 
-def gold_pairs(evaluation: Evaluation, said: Column, gold: Column, cluster: Ints | None) -> GoldPairs | str:
+def gold_pairs(evaluation: Evaluation, judged: Column, gold: Column, cluster: Ints | None) -> GoldPairs | str:
     """The rows that the judge answered; or why they cannot be compared. A `positive` makes shares of labels."""
     if evaluation.positive is not None:
-        found = LabelSet.of(gold, said, also=(evaluation.positive,))
-        place = found.place(evaluation.positive)
-        judge, truth = ((found.codes(column) == place).astype(np.float64) for column in (said, gold))
-        binary = True
-    elif said.numeric and gold.numeric:
-        judge, truth = said.numbers.copy(), gold.numbers.copy()
-        both = np.concatenate([judge[said.present], truth[gold.present]])
-        binary = bool(np.isin(both, (0.0, 1.0)).all())
+        found = LabelSet.of(gold, judged, also=(evaluation.positive,))
+        code = found.index(evaluation.positive)
+        judge, truth = ((found.codes(column) == code).astype(np.float64) for column in (judged, gold))
+        binary, bounds = True, None
+    elif judged.numeric and gold.numeric:
+        judge, truth = judged.numbers.copy(), gold.numbers.copy()
+        both = np.concatenate([judge[judged.present], truth[gold.present]])
+        binary, bounds = bool(np.isin(both, (0.0, 1.0)).all()), judged.bounds
+        if bounds and len(both) and not (bounds[0] <= both.min() and both.max() <= bounds[1]):
+            bounds = None
     else:
         return "`gold` compares numbers; set `positive` to count a label"
     truth[np.equal(gold.codes, MISSING)] = np.nan
-    kept = said.present
-    return GoldPairs(judge[kept], truth[kept], binary, None if cluster is None else cluster[kept])
+    kept = judged.present
+    return GoldPairs(judge[kept], truth[kept], binary, None if cluster is None else cluster[kept], bounds)
 
 
 def corrected(
     found: GoldPairs, draw: Draw, half_width: float | None = None, of: GoldScope = "population"
 ) -> tuple[dict[str, MetricValue], GoldFacts]:
-    """The four figures, and how many labels a half-width needs."""
+    """The four estimates, and how many labels a half-width needs."""
     labelled = found.labelled
     count, rows = int(labelled.sum()), len(labelled)
-    made = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
+    estimates = {"judged": _mean(found, np.ones(rows, bool), found.judge, draw)}
     if of == "rows":
-        made["judged"] = _narrowed(made["judged"], 0.0)
+        estimates["judged"] = _narrowed(estimates["judged"], 0.0)
     if count < 2:
         none = MetricValue(None, None, None, count, "fewer than two rows have a label")
         empty = dict.fromkeys(("labelled", "ppi", "rogan_gladen"), none)
-        return made | empty, GoldFacts(count, rows, half_width=half_width)
-    made["labelled"] = _mean(found, labelled, found.truth, draw)
+        return estimates | empty, GoldFacts(count, rows, half_width=half_width)
+    estimates["labelled"] = _mean(found, labelled, found.truth, draw)
     if of == "rows":
-        made["labelled"] = _narrowed(made["labelled"], math.sqrt(1 - count / rows))
+        estimates["labelled"] = _narrowed(estimates["labelled"], math.sqrt(1 - count / rows))
     weight = tuned(found.judge, found.truth)
-    made["ppi"] = ppi(found, weight, draw.level, of)
-    made["rogan_gladen"] = rogan_gladen(found, draw.level, of)
+    estimates["ppi"] = ppi(found, weight, draw.level, of)
+    estimates["rogan_gladen"] = rogan_gladen(found, draw.level, of)
     needed = alone = None
     if half_width is not None:
         needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level, of)
-    return made, GoldFacts(count, rows, weight, half_width, needed, alone)
+    return estimates, GoldFacts(count, rows, weight, half_width, needed, alone)
 
 
 def _mean(found: GoldPairs, kept: RowMask, column: Floats, draw: Draw) -> MetricValue:
-    places = np.flatnonzero(kept)
-    if not len(places):
+    rows = np.flatnonzero(kept)
+    if not len(rows):
         return MetricValue(None, None, None, 0, "no rows")
     cluster = None
     if found.cluster is not None:
-        cluster = np.unique(found.cluster[places], return_inverse=True)[1].astype(np.int64)
-    sample = Sample.of((column[places],), cluster)
-    mean = numbers.number_values(column[places][sample.first], found.binary)["mean"]
+        cluster = np.unique(found.cluster[rows], return_inverse=True)[1].astype(np.int64)
+    sample = Sample.of((column[rows],), cluster)
+    mean = numbers.number_values(column[rows][sample.first], found.binary, found.bounds)["mean"]
     return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
 
 
-def _narrowed(figure: MetricValue, by: float) -> MetricValue:
-    """The figure with its interval drawn in to this share of its reach."""
-    if figure.value is None or figure.low is None or figure.high is None:
-        return figure
-    low, high = (figure.value + by * (end - figure.value) for end in (figure.low, figure.high))
-    return replace(figure, low=low, high=high)
+def _narrowed(estimate: MetricValue, by: float) -> MetricValue:
+    """The estimate with its interval narrowed to this share of its width."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = (estimate.value + by * (end - estimate.value) for end in (estimate.low, estimate.high))
+    return replace(estimate, low=low, high=high)
 
 
 def tuned(judge: Floats, truth: Floats) -> float:
-    """The weight of the judge's answers that makes the variance least (PPI++, section 6), from 0 to 1."""
+    """The weight of the judge's answers with the smallest variance (PPI++, section 6), from 0 to 1."""
     labelled = ~np.isnan(truth)
     count, others = int(labelled.sum()), int((~labelled).sum())
     spread = float(judge.var(ddof=1))
@@ -125,40 +146,51 @@ def tuned(judge: Floats, truth: Floats) -> float:
 
 
 def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "population") -> MetricValue:
-    """The labels' mean of what the judge leaves unsaid, plus the judge's mean on the rows without a label."""
+    """The mean residual of the labelled rows, plus the judge's weighted mean on the rows without a label."""
     judge, truth, labelled = found.judge, found.truth, found.labelled
     count, others = int(labelled.sum()), int((~labelled).sum())
-    left = truth[labelled] - weight * judge[labelled]
+    slope = weight
+    residuals = truth[labelled] - slope * judge[labelled]
     rest = weight * judge[~labelled]
-    value = float(left.mean()) + (float(rest.mean()) if others else 0.0)
+    value = float(residuals.mean()) + (float(rest.mean()) if others else 0.0)
     if of == "rows":
-        left = truth[labelled] - (weight * len(judge) / others if others else 0.0) * judge[labelled]
+        slope = weight * len(judge) / others if others else 0.0
+        residuals = truth[labelled] - slope * judge[labelled]
         rest = np.zeros(others)
-    variance = _variance(found, left, rest) * (others / len(judge) if of == "rows" else 1.0)
+    variance = _variance(found, residuals, rest) + _unseen_errors(found, residuals, slope)
+    variance *= others / len(judge) if of == "rows" else 1.0
     reach = student(level, count - 1) * math.sqrt(variance)
-    low, high = value - reach, value + reach
-    if found.binary:
-        value, low, high = (min(max(end, 0.0), 1.0) for end in (value, low, high))
+    value, low, high = map(found.clip, (value, value - reach, value + reach))
     return MetricValue(value, low, high, len(judge))
 
 
-def _variance(found: GoldPairs, left: Floats, rest: Floats) -> float:
-    """Of the sum of the two means; where labels show no error at all, as if one row did, half of it each way."""
-    count, others = len(left), len(rest)
-    unseen = 1 / count**2 if found.binary and np.ptp(left) <= GOLD_ROUNDING else 0.0
+def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
+    """The variance of the sum of the two means."""
+    count, others = len(residuals), len(rest)
     if found.cluster is None:
         spread = float(rest.var(ddof=1)) / others if others > 1 else 0.0
-        return float(left.var(ddof=1)) / count + spread + unseen
-    pull = np.zeros(len(found.judge))
-    pull[found.labelled] = (left - left.mean()) / count
+        return float(residuals.var(ddof=1)) / count + spread
+    influence = np.zeros(len(found.judge))
+    influence[found.labelled] = (residuals - residuals.mean()) / count
     if others:
-        pull[~found.labelled] = (rest - rest.mean()) / others
-    sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], pull)
-    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) + unseen
+        influence[~found.labelled] = (rest - rest.mean()) / others
+    sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], influence)
+    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
+
+
+def _unseen_errors(found: GoldPairs, residuals: Floats, slope: float) -> float:
+    """The variance that errors add which the labels do not show: where the judge is right on all of them, whatever the
+    weight of its answers, as if it were wrong on half a row each way; likewise where all residuals are the same."""
+    if not found.binary:
+        return 0.0
+    if np.ptp(residuals) <= GOLD_ROUNDING:
+        return 1 / len(residuals) ** 2
+    labelled = found.labelled
+    return slope**2 / len(residuals) ** 2 if np.array_equal(found.judge[labelled], found.truth[labelled]) else 0.0
 
 
 def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
-    """The judge's share, corrected by how often it is right about rows that are and that are not positive."""
+    """The judge's share, corrected by its sensitivity and specificity."""
     rows = len(found.judge)
     if not found.binary:
         return MetricValue(None, None, None, rows, "it is for shares: true or false, or a `positive` label")
@@ -177,15 +209,15 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     gain = right + true - 1
     p = share if of == "rows" else (rows * share + z * z / 2) / (rows + z * z)
     middle = (p + true - 1) / gain
-    found_out = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
-    bend = 2 * z * z * (found_out[0] - found_out[1])
+    estimation = middle * right * (1 - right) / (ups + 2), (1 - middle) * true * (1 - true) / (downs + 2)
+    shift = 2 * z * z * (estimation[0] - estimation[1])
     unlabelled = 1 - (ups + downs) / rows
-    variance = unlabelled * (middle * found_out[0] + (1 - middle) * found_out[1])
+    variance = unlabelled * (middle * estimation[0] + (1 - middle) * estimation[1])
     if of == "population":
         inside = min(max(middle, 0.0), 1.0)
         variance += inside * (1 - inside) / rows * gain**2
     reach = z * math.sqrt(variance) / gain
-    ends = (value, middle + bend - reach, middle + bend + reach)
+    ends = (value, middle + shift - reach, middle + shift + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
     return MetricValue(value, min(low, value), max(high, value), rows)
 
@@ -193,20 +225,20 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
 def labels_needed(
     judge: Floats, truth: Floats, half_width: float, level: float, of: GoldScope = "population"
 ) -> tuple[int | None, int]:
-    """How many labels make the interval of `ppi` this wide on as many rows, None where all of them would not; and how
-    many without the judge."""
+    """The labels for an interval of `ppi` of this half-width on as many rows, None where all of them are too few; and
+    those without the judge."""
     labelled = ~np.isnan(truth)
-    own, said = truth[labelled], judge[labelled]
-    spread = float(own.var(ddof=1))
+    human, judged = truth[labelled], judge[labelled]
+    spread = float(human.var(ddof=1))
     if spread == 0:
         return 2, 2
-    shared = float(np.cov(own, said)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
+    shared = float(np.cov(human, judged)[0, 1]) ** 2 / spread / float(judge.var(ddof=1)) if judge.var() > 0 else 0.0
     shared = min(shared, 1.0)
-    wanted = half_width**2 / (normal(level) ** 2 * spread)
+    variance = half_width**2 / (normal(level) ** 2 * spread)
     if of == "rows":
-        alone = math.ceil(1 / (wanted + 1 / len(judge)))
-        return max(math.ceil((1 - shared) / (wanted + (1 - shared) / len(judge))), 2), alone
-    alone = math.ceil(1 / wanted)
-    room = wanted - shared / len(judge)
+        alone = math.ceil(1 / (variance + 1 / len(judge)))
+        return max(math.ceil((1 - shared) / (variance + (1 - shared) / len(judge))), 2), alone
+    alone = math.ceil(1 / variance)
+    room = variance - shared / len(judge)
     needed = None if room <= 0 else max(math.ceil((1 - shared) / room), 2)
     return (needed if needed is not None and needed <= len(judge) else None), alone

@@ -1,6 +1,6 @@
-"""Several extractors on one stored reply: what each reads, and where they disagree.
+"""Several extractors on the same stored replies: what each reads, and where they disagree.
 
-How a score is extracted changes it; here the replies are the same, so that every difference is the extractor's.
+How a score is extracted changes it; here the replies are the same, so every difference is the extractor's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.storage.tables.reader import read_table
 
 OWN_EXTRACTOR = "own"
-"""Stands for the extractor that the unit itself has."""
+"""The name of the unit's own extractor."""
 _COLUMNS = ("row", "id", "unit", "call", "attempt", "reply", "finish_reason", "logprobs")
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One reply that an extractor reads otherwise than the unit's own does; None: could not be read."""
+    """One reply that an extractor reads differently from the unit's own; None: it could not be read."""
 
     id: str | int
     unit: str
@@ -61,7 +61,7 @@ def re_extract(
 ) -> tuple[tuple[ReExtraction, ...], tuple[Disagreement, ...]]:
     """Every extractor over every recorded reply, unit by unit, and the first `most` disagreements.
 
-    Raises DataError when `calls` is no table of calls.
+    Raises DataError if `calls` is not a table of calls.
     """
     units = {node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
     readers = {unit: _readers(work, extractors) for unit, work in units.items()}
@@ -97,7 +97,7 @@ def re_extract(
 
 
 def _scored(response: RecordType) -> frozenset[str]:
-    """The fields in which a verdict is compared: all but free text, or all where there is only text."""
+    """The fields that are compared: all but free text, or all if there is only text."""
     return frozenset(name for name, kind in response.fields.items() if kind != TEXT) or frozenset(response.fields)
 
 
@@ -181,5 +181,5 @@ def _logprobs(text: str | None) -> Any:
     try:
         return None if text is None else read_logprobs(orjson.loads(text))
     except ValueError as fault:
-        said = f"log-probabilities that no run writes: {fault}"
-        raise DataError(Problem("not-a-run", said, "run the pipeline again", "calls.parquet")) from None
+        message = f"log-probabilities that no run writes: {fault}"
+        raise DataError(Problem("not-a-run", message, "run the pipeline again", "calls.parquet")) from None

@@ -17,23 +17,25 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError, UsageError
-from verdict_cli.language import metric_names
 from verdict_cli.language.document.document import parse_document
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.language.json_schema import complete_schema, pipeline_schema
+from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.language.scales import SCALES
-from verdict_cli.stats.metrics.plugin_metric import from_package
+from verdict_cli.stats.metrics.metric_families import array_statistic
 
 DOCUMENTED = (Path(__file__).resolve().parents[3] / "docs" / "packages.md").read_text(encoding="utf-8")
 CODE = (
     DOCUMENTED.partition('```python title="starry.py"\n')[2].partition("```\n")[0]
     + """
 differing = Metric(
+    "differing",
     "The share of labels that differ.",
-    of="labels",
-    figure=lambda said, true, weight: np.average(said != true, weights=weight),
+    inputs=("labels",),
+    formula=lambda said, true, weight: np.average(said != true, weights=weight),
 )
-failing = Metric("Fails.", of="numbers", figure=lambda said, true, weight: 1 / 0)
+failing = Metric("failing", "Fails.", ("numbers",), lambda said, true, weight: 1 / 0)
+renamed = Metric("other", "Has another name.", ("numbers",), lambda said, true, weight: 0.0)
 nothing = 3
 """
 )
@@ -48,6 +50,7 @@ last_line = starry:LastLine
 lenient = starry:lenient
 differing = starry:differing
 failing = starry:failing
+renamed = starry:renamed
 nothing = starry:nothing
 """
 
@@ -73,7 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: starry\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     monkeypatch.syspath_prepend(info.parent)
-    for registry in (SCALES, EXTRACTORS, metric_names.METRIC_PLUGINS):
+    for registry in (SCALES, EXTRACTORS, METRICS):
         monkeypatch.setattr(registry, "plugins", {})
     yield tmp_path
     sys.modules.pop("starry", None)
@@ -133,10 +136,10 @@ def test_a_run_measures_with_what_a_package_offers(folder: Path) -> None:
 def test_a_figure_whose_function_fails_is_told_with_its_name(folder: Path) -> None:
     plan = load_plan_for_command(_file(folder, named="failing"), [], None).plan
     assert plan.evaluations["near"].metrics == ("failing",)
-    metric = metric_names.foreign("failing")
+    metric = find_metric("failing")
     assert metric is not None
-    with pytest.raises(UsageError, match="the figure 'failing' of an installed package failed: ZeroDivisionError"):
-        from_package(metric, "failing", np.ones(2), np.ones(2)).at(np.ones((1, 2)))
+    with pytest.raises(UsageError, match="the metric 'failing' failed: ZeroDivisionError"):
+        array_statistic(metric, np.ones(2), np.ones(2)).at(np.ones((1, 2)))
 
 
 def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Path) -> None:
@@ -149,7 +152,9 @@ def test_the_schema_that_checks_a_file_has_the_foreign_types_own_keys(folder: Pa
 
 def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> None:
     (folder / "site" / "starry-1.0.dist-info" / "entry_points.txt").write_text(
-        "".join(line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing"))),
+        "".join(
+            line for line in POINTS.splitlines(True) if not line.startswith(("broken", "wrong", "nothing", "renamed"))
+        ),
         encoding="utf-8",
     )
     before = json.dumps(pipeline_schema())
@@ -163,7 +168,7 @@ def test_the_printed_schema_has_every_part_that_packages_offer(folder: Path) -> 
 
 def test_the_schema_with_plugins_agrees_with_the_classes(folder: Path) -> None:
     _file(folder, scale="{type: stars, range: [1, 3]}", extract="{type: last_line}", named="lenient")
-    SCALES.get("stars"), EXTRACTORS.get("last_line"), metric_names.METRIC_PLUGINS.get("lenient")
+    SCALES.get("stars"), EXTRACTORS.get("last_line"), METRICS.get("lenient")
     validator = Draft202012Validator(pipeline_schema())
     text = (folder / "p.yaml").read_text(encoding="utf-8")
     for bad, good in (("rnge", "range"), ("starz", "stars"), ("last_lin}", "last_line}"), ("[lenien]", "[lenient]")):

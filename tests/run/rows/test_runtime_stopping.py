@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from verdict_cli.errors import SpecError
 from verdict_cli.messages import Request, Row
@@ -231,3 +232,26 @@ def test_a_late_reply_changes_nothing(plan_of: Any, model: Any) -> None:
         if fake.run(plan_of(jury("{confidence: 0.95}")))
     }
     assert len(asked) == 1
+
+
+def within_needed(values: list[float], most: int, confidence: float) -> float:
+    """The smallest `within` at which the rule settles, by bisection."""
+    low, high = 0.0, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        layer = early(most, confidence, Mean("x", 1, 5, None, middle))
+        settled = is_decided(layer, [{"x": value} for value in values], most - len(values))
+        low, high = (low, middle) if settled else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize("values", [[3.0, 3.0, 3.0], [2.0, 4.0, 3.0, 3.0, 5.0], [4.0] * 8])
+def test_the_variance_of_a_mean_is_shrunk_to_the_scales_largest_as_one_observation(values: list[float]) -> None:
+    """The oracle is the conjugate normal model with a scaled inverse chi-squared prior (Gelman et al., 2013, section 3.3)
+    of one degree of freedom at the largest variance on 1 to 5, (4 / 2)², and the finite population's correction."""
+    n, most, confidence = len(values), 200, 0.9
+    prior_freedom, prior_variance = 1, 2.0**2
+    freedom = prior_freedom + n - 1
+    variance = (prior_freedom * prior_variance + (n - 1) * np.var(values, ddof=1)) / freedom
+    error = np.sqrt(variance * (1 / n - 1 / most))
+    assert within_needed(values, most, confidence) == pytest.approx(t.ppf((1 + confidence) / 2, freedom) * error)

@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verdict_cli.studies.rank.tournament import both_ways, group_contests, round_robin, swiss_round, swiss_rounds
+from verdict_cli.studies.rank.tournament import both_orders, group_contests, round_robin, swiss_round, swiss_rounds
 
 SEEDS = st.integers(0, 1000)
 
@@ -46,5 +46,5 @@ def test_in_each_round_everybody_is_in_a_whole_group(size: int, more: int, round
         assert {one for group in made[start : start + per_round] for one in group} == set(range(count))
 
 
-def test_both_ways_follow_one_another() -> None:
-    assert both_ways([(0, 1), (2, 3)]) == [(0, 1), (1, 0), (2, 3), (3, 2)]
+def test_both_orders_follow_one_another() -> None:
+    assert both_orders([(0, 1), (2, 3)]) == [(0, 1), (1, 0), (2, 3), (3, 2)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from verdict_cli.report.page.compress import encoded
+from verdict_cli.report.compress import encoded
 from verdict_cli.stats.evaluation_results import RowScores
 
 MOST_CELL = 300

@@ -21,8 +21,8 @@ from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline
-from verdict_cli.report.page.assemble import PAGE_FOLDER, page_environment
-from verdict_cli.report.page.compress import encoded
+from verdict_cli.report.compress import encoded
+from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0

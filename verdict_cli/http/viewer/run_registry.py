@@ -16,8 +16,8 @@ from verdict_cli.http.viewer.run_view import RunView
 from verdict_cli.http.viewer.runs import RunEntry, Runs
 from verdict_cli.report.comparison import ComparisonContext, comparison_json
 from verdict_cli.run.load_run import load_run
+from verdict_cli.stats.call_stats import latency
 from verdict_cli.stats.compare import compare_runs
-from verdict_cli.stats.unit_calls import latency
 
 MOST_OPEN = 4
 LARGE = 50_000

@@ -22,7 +22,7 @@ from verdict_cli.http.viewer.evaluation_columns import (
 )
 from verdict_cli.http.viewer.query import Query, RowPositions, find_rows
 from verdict_cli.http.viewer.runs import RunEntry
-from verdict_cli.report.report_context import unit_texts
+from verdict_cli.report.report_context import prompt_columns
 from verdict_cli.report.row_details import row_details
 from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.evaluation_results import scored_rows
@@ -84,7 +84,7 @@ class RunView:
         """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
         if self._prompt_columns is None:
             try:
-                self._prompt_columns = unit_texts(load_run(self.run.directory.path)[2], self.results)
+                self._prompt_columns = prompt_columns(load_run(self.run.directory.path)[2], self.results)
             except VerdictError:
                 self._prompt_columns = [name for name in self.kinds if name.startswith("source.")]
         return self._prompt_columns

@@ -14,7 +14,7 @@ from verdict_cli.config_model import ConfigModel, described
 from verdict_cli.errors import Problem
 from verdict_cli.language.document.source_positions import Document, format_path
 from verdict_cli.language.extractors import EXTRACTORS
-from verdict_cli.language.metric_names import METRIC_PLUGINS
+from verdict_cli.language.metric_registry import METRICS
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.scales import SCALES, named_scales
 from verdict_cli.language.steps import STEP_KINDS
@@ -90,7 +90,7 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
         if last == "extract":
             allowed = [*EXTRACTORS.names()]
         elif path[-2:-1] == ("metrics",):
-            allowed = [*METRIC_PLUGINS.names()]
+            allowed = [*METRICS.names()]
         return (
             "wrong-value",
             f"{given!r:.80} is not one of {', '.join(allowed)}",

@@ -1,4 +1,4 @@
-// What stands in a cell of a table of rows.
+// The content of a cell of a table of rows.
 
 const OUTCOMES = { wrong: '✗ wrong', failed: '! failed', right: '✓ right', none: '–' };
 const ORDER = ['failed', 'wrong', 'none', 'right'];

@@ -1,10 +1,10 @@
-// From the page's descriptions of charts to the charting library's.
+// Configurations of the chart library from the page's chart data.
 
 const SIGNS = ['circle', 'rect', 'triangle', 'rectRot', 'crossRot', 'star'];
 const interval = (low, high) => (low === null || low === undefined ? '' : ` [${number(low)}, ${number(high)}]`);
 const known = (values) => values.filter((value) => value !== null && value !== undefined);
 
-/** Room for every value and interval where the description names no range. */
+/** A range that includes every value and interval, for a chart without one. */
 const room = (values) => (known(values).length ? { suggestedMin: Math.min(...known(values)), suggestedMax: Math.max(...known(values)) } : {});
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
@@ -134,10 +134,10 @@ const kinds = {
   },
 };
 
-/** Runs the library's script. The page's policy knows it by its content. */
+/** Runs the library's script. The page's policy allows it by its hash. */
 async function libraryReady(place) {
   document.head.append(make('script', {}, await unpacked(place.textContent)));
-  if (!window.Chart) throw new Error('the charting library was not run');
+  if (!window.Chart) throw new Error('the chart library did not run');
   window.Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 }
 

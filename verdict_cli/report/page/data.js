@@ -1,9 +1,9 @@
-// Data comes from islands of JSON and from packed pieces of them; it reaches the page as text alone.
+// Data is in `<script>` elements as JSON, some of it compressed. It enters the page as text only.
 
 /** The JSON of an element. */
 const parsed = (element) => JSON.parse(element.textContent);
 
-/** The text that `packing.py` packed: gzip in base64. */
+/** The text that `compress.py` packed: gzip in base64. */
 async function unpacked(text) {
   if (typeof DecompressionStream === 'undefined') {
     throw new Error('this browser cannot unpack the data of this page');
@@ -13,7 +13,7 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-/** A new element with these attributes and children; children that are no elements become text. */
+/** A new element with these attributes and children; other children become text. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -34,10 +34,10 @@ function visible(text) {
   });
 }
 
-/** A value of the data as text that is kept apart from the direction of what stands around it. */
+/** A value of the data as text whose direction does not affect the text around it. */
 const said = (value) => make('bdi', {}, visible(worded(value)));
 
-/** A value as a reader expects it. */
+/** A value as text. */
 function worded(value) {
   if (value === null || value === undefined) return '–';
   if (typeof value === 'number') return number(value);

@@ -1,4 +1,4 @@
-// What the charting library does not draw by itself: intervals, reference lines, names beside points.
+// Plugins of the chart library: intervals, reference lines, labels next to points.
 
 function whisker(context, from, to, across) {
   const [x1, y1] = from;

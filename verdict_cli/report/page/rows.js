@@ -1,4 +1,4 @@
-// The table of rows: searched, filtered and sorted here, a page of it shown at a time.
+// The table of rows: search, filter, sort, and one page of rows at a time.
 
 const PAGE = 50;
 

@@ -1,8 +1,8 @@
-// A row's whole story, in a dialog beside the table.
+// The details of a row, in a dialog.
 
 const fact = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
 
-/** Parts of one as bars: `shares` are pairs of a name and a number from 0 to 1. */
+/** Shares as bars: pairs of a name and a number from 0 to 1. */
 function bars(shares) {
   const cells = shares.flatMap(([name, share]) => [
     make('span', {}, said(name)),
@@ -57,7 +57,7 @@ function callCard(call) {
   return card;
 }
 
-/** The story as elements. */
+/** The details as elements. */
 function told(story) {
   const parts = [];
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
@@ -110,6 +110,6 @@ class Story {
     const story = await this.load(row);
     if (this.row !== row) return;
     if (story) this.body.append(...(row.beside?.() ?? []), ...told(story));
-    else this.body.append(make('p', { class: 'note' }, 'The story of this row is not in this file; verdict view shows it.'));
+    else this.body.append(make('p', { class: 'note' }, 'The details of this row are not in this file; `verdict view` shows them.'));
   }
 }

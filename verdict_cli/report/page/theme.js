@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until the reader says otherwise.
+// Light or dark colours: the system's setting, until the reader switches.
 
 const root = document.documentElement;
 const dark = window.matchMedia('(prefers-color-scheme: dark)');

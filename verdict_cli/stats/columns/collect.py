@@ -14,13 +14,15 @@ from verdict_cli.errors import DataError, Problem, RowError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, GrowingKeys, Ints
+from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SavedRowPath, saved_rows
+from verdict_cli.storage.tables.column_types import DeclaredType
+from verdict_cli.storage.tables.reader import declared_types
 
-SAID = ("prediction", "probability", "value", "consistent")
-"""What may be missing: it depends on the pipeline's output."""
+OUTPUT_KEYS = ("prediction", "probability", "value", "consistent")
+"""The expressions whose value may be missing, since they depend on the pipeline's output."""
 LONGER = "longer"
-"""The column made of `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
+"""The column computed from `options`: 1 where option A is the longer, -1 where B is, 0 where neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Collected:
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
-    rows that are left out because `where` needs the output that they lack. `at` are the rows' places in the file,
-    None for groups.
+    rows that are left out because `where` needs their missing output. `at` are the rows' indices in the file, None
+    for groups.
     """
 
     rows: int
@@ -50,13 +52,14 @@ def collect(
     ids: Sequence[str] | None = None,
     only: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Collected]:
-    """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> value wanted.
+    """Each evaluation's columns from `results.parquet`, in one pass; `only` is evaluation -> path -> required value.
 
     `ids` has a key for each row of the file, which the selected rows keep.
     Raises DataError for a row on which `target`, `where`, `by`, `cluster` or `group` cannot be computed.
     """
+    declared = declared_types(results)
     readers = {
-        name: _Reader(name, evaluation, results, ids is not None, (only or {}).get(name, {}))
+        name: _Reader(name, evaluation, results, ids is not None, (only or {}).get(name, {}), declared)
         for name, evaluation in evaluations.items()
     }
     paths = [path for reader in readers.values() for path in reader.paths]
@@ -72,36 +75,56 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
         return len(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise RowError(f"`{expression.text}` gives {value!r}, which is no text and no length")
+    raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
+
+
+def _column(expression: Expression) -> str:
+    """The column of `results.parquet` that the expression is, "" where it is more than a column."""
+    match expression.path:
+        case ("output", str(field)):
+            return f"output.{field}"
+        case ("nodes", str(node), str(field)):
+            return f"{node}.{field}"
+    return ""
 
 
 class _Reader:
     """Reads one evaluation's columns, row by row."""
 
-    def __init__(self, name: str, evaluation: Evaluation, results: Path, ids: bool, only: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        evaluation: Evaluation,
+        results: Path,
+        ids: bool,
+        only: Mapping[str, Any],
+        declared: Mapping[str, DeclaredType],
+    ) -> None:
         self.name, self.results = name, results
-        places: dict[Any, int] = {}
-        given = {key: getattr(evaluation, key) for key in ("target", *SAID)}
-        given |= {f"panel[{place}]": text for place, text in enumerate(evaluation.panel or ())}
+        words: dict[Any, int] = {}
+        given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
+        given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
         self.expressions = {key: self._compiled(key, text) for key, text in given.items() if text is not None}
         self.gold_where = None
         if evaluation.gold is not None:
             self.expressions["gold"] = self._compiled("gold.target", evaluation.gold.target)
             if evaluation.gold.where is not None:
                 self.gold_where = self._compiled("gold.where", evaluation.gold.where)
-        self.growing = {key: ColumnBuilder(places) for key in self.expressions}
+        self.builders = {
+            key: ColumnBuilder(words, declared.get(_column(expression))) for key, expression in self.expressions.items()
+        }
         self.options = [
-            self._compiled(f"options[{place}]", text) for place, text in enumerate(evaluation.options or ())
+            self._compiled(f"options[{index}]", text) for index, text in enumerate(evaluation.options or ())
         ]
         if self.options:
-            self.growing[LONGER] = ColumnBuilder(places)
+            self.builders[LONGER] = ColumnBuilder(words)
         self.where = self._compiled("where", evaluation.where) if evaluation.where else None
         self.only = [(self._compiled(f"where.{path}", path), value) for path, value in only.items()]
         keyed = {f"by[{index}]": text for index, text in enumerate(evaluation.by)}
         keyed |= {key: getattr(evaluation, key) for key in ("cluster", "group") if getattr(evaluation, key)}
         self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
-        self.keys = {key: GrowingKeys() for key in self.keyed}
-        self.ids = GrowingKeys() if ids else None
+        self.keys = {key: KeyBuilder() for key in self.keyed}
+        self.ids = KeyBuilder() if ids else None
         self.at = array("q")
         self.undecided = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
@@ -110,12 +133,12 @@ class _Reader:
     def paths(self) -> list[SavedRowPath]:
         """The paths that the expressions name."""
         every = [*self.expressions.values(), *self.options, *self.keyed.values()]
-        every += [one for one, _ in self.only]
-        every += [one for one in (self.where, self.gold_where) if one is not None]
+        every += [expression for expression, _ in self.only]
+        every += [expression for expression in (self.where, self.gold_where) if expression is not None]
         return [path for expression in every for path in expression.paths]
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
-        """Take in the row at this place of the file, if it is selected."""
+        """Add the row at this index of the file, if it is selected."""
         selected = self._selected(row, failed, values)
         if selected is not True:
             self.undecided += selected is None
@@ -141,38 +164,38 @@ class _Reader:
                 raise self._error("where", row, f"`{self.where.text}` gives {value!r}, not true or false", "compare")
             if not known or not value:
                 return None if not known else False
-        for expression, wanted in self.only:
+        for expression, required in self.only:
             known, value = self._fixed("where", expression, row, failed, values)
-            if not known or value != wanted:
+            if not known or value != required:
                 return None if not known else False
         return True
 
     def _value(self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]) -> None:
-        growing = self.growing[key]
+        builder = self.builders[key]
         if key in ("target", "gold"):
             known, value = self._fixed(key, expression, row, failed, values)
             if key == "gold" and self.gold_where is not None:
-                chosen = self._fixed("gold.where", self.gold_where, row, failed, values)[1]
-                value = value if chosen else None
-            reason = growing.add(value if known else None)
+                counts = self._fixed("gold.where", self.gold_where, row, failed, values)[1]
+                value = value if counts else None
+            reason = builder.add(value if known else None)
             if reason and value is not None:
                 raise self._error(key, row, f"`{expression.text}` {reason}", "give a label, a number or null")
             return
         if failed:
-            growing.add(None)
+            builder.add(None)
             return
         try:
             value = expression(values)
         except RowError as error:
             reason = error.message
-            growing.add(None)
+            builder.add(None)
         else:
-            reason = growing.add(value)
+            reason = builder.add(value)
             reason = f"`{expression.text}` {reason}" if reason else ""
         if reason:
-            self._unread(key, row, reason)
+            self._count_unreadable(key, row, reason)
 
-    def _unread(self, key: str, row: int, reason: str) -> None:
+    def _count_unreadable(self, key: str, row: int, reason: str) -> None:
         count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
         self.unreadable[key] = (count + 1, first)
 
@@ -183,15 +206,15 @@ class _Reader:
             try:
                 first, second = (_length(expression, values) for expression in self.options)
             except RowError as error:
-                self._unread("options", row, error.message)
+                self._count_unreadable("options", row, error.message)
             else:
                 longer = (first > second) - (first < second)
-        self.growing[LONGER].add(longer)
+        self.builders[LONGER].add(longer)
 
     def _fixed(
         self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
     ) -> tuple[bool, Any]:
-        """Whether the value is known, and the value. On a failed row, what its missing outputs decide is unknown."""
+        """Whether the value is known, and the value: on a failed row it is not, if it depends on a missing output."""
         try:
             return True, expression(values)
         except RowError as error:
@@ -211,11 +234,11 @@ class _Reader:
         return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
 
     def collected(self) -> Collected:
-        """What was read."""
-        keys = {key: growing.keys() for key, growing in self.keys.items()}
+        """The columns of the rows that were read."""
+        keys = {key: builder.keys() for key, builder in self.keys.items()}
         return Collected(
             rows=len(self.at),
-            columns={key: growing.column() for key, growing in self.growing.items()},
+            columns={key: builder.column() for key, builder in self.builders.items()},
             by=tuple(column for key, column in keys.items() if key.startswith("by[")),
             cluster=keys.get("cluster"),
             group=keys.get("group"),

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.storage.tables.column_types import DeclaredType
+
 
 @dataclass(frozen=True, slots=True)
 class Factorized:
-    """A key a row (a group, a cluster, an id): places in `labels`, MISSING where a row has none."""
+    """A key for each row (a group, a cluster, an id): indices into `labels`, MISSING where a row has none."""
 
     codes: npt.NDArray[np.int32]
     labels: tuple[Any, ...]
@@ -25,21 +27,21 @@ class Factorized:
         return Factorized(self.codes[rows], self.labels)
 
 
-class GrowingKeys:
+class KeyBuilder:
     """Keys that are being read. Values of different types are different keys; null is a key too."""
 
     def __init__(self) -> None:
         self.codes = array("i")
-        self.places: dict[Hashable, int] = {}
+        self.known: dict[Hashable, int] = {}
         self.labels: list[Any] = []
 
     def add(self, value: Any) -> None:
         """Append a row's key."""
         key: Hashable = value if isinstance(value, str) else (type(value).__name__, _key_text(value))
-        place = self.places.setdefault(key, len(self.labels))
-        if place == len(self.labels):
+        code = self.known.setdefault(key, len(self.labels))
+        if code == len(self.labels):
             self.labels.append(value)
-        self.codes.append(place)
+        self.codes.append(code)
 
     def skip(self) -> None:
         """Append a row without a key."""
@@ -61,7 +63,7 @@ def key_text(value: Any) -> str:
 
 
 def disambiguate_labels(values: Sequence[Any]) -> list[str]:
-    """The values as text; text that reads like another value's, such as "1" beside 1, in quotation marks."""
+    """The values as text; a string that reads like another value, such as "1" where there is also 1, in quotes."""
     plain = [key_text(value) for value in values]
     return [
         json.dumps(value) if isinstance(value, str) and plain.count(value) > 1 else text
@@ -74,20 +76,31 @@ Ints = npt.NDArray[np.int64]
 
 MISSING, NUMBER = -1, -2
 EXACT = 2**53
-"""Integers beyond this cannot be told apart as floats: they are labels, not numbers."""
+"""Floats cannot distinguish integers beyond this: they are labels, not numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One value a row. `codes` is MISSING, NUMBER (the value is in `numbers`) or the place of a word in `words`.
+    """One value for each row. `codes` is MISSING, NUMBER (the value is in `numbers`) or an index into `words`.
 
-    `types` holds which of bool, int, float, str and list occur.
+    `types` holds which of bool, int, float, str and list occur; `declared` what the pipeline says of the values, None
+    where they are of no single column of the results, or where an older table does not say it.
     """
 
     numbers: Floats
     codes: npt.NDArray[np.int32]
     words: tuple[Any, ...]
     types: frozenset[str]
+    declared: DeclaredType | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The ends of the declared scale; None without one, or where a value is outside it."""
+        if self.declared is None or self.declared.bounds is None:
+            return None
+        low, high = self.declared.bounds
+        known = self.numbers[np.isfinite(self.numbers)]
+        return (low, high) if not len(known) or (low <= known.min() and known.max() <= high) else None
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
@@ -101,20 +114,76 @@ class Column:
 
     def take(self, rows: Ints) -> Column:
         """The column of these rows."""
-        return Column(self.numbers[rows], self.codes[rows], self.words, self.types)
+        return Column(self.numbers[rows], self.codes[rows], self.words, self.types, self.declared)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """The labels that columns share: numbers in order, then words as their scale lists them, else by the alphabet."""
+
+    values: tuple[Any, ...]
+    numbers: Floats
+    words: dict[int, int]
+
+    @staticmethod
+    def of(*columns: Column, also: Sequence[Any] = ()) -> LabelSet:
+        """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
+        found = np.unique(np.concatenate([column.numbers for column in columns]))
+        extra = [float(value) for value in also if isinstance(value, bool | int | float)]
+        numbers = np.unique(np.concatenate([found[~np.isnan(found)], np.array(extra, dtype=np.float64)]))
+        codes = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
+        shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
+        known = {int(code): shared[code] for code in codes}
+        listed = [key_text(value) for column in columns if column.declared for value in column.declared.values]
+        rank = {text: index for index, text in reversed([*enumerate(listed)])}
+        texts = {code: key_text(word) for code, word in known.items()}
+        ordered = sorted(texts, key=lambda code: (rank.get(texts[code], len(listed)), texts[code]))
+        words = {code: len(numbers) + index for index, code in enumerate(ordered)}
+        values = [_typed_number(number, *(column.types for column in columns)) for number in numbers.tolist()]
+        values += [known[code] for code in ordered]
+        values += [word for word in also if isinstance(word, str) and word not in known.values()]
+        return LabelSet(tuple(values), numbers, words)
+
+    def codes(self, column: Column) -> Ints:
+        """The index of each row's label, MISSING where it has none."""
+        if self.words:
+            table = np.full(max(self.words) + 2, MISSING, dtype=np.int64)
+            for code, label in self.words.items():
+                table[code] = label
+            codes = table[np.maximum(column.codes, MISSING)]
+        else:
+            codes = np.full(len(column.codes), MISSING, dtype=np.int64)
+        is_number = column.codes == NUMBER
+        codes[column.codes == MISSING] = MISSING
+        codes[is_number] = np.searchsorted(self.numbers, column.numbers[is_number])
+        return codes
+
+    def index(self, value: Any) -> int | None:
+        """The index of a label (1, 1.0 and true are one label), None where it is none of these."""
+        return self.values.index(value) if value in self.values else None
+
+
+def _typed_number(number: float, *types: frozenset[str]) -> Any:
+    kinds = frozenset().union(*types)
+    if "bool" in types[0] and number in (0.0, 1.0) and not types[0] & {"int", "float"}:
+        return bool(number)
+    if "float" not in kinds and number.is_integer():
+        return bool(number) if kinds & {"bool", "int", "float"} == {"bool"} else int(number)
+    return number
 
 
 class ColumnBuilder:
-    """A column that is being read. Columns that are compared share their `places` of words."""
+    """A column that is being read. Columns that are compared share the codes of their words."""
 
-    def __init__(self, places: dict[Hashable, int]) -> None:
-        self.places = places
+    def __init__(self, words: dict[Hashable, int], declared: DeclaredType | None = None) -> None:
+        self.words = words
+        self.declared = declared
         self.numbers = array("d")
         self.codes = array("i")
         self.types: set[str] = set()
 
     def add(self, value: Any) -> str:
-        """Append a value; returns why it is none ("" when it is one). A value that is none is appended as missing."""
+        """Append a value. Returns an error message if it is not a label, a number or a ranking; it is then missing."""
         number, code, reason = math.nan, MISSING, ""
         if value is None:
             reason = "is null"
@@ -129,12 +198,12 @@ class ColumnBuilder:
                 number, code = value, NUMBER
                 self.types.add("float")
             else:
-                reason = f"is {value}, which is no number to count with"
+                reason = f"is {value}, which is not a finite number"
         elif isinstance(value, str | int):
-            code = self.places.setdefault(str(value), len(self.places))
+            code = self.words.setdefault(str(value), len(self.words))
             self.types.add("str")
         elif isinstance(value, list | tuple):
-            code = self.places.setdefault(_frozen(value), len(self.places))
+            code = self.words.setdefault(_frozen(value), len(self.words))
             self.types.add("list")
         else:
             reason = f"is a {type(value).__name__}, not a label, a number or a ranking"
@@ -144,12 +213,13 @@ class ColumnBuilder:
 
     def column(self) -> Column:
         """The finished column."""
-        words = tuple(list(word) if isinstance(word, tuple) else word for word in self.places)
+        words = tuple(list(word) if isinstance(word, tuple) else word for word in self.words)
         return Column(
             np.frombuffer(self.numbers, dtype=np.float64) if self.numbers else np.empty(0),
             np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.empty(0, np.int32),
             words,
             frozenset(self.types),
+            self.declared,
         )
 
 

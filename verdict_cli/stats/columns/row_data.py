@@ -1,35 +1,19 @@
-"""The rows of one evaluation as metrics see them, and which metrics fit their kinds."""
+"""The rows of one evaluation as metrics see them: grouped (`group:`, `reduce:`), coded, and of which kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.evaluations import Evaluation, EvaluationKind
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.language.metric_registry import BUILT_IN_METRICS, EvaluationKind, MetricInput
 from verdict_cli.stats.columns.collect import LONGER, Collected
-from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, key_text
-from verdict_cli.stats.metrics.confusion import LabelSet
-
-_PROBABILITY: tuple[str, ...] = ("auroc", "average_precision", "brier", "log_loss", "ece")
-_PANEL: tuple[str, ...] = ("krippendorff_alpha", "pairwise_kappa", "effective_judges")
-_NUMBERS: tuple[str, ...] = ("krippendorff_alpha", "pearson", "spearman", "kendall", "mae", "rmse")
-
-FITTING: dict[EvaluationKind, tuple[str, ...]] = {
-    "classification": (
-        *("accuracy", "balanced_accuracy", "precision", "recall", "f1", "mcc"),
-        *("cohen_kappa", "gwet_ac1", "krippendorff_alpha", "confusion"),
-    ),
-    "pairwise": ("accuracy", "cohen_kappa", "gwet_ac1", "krippendorff_alpha", "confusion"),
-    "ordinal": ("accuracy", "cohen_kappa", "weighted_kappa", "gwet_ac1", *_NUMBERS, "confusion"),
-    "numeric": _NUMBERS,
-    "ranking": ("accuracy", "top1", "spearman", "kendall", "kendall_distance", "ndcg"),
-}
-"""The figures of each kind that are given when `metrics:` names none."""
+from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Factorized, Floats, Ints, LabelSet, key_text
 
 
 def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationKind:
@@ -49,32 +33,33 @@ def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationK
     return "classification" if "bool" in types else "ordinal"
 
 
-def fitting(evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None) -> tuple[str, ...]:
-    """The figures that `metrics:` names, else all that fit."""
+def requested_metrics(evaluation: Evaluation, kind: EvaluationKind | None, value: Column | None) -> tuple[str, ...]:
+    """The metrics that `metrics:` names, else all that fit."""
     if evaluation.metrics is not None:
         return evaluation.metrics
     if evaluation.panel is not None:
-        return _PANEL
-    found: tuple[str, ...] = FITTING[kind] if kind and evaluation.target is not None else ()
-    if kind == "pairwise" and evaluation.gold is None:
-        found += ("first_position_rate",)
-    if evaluation.consistent is not None:
-        found += ("consistency",)
-    if evaluation.options is not None:
-        found += ("longer_preference",)
-    if evaluation.probability is not None:
-        found += _PROBABILITY
-    if value is not None:
-        found += ("mean",) if value.types == {"bool"} else ("mean", "median", "variance")
-    return found
+        return tuple(metric.name for metric in BUILT_IN_METRICS if "panel" in metric.inputs)
+    inputs: dict[MetricInput, bool] = {
+        "choice": kind == "pairwise" and evaluation.gold is None,
+        "consistent": evaluation.consistent is not None,
+        "choice_length": evaluation.options is not None,
+        "probability": evaluation.probability is not None,
+        "value": value is not None and value.types != {"bool"},
+    }
+    found: list[str] = []
+    if kind and evaluation.target is not None:
+        found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
+    for of, given in inputs.items():
+        found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
+    return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationData:
     """The rows of an evaluation: codes of labels, numbers, and what they mean.
 
-    `target`, `prediction` and each judge's `votes` are places in `labels`, MISSING where there is none; `wrong` says
-    that a missing prediction counts as a label of its own. Numbers are NaN where a value is missing or no number.
+    `target`, `prediction` and each judge's `votes` are indices into `labels`, MISSING where there is none; `wrong` says
+    that a missing prediction counts as a label of its own. Numbers are NaN where a value is missing or not a number.
     `panel` is empty where there is no panel of judges.
     """
 
@@ -97,7 +82,7 @@ class EvaluationData:
     @staticmethod
     def of(evaluation: Evaluation, collected: Collected) -> EvaluationData:
         """The rows of a collected evaluation."""
-        none = _nothing(collected.rows)
+        none = _empty(collected.rows)
         columns = collected.columns
         targets, predictions = columns.get("target", none), columns.get("prediction", none)
         positive = () if evaluation.positive is None else (evaluation.positive,)
@@ -116,7 +101,7 @@ class EvaluationData:
             longer=columns.get(LONGER, none),
             panel=panel,
             votes=tuple(found.codes(column) for column in panel),
-            positive=found.place(evaluation.positive) if positive else None,
+            positive=found.index(evaluation.positive) if positive else None,
             wrong=evaluation.missing == "wrong",
             cluster=collected.cluster.codes.astype(np.int64) if collected.cluster else None,
         )
@@ -124,13 +109,13 @@ class EvaluationData:
     @property
     def is_positive(self) -> Floats | None:
         """1 where the target is positive, else 0; None where nothing says which target is."""
-        place = self.positive
-        if place is None and self.targets.types == {"bool"}:
-            place = next((at for at, label in enumerate(self.labels) if label is True), len(self.labels))
-        return None if place is None else (self.target == place).astype(np.float64)
+        code = self.positive
+        if code is None and self.targets.types == {"bool"}:
+            code = next((index for index, label in enumerate(self.labels) if label is True), len(self.labels))
+        return None if code is None else (self.target == code).astype(np.float64)
 
 
-def _nothing(rows: int) -> Column:
+def _empty(rows: int) -> Column:
     return Column(np.full(rows, np.nan), np.full(rows, MISSING, dtype=np.int32), (), frozenset())
 
 
@@ -142,15 +127,15 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
         np.intersect1d(data.target[data.target != MISSING], data.prediction).size
     ):
         return
-    spelled = []
+    sides = []
     for side, column, codes in (
         ("predictions", data.predictions, data.prediction),
         ("targets", data.targets, data.target),
     ):
         example = data.labels[int(codes[codes != MISSING][0])]
         kind = ("booleans" if column.types == {"bool"} else "numbers") if column.numeric else "text"
-        spelled.append(f"{side} are {kind} such as {_spelled(example)}")
-    message = f"no prediction can ever equal a target: {' and '.join(spelled)}"
+        sides.append(f"{side} are {kind} such as {_literal(example)}")
+    message = f"no prediction can ever equal a target: {' and '.join(sides)}"
     hint = (
         "convert one of them in its expression, such as `'yes' if output.score else 'no'` or `source.label | int`; "
         "`verdict validate CONFIG DATA` says which fits these labels"
@@ -158,7 +143,7 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
     raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))
 
 
-def _spelled(label: Any) -> str:
+def _literal(label: Any) -> str:
     return key_text(label) if isinstance(label, bool) else repr(label)
 
 
@@ -170,3 +155,112 @@ def check_positive(name: str, evaluation: Evaluation, data: EvaluationData, resu
     message = "`probability` needs `positive`, the target whose probability it is: only booleans need none"
     hint = f"such as `positive: {example}`"
     raise DataError(Problem("positive", message, hint, file=str(results), path=f"evaluate.{name}"))
+
+
+def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, results: Path) -> Collected:
+    """One row for each group, in order of first appearance, with the group's key as its id.
+
+    A group with one prediction (value, probability) missing has none, since that one could have changed it. Missing
+    targets are left out. `by` and `cluster` are the first row's. Raises DataError where a reduction does not fit.
+    """
+    if collected.group is None or evaluation.reduce is None:
+        return collected
+    groups = collected.group.codes.astype(np.int64)
+    known = np.flatnonzero(groups != MISSING)
+    groups = groups[known]
+    first = known[np.unique(groups, return_index=True)[1]]
+    columns = {}
+    for key, column in collected.columns.items():
+        reducer = getattr(evaluation.reduce, key)
+        grouped = column.take(known)
+        _check_reducer(grouped, reducer, f"evaluate.{name}.reduce.{key}", results)
+        columns[key] = _reduce(grouped, groups, reducer, skip_missing=key == "target")
+    return Collected(
+        rows=len(first),
+        columns=columns,
+        by=tuple(keys.take(first) for keys in collected.by),
+        cluster=collected.cluster.take(first) if collected.cluster else None,
+        group=None,
+        ids=Factorized(
+            np.arange(len(first), dtype=np.int32), tuple(collected.group.labels[code] for code in np.unique(groups))
+        ),
+        unreadable=collected.unreadable,
+        undecided=collected.undecided,
+    )
+
+
+def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -> Column:
+    keys, groups = np.unique(groups, return_inverse=True)
+    count = len(keys)
+    present = np.flatnonzero(column.present)
+    incomplete = np.bincount(groups[~column.present], minlength=count) > 0
+    known, of = column.take(present), groups[present]
+    numbers, codes = np.full(count, np.nan), np.full(count, MISSING, dtype=np.int32)
+    types = column.types
+    if reducer in ("first", "mode"):
+        rows = (
+            np.unique(of, return_index=True)[1] if reducer == "first" else _modes(LabelSet.of(known).codes(known), of)
+        )
+        numbers[of[rows]], codes[of[rows]] = known.numbers[rows], known.codes[rows]
+    else:
+        values, reduced = _REDUCERS[reducer](known.numbers, of)
+        numbers[reduced], codes[reduced] = values, NUMBER
+        types = frozenset({"float"}) if reducer in ("mean", "median") else types
+    if not skip_missing:
+        numbers[incomplete], codes[incomplete] = np.nan, MISSING
+    # Each reduction keeps to the scale: none leaves the range of its values.
+    return replace(column, numbers=numbers, codes=codes, types=types)
+
+
+def _check_reducer(column: Column, reducer: str, path: str, results: Path) -> None:
+    truth = reducer in ("any", "all")
+    if reducer in ("first", "mode") or column.types <= ({"bool"} if truth else {"bool", "int", "float"}):
+        return
+    needs = "true or false" if truth else "numbers"
+    found = ", ".join(sorted(column.types))
+    hint = "write an expression that gives them, or use `mode` or `first`"
+    raise DataError(Problem("reduce", f"`{reducer}` needs {needs}; found {found}", hint, file=str(results), path=path))
+
+
+def _modes(labels: Ints, groups: Ints) -> Ints:
+    """A row of each group that has its most frequent label; ties go to the label that occurs first."""
+    pair = groups * (int(labels.max(initial=0)) + 1) + labels
+    _, first, counts = np.unique(pair, return_index=True, return_counts=True)
+    order = np.lexsort((first, -counts, groups[first]))
+    ordered = first[order]
+    modes: Ints = ordered[np.unique(groups[ordered], return_index=True)[1]]
+    return modes
+
+
+GroupReduction = Callable[[Floats, Ints], tuple[Floats, Ints]]
+
+
+def _fold(ufunc: np.ufunc) -> GroupReduction:
+    def fold(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
+        order = np.argsort(groups, kind="stable")
+        reduced, starts = np.unique(groups[order], return_index=True)
+        return (ufunc.reduceat(numbers[order], starts) if len(reduced) else np.empty(0)), reduced
+
+    return fold
+
+
+def _mean(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
+    sums, reduced = _fold(np.add)(numbers, groups)
+    return sums / np.bincount(groups)[reduced] if len(reduced) else sums, reduced
+
+
+def _median(numbers: Floats, groups: Ints) -> tuple[Floats, Ints]:
+    order = np.lexsort((numbers, groups))
+    reduced, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    ordered = numbers[order]
+    return (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2, reduced
+
+
+_REDUCERS: dict[str, GroupReduction] = {
+    "max": _fold(np.maximum),
+    "any": _fold(np.maximum),
+    "min": _fold(np.minimum),
+    "all": _fold(np.minimum),
+    "mean": _mean,
+    "median": _median,
+}

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from verdict_cli.stats.columns.column import Floats, Ints
 
 CELLS = 2_000_000
-"""The most weights in memory at once (16 MB)."""
+"""The most weights in memory at once: 16 MB of floats."""
 MOST_DELETIONS = 400
-"""Larger samples are left out in this many groups instead of one by one."""
+"""The jackknife of more units than this leaves out so many random groups: its cost is deletions times atoms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +48,26 @@ class Sample:
 
     @property
     def units(self) -> int:
-        """The number of what is drawn: clusters, or rows."""
+        """The number of clusters, or of rows where there are none: what is resampled."""
         return self.n if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
 
     def resamples(self, rng: np.random.Generator, times: int, width: int = 1) -> Iterator[Floats]:
         """Weights (some, atoms) of `times` resamples in all: units drawn with replacement, as many as there are.
 
-        `width` is the most numbers that a statistic makes of one resample, to keep memory small.
+        `width` is the most numbers that a statistic computes for one resample: it bounds the memory.
         """
         atoms = len(self.counts)
         step = max(1, min(times, CELLS // max(atoms, width, 1 if self.cluster is None else self.units)))
         for start in range(0, times, step):
-            some = min(step, times - start)
+            size = min(step, times - start)
             if self.cluster is not None:
-                draws = rng.multinomial(self.units, np.full(self.units, 1 / self.units), size=some)
+                draws = rng.multinomial(self.units, np.full(self.units, 1 / self.units), size=size)
                 yield self._of_units(draws.astype(np.float64))
             elif atoms * 2 > self.n:
-                rows = rng.integers(0, self.n, size=(some, self.n))
+                rows = rng.integers(0, self.n, size=(size, self.n))
                 yield np.stack([np.bincount(self.atom[row], minlength=atoms) for row in rows]).astype(np.float64)
             else:
-                yield rng.multinomial(self.n, self.counts / self.n, size=some).astype(np.float64)
+                yield rng.multinomial(self.n, self.counts / self.n, size=size).astype(np.float64)
 
     def _of_units(self, draws: Floats) -> Floats:
         """Weights of atoms from how often each cluster is drawn: (some, clusters) -> (some, atoms)."""
@@ -79,10 +79,10 @@ class Sample:
         return np.ascontiguousarray(np.asarray(members @ draws.T, dtype=np.float64).T)
 
     def deletions(self, rng: np.random.Generator, width: int = 1) -> Iterator[tuple[Floats, Floats]]:
-        """Weights (some, atoms) of the samples that lack a unit (or a group of them), and how many units lack alike.
+        """Weights (some, atoms) of the samples without one unit (or a group), and how many units each stands for.
 
-        Without clusters and with few atoms, each atom stands for its rows; beyond MOST_DELETIONS units are left
-        out in that many random groups, whose third moments have the same expectation.
+        Without clusters and with few atoms, leaving out any row of an atom is the same. Beyond MOST_DELETIONS, units
+        are left out in random groups, whose third moments have the same expectation.
         """
         atoms = len(self.counts)
         step = max(1, CELLS // max(atoms, width, 1))
@@ -98,12 +98,12 @@ class Sample:
         of_row = group if self.cluster is None else group[self.cluster]
         for start in range(0, groups, step):
             some = np.arange(start, min(start + step, groups))
-            gone = [np.bincount(self.atom[of_row == one], minlength=atoms) for one in some]
-            yield self.counts - np.stack(gone), np.ones(len(some))
+            removed = [np.bincount(self.atom[of_row == index], minlength=atoms) for index in some]
+            yield self.counts - np.stack(removed), np.ones(len(some))
 
     def blocks(self, rng: np.random.Generator, count: int) -> Iterator[Floats]:
         """Weights (1, atoms) of `count` disjoint random blocks of units."""
         group = rng.permutation(self.units) % count
         of_row = group if self.cluster is None else group[self.cluster]
-        for one in range(count):
-            yield np.bincount(self.atom[of_row == one], minlength=len(self.counts)).astype(np.float64)[None, :]
+        for block in range(count):
+            yield np.bincount(self.atom[of_row == block], minlength=len(self.counts)).astype(np.float64)[None, :]

@@ -1,4 +1,4 @@
-"""What the missing rows could change: the worst and the best value of a figure (Manski, 2003)."""
+"""Bounds for missing data: the worst and the best value that a metric could have (Manski, 2003)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from verdict_cli.stats.metrics.metric_families import RowMask
 
 BoundEnds = tuple[float, float]
 RANKED = ("auroc", "average_precision", "brier")
+"""Metrics of a probability that its ends, 0 and 1, bound; the log loss is unbounded, and the calibration error is not monotone."""
 
 
 def missing_data_bounds(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask) -> dict[str, BoundEnds]:
-    """Worst and best values if the missing rows had predictions, for the figures that then have a worst and a best.
+    """Worst and best values if the missing rows had predictions, of the metrics for which these exist.
 
-    These are shares of right rows, shares of values that are true or false, and figures of a probability that its ends,
-    0 and 1, bound.
+    These are shares of right rows, shares of values that are true or false, and metrics of a probability in `RANKED`.
     """
     if data.panel:
         return {}
@@ -39,8 +39,8 @@ def missing_data_bounds(metrics: tuple[str, ...], data: EvaluationData, missing:
 
 
 def _true(values: Floats) -> BoundEnds:
-    trues, lacking = float(np.nansum(values)), int(np.isnan(values).sum())
-    return trues / len(values), (trues + lacking) / len(values)
+    trues, absent = float(np.nansum(values)), int(np.isnan(values).sum())
+    return trues / len(values), (trues + absent) / len(values)
 
 
 def _of_labels(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask) -> dict[str, BoundEnds]:
@@ -53,16 +53,16 @@ def _of_labels(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask)
         found["balanced_accuracy"] = _mean_share(right, missing, data.target)
     if data.positive is None:
         return found
-    target, said = data.target == data.positive, (data.prediction == data.positive) & labelled
+    target, predicted = data.target == data.positive, (data.prediction == data.positive) & labelled
     if "recall" in metrics and target.any():
         found["recall"] = _share(right, missing, target)
-    hits, falls = int((target & said).sum()), int((said & ~target).sum())
+    hits, falls = int((target & predicted).sum()), int((predicted & ~target).sum())
     open_hits, open_falls = int((missing & target).sum()), int((missing & labelled & ~target).sum())
-    if "precision" in metrics and said.any():
+    if "precision" in metrics and predicted.any():
         worst, best = (hits, hits + falls + open_falls), (hits + open_hits, hits + falls + open_hits)
         found["precision"] = worst[0] / worst[1], best[0] / best[1]
-    if "f1" in metrics and (target | said).any():
-        wrong = falls + int((target & ~said & ~missing).sum())
+    if "f1" in metrics and (target | predicted).any():
+        wrong = falls + int((target & ~predicted & ~missing).sum())
         worst_f1 = 2 * hits / (2 * hits + wrong + open_hits + open_falls)
         found["f1"] = worst_f1, 2 * (hits + open_hits) / (2 * (hits + open_hits) + wrong)
     return found
@@ -71,13 +71,13 @@ def _of_labels(metrics: tuple[str, ...], data: EvaluationData, missing: RowMask)
 def _of_probability(
     metrics: tuple[str, ...], given: Floats, positive: Floats, labelled: RowMask
 ) -> dict[str, BoundEnds]:
-    """Worst: what is missing had the probability 1 where it is negative and 0 where it is positive; best: the reverse."""
+    """Worst: missing probabilities are 1 where the target is negative and 0 where it is positive; best: the reverse."""
     p, y = given[labelled], positive[labelled]
-    lacking = np.isnan(p)
-    inside = not lacking.all() and np.nanmin(p) >= 0 and np.nanmax(p) <= 1
-    if not inside or not lacking.any():
+    absent = np.isnan(p)
+    inside = not absent.all() and np.nanmin(p) >= 0 and np.nanmax(p) <= 1
+    if not inside or not absent.any():
         return {}
-    sides = [np.where(lacking, end, p) for end in (1 - y, y)]
+    sides = [np.where(absent, end, p) for end in (1 - y, y)]
     found: dict[str, BoundEnds] = {}
     for metric in RANKED:
         if metric in metrics:

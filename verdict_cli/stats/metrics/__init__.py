@@ -1,1 +1,1 @@
-"""The figures, by family. Each family gives its statistics as functions of weights on distinct observations."""
+"""The metrics by family. Each family gives its statistics as functions of weights on distinct observations."""

@@ -2,70 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Floats, Ints, key_text
-from verdict_cli.stats.metrics.statistic import FISHER, Bent, Proportion, Statistic, Sums, ratio
-
-
-@dataclass(frozen=True, slots=True)
-class LabelSet:
-    """The labels that columns share: numbers in order, then words in order."""
-
-    values: tuple[Any, ...]
-    numbers: Floats
-    words: dict[int, int]
-
-    @staticmethod
-    def of(*columns: Column, also: Sequence[Any] = ()) -> LabelSet:
-        """The labels of all columns, and `also` (the positive label, whether it occurs or not)."""
-        found = np.unique(np.concatenate([column.numbers for column in columns]))
-        extra = [float(value) for value in also if isinstance(value, bool | int | float)]
-        numbers = np.unique(np.concatenate([found[~np.isnan(found)], np.array(extra, dtype=np.float64)]))
-        places = np.unique(np.concatenate([column.codes[column.codes >= 0] for column in columns]))
-        shared: tuple[Any, ...] = next((column.words for column in columns if column.words), ())
-        known = {int(place): shared[place] for place in places}
-        ordered = sorted(known, key=lambda place: key_text(known[place]))
-        words = {place: len(numbers) + index for index, place in enumerate(ordered)}
-        values = [_spelled(number, *(column.types for column in columns)) for number in numbers.tolist()]
-        values += [known[place] for place in ordered]
-        values += [word for word in also if isinstance(word, str) and word not in known.values()]
-        return LabelSet(tuple(values), numbers, words)
-
-    def codes(self, column: Column) -> Ints:
-        """The place of each row's label, MISSING where it has none."""
-        if self.words:
-            table = np.full(max(self.words) + 2, MISSING, dtype=np.int64)
-            for place, label in self.words.items():
-                table[place] = label
-            codes = table[np.maximum(column.codes, MISSING)]
-        else:
-            codes = np.full(len(column.codes), MISSING, dtype=np.int64)
-        is_number = column.codes == NUMBER
-        codes[column.codes == MISSING] = MISSING
-        codes[is_number] = np.searchsorted(self.numbers, column.numbers[is_number])
-        return codes
-
-    def place(self, value: Any) -> int | None:
-        """The place of a label (1, 1.0 and true are one label), None where it is none of these."""
-        return self.values.index(value) if value in self.values else None
-
-
-def _spelled(number: float, *types: frozenset[str]) -> Any:
-    kinds = frozenset().union(*types)
-    if "bool" in types[0] and number in (0.0, 1.0) and not types[0] & {"int", "float"}:
-        return bool(number)
-    if "float" not in kinds and number.is_integer():
-        return bool(number) if kinds & {"bool", "int", "float"} == {"bool"} else int(number)
-    return number
-
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.metrics.statistic import Statistic, Sums, proportion, ratio, statistic_of
 
 MOST_DISTINCT_LABELS = 256
-"""More distinct labels than this are no classes: the matrix would be mostly empty."""
+"""More distinct labels than this are not classes: the matrix would be mostly empty, and take 8 bytes a cell in each resample."""
+
+ONE_CLASS = "undefined: only one class is predicted, or only one is a target"
+CONSTANT_LABELS = "undefined: predictions and targets are all one class, so chance agreement is certain"
 
 Counts = Floats
 """(resamples, targets, predictions)"""
@@ -89,7 +38,7 @@ def _diagonal(counts: Counts) -> Floats:
 
 
 def _sides(counts: Counts) -> tuple[Floats, Floats]:
-    """How often each label is the target, and the prediction."""
+    """How often each label is the target, and how often the prediction."""
     return counts.sum(axis=2), counts.sum(axis=1)
 
 
@@ -146,83 +95,73 @@ def nominal_alpha(counts: Counts) -> Floats:
     targets, predictions = _sides(counts)
     uses = targets + predictions
     n = uses.sum(axis=1)
-    apart = n * (n - 1) - (uses * (uses - 1)).sum(axis=1)
+    expected = n * (n - 1) - (uses * (uses - 1)).sum(axis=1)
     observed = (n - 2 * _diagonal(counts).sum(axis=1)) * (n - 1)
-    return 1 - ratio(observed, apart)
+    return 1 - ratio(observed, expected)
 
 
 def label_statistics(
     targets: Ints, predictions: Ints, labels: int, positive: int | None, missing: bool
 ) -> dict[str, Statistic]:
-    """The figures of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
+    """The metrics of labels `0 … labels - 1` at each atom. `missing`: the last label stands for "no prediction"."""
     found = np.union1d(targets, predictions)
     table = ConfusionTable(np.searchsorted(found, targets), np.searchsorted(found, predictions), len(found))
     scored = len(found) - (missing and labels - 1 in found)
-    constant = "both sides give one label only, so chance agreement is certain"
-    apart = (targets != predictions).astype(float)
+    differs = (targets != predictions).astype(float)
 
     def of(
-        formula: Callable[[Counts], Floats], why: str = "no rows", least: float = 0.0, *, whole: bool = False
+        name: str, formula: Callable[[Counts], Floats], undefined: str = "no rows", *, by_label: bool = False
     ) -> Statistic:
-        return Statistic(
+        return statistic_of(
+            name,
             lambda weights: formula(table(weights)),
-            why,
-            apart=apart,
-            scale=FISHER,
-            beside=lambda weights, rows: float(formula(_beside(table(weights[None, :]), rows))[0]),
-            whole=whole,
-            least=least,
-            most=1.0,
+            undefined,
+            differs=differs,
+            with_disagreement=lambda weights, rows: float(
+                formula(_with_disagreement(table(weights[None, :]), rows))[0]
+            ),
+            label_in_one_cluster=by_label,
         )
 
     given = {
-        "balanced_accuracy": of(balanced_accuracy),
-        "mcc": of(mcc, "one side gives one label only", -1.0),
-        "cohen_kappa": of(cohen_kappa, constant, -1.0),
-        "gwet_ac1": of(lambda counts: gwet_ac1(counts, labels), "there is one label only", -1.0),
-        "krippendorff_alpha": of(nominal_alpha, constant, -1.0),
+        "balanced_accuracy": of("balanced_accuracy", balanced_accuracy),
+        "mcc": of("mcc", mcc, ONE_CLASS),
+        "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
+        "gwet_ac1": of("gwet_ac1", lambda counts: gwet_ac1(counts, labels), "there is one label only"),
+        "krippendorff_alpha": of("krippendorff_alpha", nominal_alpha, CONSTANT_LABELS),
+        "accuracy": proportion("accuracy", 1 - differs, np.ones(len(differs))),
     }
-    given["accuracy"] = proportion(1 - apart, np.ones(len(apart)), "no rows")
     if positive is not None:
         is_target, is_predicted = (targets == positive).astype(float), (predictions == positive).astype(float)
         both = is_target * is_predicted
-        given["precision"] = proportion(both, is_predicted, "the positive label is never predicted")
-        given["recall"] = proportion(both, is_target, "the positive label is never the target")
         either = is_target + is_predicted - both
-        given["f1"] = proportion(both, either, "the positive label does not occur", _f1_of_jaccard)
-        return given
+        return given | {
+            "precision": proportion("precision", both, is_predicted, "the positive label is never predicted"),
+            "recall": proportion("recall", both, is_target, "the positive label is never the target"),
+            "f1": proportion("f1", both, either, "the positive label does not occur", _f1_of_jaccard),
+        }
 
-    def macro(formula: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]) -> Statistic:
+    def macro(name: str, formula: Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]) -> Statistic:
         def value(counts: Counts) -> Floats:
             return _macro(*formula(_diagonal(counts), *_sides(counts)), counts, scored)
 
-        return of(value, whole=True)
+        return of(name, value, by_label=True)
 
-    given["precision"] = macro(lambda right, targets, predictions: (right, predictions))
-    given["recall"] = macro(lambda right, targets, predictions: (right, targets))
-    given["f1"] = macro(lambda right, targets, predictions: (2 * right, targets + predictions))
-    return given
+    return given | {
+        "precision": macro("precision", lambda right, targets, predictions: (right, predictions)),
+        "recall": macro("recall", lambda right, targets, predictions: (right, targets)),
+        "f1": macro("f1", lambda right, targets, predictions: (2 * right, targets + predictions)),
+    }
 
 
-def _beside(counts: Counts, rows: float) -> Counts:
-    """The tables with this many rows more that disagree, their sides as frequent as the agreeing ones' labels."""
+def _with_disagreement(counts: Counts, rows: float) -> Counts:
+    """The tables with this many more rows that disagree, their sides as frequent as the agreeing rows' labels."""
     agreed = _diagonal(counts)
-    apart = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
-    more: Counts = counts + rows * apart * ratio(np.ones(len(counts)), apart.sum(axis=(1, 2)))[:, None, None]
+    pairs = agreed[:, :, None] * agreed[:, None, :] * (1 - np.eye(counts.shape[1]))
+    more: Counts = counts + rows * pairs * ratio(np.ones(len(counts)), pairs.sum(axis=(1, 2)))[:, None, None]
     return more
 
 
 def _f1_of_jaccard(share: Any) -> Any:
     """F1 of the rows with the positive label on both sides among those with it on either."""
     return 2 * share / (1 + share)
-
-
-def proportion(hits: Floats, trials: Floats, why: str, bent: Bent | None = None) -> Statistic:
-    """A plain share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
-    share = Proportion(hits, trials, bent)
-
-    def at(weights: Floats) -> Floats:
-        value = ratio(weights @ hits, weights @ trials)
-        return value if bent is None else bent(value)
-
-    return Statistic(at, why, share=share, least=0.0, most=1.0)

@@ -1,85 +1,85 @@
-"""Families of figures: which columns each is made of, which rows it counts, and when it cannot be made."""
+"""The families of metrics by their input: which columns each needs, which rows it counts, and its statistics."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from verdict_cli.language.metric_names import OF_CHOICE, OF_PROBABILITY, OF_RANKING, OF_VALUE, WITHIN, Metric, foreign
+from verdict_cli.errors import UsageError
+from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricInput, find_metric
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
-from verdict_cli.stats.metrics.plugin_metric import from_package
-from verdict_cli.stats.metrics.statistic import Statistic
+from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, proportion
 
 RowMask = npt.NDArray[np.bool_]
-OF_LABELS = {
-    "accuracy",
-    "balanced_accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "mcc",
-    "cohen_kappa",
-    "gwet_ac1",
-    "confusion",
-}
 NOMINAL = ("classification", "pairwise")
 OPTIONS, TIE = ("A", "B"), "tie"
-WITHOUT_TARGET = {"value", "panel", *OF_CHOICE}
 
 
-def metric_family(metric: str, data: EvaluationData) -> str:
-    """Which columns a figure is made of: labels, numbers, ranking, probability, value or panel; `within` clusters; or
-    its own name, where it is of what a pairwise judge prefers."""
+def metric_input(name: str, data: EvaluationData) -> MetricInput:
+    """Which of its inputs a metric is computed from on these rows."""
+    metric = find_metric(name)
+    assert metric is not None, name
+    own = metric.inputs[0]
     if data.panel:
         return "panel"
-    if (offered := foreign(metric)) is not None:
-        return offered.of
-    if metric in OF_CHOICE:
-        return metric
-    if metric in WITHIN:
-        return "within"
-    if metric in OF_PROBABILITY:
-        return "probability"
-    if metric in OF_VALUE:
-        return "value"
-    if data.kind == "ranking" or metric in OF_RANKING:
+    if metric.formula is not None or own not in ("labels", "numbers", "ranking"):
+        return own
+    if data.kind == "ranking":
         return "ranking"
-    if metric in OF_LABELS or (metric == "krippendorff_alpha" and data.kind in NOMINAL):
-        return "labels"
-    return "numbers"
+    return "numbers" if "numbers" in metric.inputs and data.kind not in NOMINAL else own
 
 
-def usable(name: str, data: EvaluationData) -> RowMask:
-    """The rows that a family's figures count."""
-    if data.wrong and name in {"labels", "ranking"}:
-        return _labelled(data)
-    said = _said(name, data)
-    if name in ("first_position_rate", "longer_preference"):
-        said = said & ~_labels_in(data.prediction, data, (TIE,))
-    if name == "longer_preference":
-        said = said & data.longer.present & (data.longer.numbers != 0)
-    return said if name in WITHOUT_TARGET else np.logical_and(_labelled(data), said)
+def by_input(metrics: Iterable[str], data: EvaluationData) -> dict[MetricInput, list[str]]:
+    """The metrics by their input, each in its order."""
+    found: dict[MetricInput, list[str]] = {}
+    for name in metrics:
+        found.setdefault(metric_input(name, data), []).append(name)
+    return found
 
 
-def _labelled(data: EvaluationData) -> RowMask:
+def needs_target(of: MetricInput) -> bool:
+    """Whether rows without a target are left out."""
+    return "target" in REQUIRED_KEYS[of]
+
+
+def counts_wrong_rows(of: MetricInput) -> bool:
+    """Whether a missing prediction can count as wrong: metrics of labels and whole rankings."""
+    return of in ("labels", "ranking")
+
+
+def usable(of: MetricInput, data: EvaluationData) -> RowMask:
+    """The rows that metrics of this input count."""
+    if data.wrong and counts_wrong_rows(of):
+        return _has_target(data)
+    present = _has_prediction(of, data)
+    if of in ("choice", "choice_length"):
+        present = present & ~_labels_in(data.prediction, data, (TIE,))
+    if of == "choice_length":
+        present = present & data.longer.present & (data.longer.numbers != 0)
+    return np.logical_and(_has_target(data), present) if needs_target(of) else present
+
+
+def _has_target(data: EvaluationData) -> RowMask:
     return np.not_equal(data.target, MISSING)
 
 
-def _said(name: str, data: EvaluationData) -> RowMask:
-    """The rows on which the pipeline said what a family needs."""
-    if name == "panel":
+def _has_prediction(of: MetricInput, data: EvaluationData) -> RowMask:
+    """The rows on which the pipeline gave what this input needs."""
+    if of == "panel":
         return judged_rows(data)
-    if name == "consistency":
+    if of == "consistent":
         return data.consistent.present
-    if name in {"value", "probability"}:
-        return (data.value if name == "value" else data.probability).present
+    if of in ("value", "probability"):
+        return (data.value if of == "value" else data.probability).present
     return np.not_equal(data.prediction, MISSING)
 
 
 def _labels_in(codes: Ints, data: EvaluationData, labels: tuple[str, ...]) -> RowMask:
-    return np.isin(codes, [place for place, label in enumerate(data.labels) if label in labels])
+    return np.isin(codes, [code for code, label in enumerate(data.labels) if label in labels])
 
 
 def judged_rows(data: EvaluationData) -> RowMask:
@@ -88,109 +88,118 @@ def judged_rows(data: EvaluationData) -> RowMask:
     return np.greater(votes, 1)
 
 
-def family_keys(name: str, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
-    """The columns whose distinct rows are a family's atoms."""
-    if name == "panel":
+def key_columns(of: MetricInput, data: EvaluationData) -> tuple[npt.NDArray[np.generic], ...]:
+    """The columns whose distinct rows are the atoms of metrics of this input."""
+    if of == "panel":
         return (*data.votes, data.target)
-    if name == "consistency":
+    if of == "consistent":
         return (data.consistent.numbers,)
-    if name == "longer_preference":
+    if of == "choice_length":
         return (data.prediction, data.longer.numbers)
-    if name == "value":
+    if of == "value":
         return (data.value.numbers,)
-    if name == "probability":
+    if of == "probability":
         positive = data.is_positive
         return (data.probability.numbers, positive if positive is not None else data.target)
-    if name == "numbers":
+    if of == "numbers":
         return (data.targets.numbers, data.predictions.numbers)
     return (data.target, data.prediction)
 
 
-def family_refusal(name: str, data: EvaluationData) -> str:
-    """Why a family's figures cannot be made of these rows' types, "" when they can."""
-    if name == "panel":
+def wrong_types(of: MetricInput, data: EvaluationData) -> str:
+    """Why metrics of this input do not exist for these rows' types, "" if they do."""
+    if of == "panel":
         return "" if data.kind != "ranking" else "a panel's votes are labels or numbers, not rankings"
-    if name == "consistency":
+    if of == "consistent":
         return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
-    if name in OF_CHOICE:
-        found = {data.labels[place] for place in np.unique(data.prediction) if place != MISSING}
+    if of in ("choice", "choice_length"):
+        found = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
         return "" if found <= {*OPTIONS, TIE} else "it needs choices between A and B"
-    if name == "value":
+    if of == "value":
         return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
-    if name == "probability":
+    if of == "probability":
         if not data.probability.numeric:
-            return "the probability is no number"
+            return "the probability is not a number"
         return "" if data.is_positive is not None else "nothing says which target is positive: set `positive`"
-    if name in {"numbers", "within"}:
+    if of in ("numbers", "within"):
         for side, column in (("predictions", data.predictions), ("targets", data.targets)):
             if not column.numeric:
                 return f"it needs numbers, and the {side} are text"
     return ""
 
 
-def unscored(name: str, data: EvaluationData, rows: Ints) -> str:
-    """Why a family that knows no wrong rows has no figures under `missing: wrong`, "" when it has."""
-    of = np.ones(len(rows), bool) if name in WITHOUT_TARGET else _labelled(data)[rows]
-    lacking = np.count_nonzero(of & ~_said(name, data)[rows])
-    if not data.wrong or not lacking:
+def undefined_for_wrong_rows(of: MetricInput, data: EvaluationData, rows: Ints) -> str:
+    """Why metrics for which no row is wrong do not exist under `missing: wrong`, "" if they do."""
+    counted = _has_target(data)[rows] if needs_target(of) else np.ones(len(rows), bool)
+    missing = np.count_nonzero(counted & ~_has_prediction(of, data)[rows])
+    if not data.wrong or not missing:
         return ""
-    return f"{lacking} rows have no prediction, and `missing: wrong` has no meaning for this figure"
+    return f"{missing} rows have no prediction, and `missing: wrong` has no meaning for this metric"
 
 
-def family_statistics(name: str, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
-    """A family's statistics with these rows as atoms, or why there are none."""
-    if name == "panel":
-        return _of_panel(data, at)
-    if name in OF_CHOICE:
-        return {name: confusion.proportion(_chosen(name, data, at), np.ones(len(at)), "no rows")}
-    if name == "value":
-        return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"})
-    if name == "probability":
+def input_statistics(
+    of: MetricInput, metrics: Iterable[str], data: EvaluationData, at: Ints
+) -> dict[str, Statistic] | str:
+    """The statistics of this input with these rows as atoms, or why there are none.
+
+    Of the built-in metrics all are given, of those with a formula of arrays the ones in `metrics`.
+    """
+    found = _built_in(of, data, at)
+    if isinstance(found, str):
+        return found
+    for name in metrics:
+        metric = find_metric(name)
+        if metric is not None and metric.formula is not None:
+            found[name] = array_statistic(metric, *_arrays(of, data, at))
+    return found
+
+
+def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Statistic] | str:
+    if of == "panel":
+        return _panel(data, at)
+    if of == "consistent":
+        return {"consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))}
+    if of == "choice":
+        first = _labels_in(data.prediction[at], data, OPTIONS[:1])
+        return {"first_position_rate": proportion("first_position_rate", first.astype(float), np.ones(len(at)))}
+    if of == "choice_length":
+        first = _labels_in(data.prediction[at], data, OPTIONS[:1])
+        longer = (first == (data.longer.numbers[at] > 0)).astype(float)
+        return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
+    if of == "value":
+        return numbers.number_values(data.value.numbers[at], data.value.types == {"bool"}, data.value.bounds)
+    if of == "probability":
         positive = data.is_positive
         assert positive is not None
         return probability.probability_statistics(data.probability.numbers[at], positive[at])
-    if name == "numbers":
+    if of == "numbers":
         x, y = data.predictions.numbers[at], data.targets.numbers[at]
         return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y)
-    spelled = (*data.labels, None)
-    if name == "ranking":
-        given = ranks.rankings([spelled[c] for c in data.target[at]], [spelled[c] for c in data.prediction[at]])
+    if of == "ranking":
+        texts = (*data.labels, None)
+        given = ranks.rankings([texts[c] for c in data.target[at]], [texts[c] for c in data.prediction[at]])
         if data.wrong and not isinstance(given, str) and (data.prediction[at] == MISSING).any():
             return {"accuracy": given["accuracy"]}
         return given
     prediction = np.where(data.prediction[at] == MISSING, len(data.labels), data.prediction[at])
-    lacking = bool((prediction == len(data.labels)).any())
-    return confusion.label_statistics(data.target[at], prediction, len(data.labels) + lacking, data.positive, lacking)
+    missing = bool((prediction == len(data.labels)).any())
+    return confusion.label_statistics(data.target[at], prediction, len(data.labels) + missing, data.positive, missing)
 
 
-def metrics_offered(metric: Metric, name: str, data: EvaluationData, at: Ints) -> Statistic:
-    """The statistic of an installed package's figure with these rows as atoms."""
-    if metric.of == "numbers":
-        return from_package(metric, name, data.predictions.numbers[at], data.targets.numbers[at])
-    if metric.of == "value":
-        return from_package(metric, name, data.value.numbers[at])
-    if metric.of == "probability":
-        positive = data.is_positive
-        assert positive is not None
-        return from_package(metric, name, data.probability.numbers[at], positive[at].astype(float))
-    spelled = np.array([*data.labels, None], object)  # no prediction is the last place, -1
-    return from_package(metric, name, spelled[data.prediction[at]], spelled[data.target[at]])
-
-
-def _of_panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
+def _panel(data: EvaluationData, at: Ints) -> dict[str, Statistic]:
     nominal = data.kind in NOMINAL
     votes = [codes[at] for codes in data.votes]
     values = [column.numbers[at] for column in data.panel]
     target = data.target[at]
     errors: list[Floats] | None = None
     if data.targets.types and nominal:
-        errors = [_or_nan(said != target, (said != MISSING) & (target != MISSING)) for said in votes]
+        errors = [_or_nan(vote != target, (vote != MISSING) & (target != MISSING)) for vote in votes]
     elif data.targets.types:
-        errors = [said - data.targets.numbers[at] for said in values]
+        errors = [value - data.targets.numbers[at] for value in values]
     elif not nominal:
         errors = values
     elif len(data.labels) <= 2:
-        errors = [_or_nan(said == 0, said != MISSING) for said in votes]
+        errors = [_or_nan(vote == 0, vote != MISSING) for vote in votes]
     return panel.panel_statistics(votes, values, errors, nominal)
 
 
@@ -198,9 +207,34 @@ def _or_nan(holds: RowMask, known: RowMask) -> Floats:
     return np.where(known, holds.astype(np.float64), np.nan)
 
 
-def _chosen(name: str, data: EvaluationData, at: Ints) -> Floats:
-    """1 where the judge is consistent, chooses the first option, or the longer one; else 0."""
-    if name == "consistency":
-        return data.consistent.numbers[at]
-    first = _labels_in(data.prediction[at], data, OPTIONS[:1])
-    return (first if name == "first_position_rate" else first == (data.longer.numbers[at] > 0)).astype(float)
+def _arrays(of: MetricInput, data: EvaluationData, at: Ints) -> tuple[npt.NDArray[np.generic], ...]:
+    """The arrays that a formula takes, but for the weights."""
+    if of == "numbers":
+        return data.predictions.numbers[at], data.targets.numbers[at]
+    if of == "value":
+        return (data.value.numbers[at],)
+    if of == "probability":
+        positive = data.is_positive
+        assert positive is not None
+        return data.probability.numbers[at], positive[at].astype(float)
+    labels = np.array([*data.labels, None], object)  # the last one, at -1 as MISSING is, stands for no prediction
+    return labels[data.prediction[at]], labels[data.target[at]]
+
+
+def array_statistic(metric: Metric, *columns: npt.NDArray[np.generic]) -> Statistic:
+    """The statistic of a formula of arrays, computed for one resample at a time. UsageError where the formula fails."""
+    formula = metric.load_formula()
+    assert formula is not None
+
+    def at(weights: Floats) -> Floats:
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.array([float(formula(*columns, weight)) for weight in weights])
+        except Exception as fault:  # foreign code
+            raise UsageError(
+                f"the metric {metric.name!r} failed: {type(fault).__name__}: {fault}",
+                hint="fix its formula, or leave it out of `metrics`",
+            ) from None
+
+    undefined = "its formula gives no number here"
+    return Statistic(at, undefined, metric.bounds, metric.interval, scale=NORMALIZING_SCALES[metric.scale])

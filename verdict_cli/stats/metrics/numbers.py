@@ -1,4 +1,4 @@
-"""Figures of numbers: functions of weighted moments. Oracles: scipy, scikit-learn, krippendorff, numpy.
+"""Metrics of numbers: functions of weighted moments. Oracles: scipy, scikit-learn, krippendorff, numpy.
 
 Weighted kappa (Cohen, 1968) weighs by the squared difference of the values, so a scale point that nobody used still
 counts in the distance; scikit-learn does the same when `labels` names every point. Krippendorff's alpha is at the
@@ -13,14 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.metrics.confusion import proportion
-from verdict_cli.stats.metrics.statistic import FISHER, LOG, At, Statistic, Sums, ratio
+from verdict_cli.stats.metrics.statistic import LOG, Statistic, Sums, mean_of_values, proportion, ratio, statistic_of
 
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
 
 ENOUGH = 20
-"""The variance of fewer rows or clusters than this has too narrow an interval: benchmarks/interval_coverage.py."""
+"""The interval of the variance of fewer rows or clusters is too narrow (measured by benchmarks/interval_coverage.py)."""
 
 
 def _spread(second: Floats, first: Floats) -> Floats:
@@ -62,12 +61,11 @@ def _centred(values: Floats) -> Floats:
 
 
 def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
-    """The figures of predictions `x` against targets `y` at each atom."""
+    """The metrics of predictions `x` against targets `y` at each atom."""
     moments = Moments(x, y)
 
-    def of(formula: Callable[[Means], Floats], why: str, least: float, most: float = np.inf) -> Statistic:
-        scale = LOG if least == 0 else FISHER
-        return Statistic(lambda weights: formula(moments(weights)), why, scale=scale, least=least, most=most)
+    def of(name: str, formula: Callable[[Means], Floats], undefined: str = "no rows") -> Statistic:
+        return statistic_of(name, lambda weights: formula(moments(weights)), undefined)
 
     def pearson(m: Means) -> Floats:
         return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
@@ -79,24 +77,20 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         pooled = (_spread(m.uu, m.u) + _spread(m.vv, m.v)) / 2 + (m.u - m.v + moments.gap) ** 2 / 4
         return 1 - ratio(m.square, 2 * pooled * ratio(2 * m.n, 2 * m.n - 1))
 
-    constant = "a side is constant"
-    same = "both sides are one constant"
+    same = "predictions and targets are all the same value"
     return {
-        "pearson": of(pearson, constant, -1.0, 1.0),
-        "weighted_kappa": of(kappa, same, -1.0, 1.0),
-        "krippendorff_alpha": of(alpha, same, -1.0, 1.0),
-        "mae": of(lambda m: m.distance, "no rows", 0.0),
-        "rmse": of(lambda m: np.sqrt(m.square), "no rows", 0.0),
+        "pearson": of("pearson", pearson, "the predictions or the targets are all the same value"),
+        "weighted_kappa": of("weighted_kappa", kappa, same),
+        "krippendorff_alpha": of("krippendorff_alpha", alpha, same),
+        "mae": of("mae", lambda m: m.distance),
+        "rmse": of("rmse", lambda m: np.sqrt(m.square)),
     }
 
 
-def number_values(x: Floats, boolean: bool) -> dict[str, Statistic]:
-    """The figures of a value alone at each atom; the mean of booleans is a proportion."""
+def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None = None) -> dict[str, Statistic]:
+    """The metrics of a value alone at each atom; the mean of booleans is a proportion. `bounds` are its scale's ends."""
     u = _centred(x)
     ordered = Sums(x)
-
-    def mean(weights: Floats) -> Floats:
-        return ratio(weights @ x, weights.sum(axis=1))
 
     def variance(weights: Floats) -> Floats:
         n = weights.sum(axis=1)
@@ -111,13 +105,16 @@ def number_values(x: Floats, boolean: bool) -> dict[str, Statistic]:
         return middle
 
     return {
-        "mean": proportion(x, np.ones(len(x)), "no rows") if boolean else _mean(mean, x),
-        "variance": Statistic(variance, "one row has no variance", tilted=True, needs=ENOUGH, least=0.0),
-        "median": Statistic(median, "no rows", ordered=x, smooth=False),
+        "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
+        "variance": statistic_of("variance", variance, "one row has no variance", least_units=ENOUGH),
+        "median": statistic_of("median", median, ordered=x),
     }
 
 
-def _mean(mean: At, x: Floats) -> Statistic:
-    """The mean; of values that are never negative, on the logarithmic scale."""
-    positive = bool(len(x) and x.min() >= 0)
-    return Statistic(mean, "no rows", scale=LOG, least=0.0) if positive else Statistic(mean, "no rows")
+def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
+    """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
+    if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
+        return statistic_of("mean", mean_of_values(x), bounds=bounds)
+    if len(x) and x.min() >= 0:
+        return statistic_of("mean", mean_of_values(x), bounds=(0.0, np.inf), scale=LOG)
+    return statistic_of("mean", mean_of_values(x))

@@ -1,4 +1,4 @@
-"""Figures of several judges of the same rows. Oracles: krippendorff, scikit-learn, numpy.
+"""Metrics of several judges of the same rows. Oracles: krippendorff, scikit-learn, numpy.
 
 - `krippendorff_alpha`: of all judges, rows with one vote left out; nominal for labels, interval for numbers.
 - `pairwise_kappa`: the mean over pairs of judges (Light, 1971), each over the rows that both judged; Cohen's kappa of
@@ -18,14 +18,21 @@ import numpy.typing as npt
 
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.metrics import confusion, numbers
-from verdict_cli.stats.metrics.statistic import FISHER, At, Statistic, TransformedStatistic, ratio
+from verdict_cli.stats.metrics.statistic import (
+    FISHER,
+    Statistic,
+    TransformedStatistic,
+    WeightedValues,
+    ratio,
+    statistic_of,
+)
 
 PanelMask = npt.NDArray[np.bool_]
 ROUNDED = 1 / 12
 """The variance of a whole number around the number that was rounded (Sheppard, 1898)."""
 MOST_WORTH = 1000.0
 """Judges whose errors cancel out are worth at most so many times their number."""
-ALIKE = "all votes are the same, so chance agreement is certain"
+CONSTANT_VOTES = "all votes are the same, so chance agreement is certain"
 NO_PAIR = "no two judges have rows in common on which they give more than one label"
 CONSTANT_RATINGS = "no two judges have errors that vary, or their errors cancel out"
 NO_ORDER = "votes of more than two labels have no correlation: give a `target`, or numbers"
@@ -34,19 +41,19 @@ NO_ORDER = "votes of more than two labels have no correlation: give a `target`, 
 def panel_statistics(
     votes: Sequence[Ints], values: Sequence[Floats], errors: Sequence[Floats] | None, nominal: bool
 ) -> dict[str, Statistic]:
-    """The figures of the judges' votes at each atom.
+    """The metrics of the judges' votes at each atom.
 
-    `votes` are places of labels, MISSING where there is none, `values` the same as numbers, `errors` what is correlated,
+    `votes` are codes of labels, MISSING where there is none, `values` the same as numbers, `errors` what is correlated,
     NaN where it is unknown; None where nothing can be.
     """
     codes = np.stack(votes, axis=1)
     given = codes != MISSING
-    alpha, apart = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
+    alpha, differs = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
     return {
-        "krippendorff_alpha": Statistic(alpha, ALIKE, apart=apart, scale=FISHER, least=-1.0, most=1.0),
-        "pairwise_kappa": Statistic(
-            lambda weights: _mean(kappas, weights), NO_PAIR, apart=apart, scale=FISHER, least=-1.0, most=1.0
+        "krippendorff_alpha": statistic_of("krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs),
+        "pairwise_kappa": statistic_of(
+            "pairwise_kappa", lambda weights: _mean(kappas, weights), NO_PAIR, differs=differs
         ),
         "effective_judges": _effective(errors, len(votes)),
     }
@@ -56,14 +63,14 @@ def _pairs(judges: int) -> list[tuple[int, int]]:
     return list(combinations(range(judges), 2))
 
 
-def _mean(formulas: Sequence[At], weights: Floats) -> Floats:
+def _mean(formulas: Sequence[WeightedValues], weights: Floats) -> Floats:
     """The mean of the pairs that are defined."""
     each = np.stack([formula(weights) for formula in formulas])
     known = np.isfinite(each)
     return ratio(np.where(known, each, 0.0).sum(axis=0), known.sum(axis=0).astype(float))
 
 
-def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[At, Floats]:
+def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[WeightedValues, Floats]:
     """Alpha with nominal distances, and the share of each row's pairs of votes that differ."""
     found = np.unique(codes[given])
     uses = np.stack([(codes == label).sum(axis=1) for label in found], axis=1).astype(np.float64)
@@ -78,7 +85,7 @@ def _nominal_alpha(codes: Ints, given: PanelMask) -> tuple[At, Floats]:
     return alpha, ratio(differing, votes * (votes - 1))
 
 
-def _interval_alpha(values: Floats, given: PanelMask) -> tuple[At, None]:
+def _interval_alpha(values: Floats, given: PanelMask) -> tuple[WeightedValues, None]:
     """Alpha with squared distances."""
     middle = values[given].mean() if given.any() else 0.0
     centred = np.where(given, values - middle, 0.0)
@@ -94,7 +101,7 @@ def _interval_alpha(values: Floats, given: PanelMask) -> tuple[At, None]:
     return alpha, None
 
 
-def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) -> At:
+def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) -> WeightedValues:
     both = np.flatnonzero((codes[:, list(pair)] != MISSING).all(axis=1))
     first, second = codes[both][:, pair[0]], codes[both][:, pair[1]]
     if not len(both):
@@ -110,7 +117,7 @@ def _kappa(codes: Ints, values: Floats, pair: tuple[int, int], nominal: bool) ->
 def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
     if errors is None:
         return Statistic(lambda weights: np.full(len(weights), np.nan), NO_ORDER)
-    correlations = [_correlation(errors[one], errors[other]) for one, other in _pairs(judges)]
+    correlations = [_correlation(errors[first], errors[second]) for first, second in _pairs(judges)]
 
     def effective(weights: Floats) -> Floats:
         worth = 1 + (judges - 1) * _mean(correlations, weights)
@@ -127,12 +134,13 @@ def _effective(errors: Sequence[Floats] | None, judges: int) -> Statistic:
     together = Statistic(
         lambda weights: _mean(correlations, weights),
         CONSTANT_RATINGS,
+        bounds=(-1.0, 1.0),
         scale=FISHER,
         rounding=rounding if binary else None,
-        least=-1.0,
-        most=1.0,
     )
-    return Statistic(effective, CONSTANT_RATINGS, through=TransformedStatistic(together, worth_of), least=1.0)
+    return statistic_of(
+        "effective_judges", effective, CONSTANT_RATINGS, transformed=TransformedStatistic(together, worth_of)
+    )
 
 
 def _variance(values: Floats, counts: Floats) -> float:
@@ -144,7 +152,7 @@ def _variance(values: Floats, counts: Floats) -> float:
     return float(weights @ away**2) / float(weights.sum())
 
 
-def _correlation(first: Floats, second: Floats) -> At:
+def _correlation(first: Floats, second: Floats) -> WeightedValues:
     both = np.flatnonzero(np.isfinite(first) & np.isfinite(second))
     if not len(both):
         return lambda weights: np.full(len(weights), np.nan)

@@ -1,30 +1,43 @@
-"""Figures of a probability against whether the target is positive. Oracle: scikit-learn (ECE: by hand)."""
+"""Metrics of a probability against whether the target is positive. Oracle: scikit-learn (ECE: by hand).
+
+The calibration error's interval inverts its test. A sum of absolute values is too large by what chance alone adds to
+each, so neither its standard error nor its resamples lie around the truth. Instead, for every true sum, the sums that
+samples would show are drawn (the deviations of the bins plus Student-t noise with their own covariance, clusters
+together), and the interval holds the true sums for which the observed one is not among the most extreme (Garthwaite and
+Buckland, 1992). The true deviation is taken as equally large in every bin; as large as the sample has them, the ones
+that chance alone makes would count as true.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.metrics.statistic import (
-    ARCSINE,
-    LOG,
-    LOGIT,
-    At,
     CalibrationBins,
-    NormalizingScale,
     Statistic,
     Sums,
+    WeightedValues,
+    mean_of_values,
     ratio,
+    statistic_of,
 )
 
 CALIBRATION_BINS = 10
-OUTSIDE = "probabilities lie outside 0 to 1"
+"""As in Guo et al. (2017, section 2) and most reliability diagrams, so that values can be compared."""
+DRAWS = 1000
+"""Each tail of a 95% interval then has 25 of the sums drawn at its end."""
+HALVINGS = 20
+"""The ends are found to a millionth of the widest interval."""
+OUTSIDE = "some probabilities are not between 0 and 1"
 
 
 def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
-    """The figures of probabilities `p` against 1 (positive) or 0 at each atom."""
+    """The metrics of probabilities `p` against 1 (positive) or 0 at each atom."""
     scores = Sums(p)
-    one_class = "the targets are all positive or all negative"
 
     def auroc(weights: Floats) -> Floats:
         up, down = scores(weights * positive), scores(weights * (1 - positive))
@@ -38,45 +51,99 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         precision = np.nan_to_num(ratio(np.cumsum(up, axis=1), kept))
         return ratio((up * precision).sum(axis=1), up.sum(axis=1))
 
-    def beside(weights: Floats, rows: float) -> float:
-        """Perfect separation, if besides this many of the rarer kind were on the wrong side."""
+    def with_disagreement(weights: Floats, rows: float) -> float:
+        """The value at perfect separation, if beside its rows this many of the rarer class were on the wrong side."""
         fewer = float(min(weights @ positive, weights @ (1 - positive)))
         return fewer / (fewer + rows) if fewer else float("nan")
 
-    def ranked(at: At, why: str, scale: NormalizingScale) -> Statistic:
-        return Statistic(at, why, scale=scale, beside=beside, least=0.0, most=1.0)
+    def ranked(name: str, at: WeightedValues, undefined: str) -> Statistic:
+        return statistic_of(name, at, undefined, with_disagreement=with_disagreement)
 
     found = {
-        "auroc": ranked(auroc, one_class, ARCSINE),
-        "average_precision": ranked(average_precision, "no target is positive", LOGIT),
+        "auroc": ranked("auroc", auroc, "the targets are all positive or all negative"),
+        "average_precision": ranked("average_precision", average_precision, "no target is positive"),
     }
     if len(p) and (p.min() < 0 or p.max() > 1):
-        return found | {name: Statistic(_undefined, OUTSIDE) for name in ("brier", "log_loss", "ece")}
-
-    def mean(column: Floats, most: float) -> Statistic:
-        return Statistic(
-            lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", scale=LOG, least=0.0, most=most
-        )
+        undefined = Statistic(lambda weights: np.full(len(weights), np.nan), OUTSIDE)
+        return found | dict.fromkeys(("brier", "log_loss", "ece"), undefined)
 
     tiny = np.finfo(np.float64).eps
-    clipped = np.clip(p, tiny, 1 - tiny)
-    gaps = CalibrationBins(
+    clipped = np.clip(p, tiny, 1 - tiny)  # as scikit-learn: a certain error costs 36 nats, not infinitely many
+    bins = CalibrationBins(
         np.searchsorted(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS, p, side="left"),
         p - positive,
         CALIBRATION_BINS,
     )
-    bins = Sums(gaps.bin)
+    by_bin = Sums(bins.bin)
 
     def ece(weights: Floats) -> Floats:
         """Bins of equal width, closed on the right (Guo et al., 2017), of the probability of the positive label."""
-        return ratio(np.abs(bins(weights * gaps.off)).sum(axis=1), weights.sum(axis=1))
+        return ratio(np.abs(by_bin(weights * bins.deviation)).sum(axis=1), weights.sum(axis=1))
 
+    surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return found | {
-        "brier": mean((p - positive) ** 2, 1.0),
-        "log_loss": mean(-np.where(positive > 0, np.log(clipped), np.log1p(-clipped)), np.inf),
-        "ece": Statistic(ece, "no rows", gaps=gaps, smooth=False, least=0.0, most=1.0),
+        "brier": statistic_of("brier", mean_of_values((p - positive) ** 2)),
+        "log_loss": statistic_of("log_loss", mean_of_values(surprise)),
+        "ece": statistic_of("ece", ece, bins=bins),
     }
 
 
-def _undefined(weights: Floats) -> Floats:
-    return np.full(len(weights), np.nan)
+def inverted_test_interval(
+    bins: CalibrationBins, sample: Sample, rng: np.random.Generator, level: float
+) -> tuple[float, float]:
+    """The ends of the interval of the sum over bins of the absolute mean deviation."""
+    mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
+    found = float(np.abs(mean).sum())
+    noise = _noise(_covariance(bins, sample, mean), sample.units, rng)
+    rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
+    shares = np.where(mean < 0, -rows, rows)
+
+    def sums(true: float) -> Floats:
+        drawn: Floats = np.abs(true * shares + noise).sum(axis=1)
+        return drawn
+
+    tail = (1 - level) / 2
+    most = max(2 * found, 1e-9) + float(np.abs(noise).sum(axis=1).max())
+    low = _crossing(lambda true: float((sums(true) >= found).mean()) < tail, most)
+    high = _crossing(lambda true: float((sums(true) <= found).mean()) >= tail, most)
+    return low, max(high, low)
+
+
+def _covariance(bins: CalibrationBins, sample: Sample, mean: Floats) -> Floats:
+    """The covariance of the bins' mean deviations; rows, or whole clusters, are independent."""
+    units, n = sample.units, sample.n
+    if sample.cluster is None:
+        squares = np.bincount(bins.bin, sample.counts * bins.deviation**2, minlength=bins.bins)
+        scatter = np.diag(squares) - n * np.outer(mean, mean)
+    else:
+        cell = sample.cluster * bins.bins + bins.bin[sample.atom]
+        sums = np.bincount(cell, bins.deviation[sample.atom], minlength=units * bins.bins)
+        rows = np.bincount(sample.cluster, minlength=units)
+        centred = sums.reshape(units, bins.bins) - rows[:, None] * mean
+        scatter = centred.T @ centred
+    covariance: Floats = units / (units - 1) * scatter / n**2
+    return covariance
+
+
+def _noise(covariance: Floats, units: int, rng: np.random.Generator) -> Floats:
+    """Student-t noise of the covariance, with as many degrees of freedom as its sum has (Satterthwaite, 1946): those of
+    one bin, times how many bins the noise is spread over."""
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, 0)
+    root = vectors * np.sqrt(values)
+    squares = float((values**2).sum())
+    freedom = (units - 1) * (float(values.sum()) ** 2 / squares if squares > 0 else 1.0)
+    normal = rng.normal(size=(DRAWS, len(values))) @ root.T
+    drawn: Floats = normal / np.sqrt(rng.chisquare(freedom, size=(DRAWS, 1)) / freedom)
+    return drawn
+
+
+def _crossing(below: Callable[[float], bool], most: float) -> float:
+    """The largest value below which the condition holds, 0 where it holds nowhere."""
+    if not below(0.0):
+        return 0.0
+    low, high = 0.0, most
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low

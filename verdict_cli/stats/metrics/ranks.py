@@ -1,4 +1,9 @@
-"""Figures of order: Spearman's and Kendall's coefficients on numbers, and on rankings row by row. Oracle: scipy."""
+"""Metrics of order: Spearman's and Kendall's coefficients on numbers, on rankings row by row, and within clusters.
+
+Correlations within each cluster are averaged: Fabbri et al. (2021) and Liu et al. (2023) report them of summaries within each
+document. A cluster whose predictions or targets are all equal has no correlation and is left out. The clusters are the
+sample: each gives one value, and the interval is that of their mean. Oracle: scipy.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.statistic import ANGLE, FISHER, Statistic, Sums, ratio
+from verdict_cli.language.metric_registry import SIGNED
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.metrics.numbers import number_pairs
+from verdict_cli.stats.metrics.statistic import (
+    IDENTITY,
+    Statistic,
+    Sums,
+    mean_of_values,
+    proportion,
+    ratio,
+    statistic_of,
+)
 
 MOST_ATOMS = 5000
-"""More distinct pairs than this are not compared all with all."""
-CONSTANT_RANKS = "a side is constant"
+"""More distinct pairs than this are not compared each with each: the matrix of signs would take over 100 MB."""
+CONSTANT_RANKS = "the predictions or the targets are all the same value"
 
 
 class _Ranks:
@@ -24,7 +41,7 @@ class _Ranks:
     def __call__(self, weights: Floats) -> Floats:
         sums = self._sums(weights)
         middle = np.cumsum(sums, axis=1) - sums / 2 - sums.sum(axis=1, keepdims=True) / 2
-        ranks: Floats = middle[:, self._sums.places]
+        ranks: Floats = middle[:, self._sums.inverse]
         return ranks
 
     def ties(self, weights: Floats) -> Floats:
@@ -52,14 +69,14 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         if signs is None:
             return np.array([_kendall_of_rows(x, y, row) for row in weights])
         n = weights.sum(axis=1)
-        exact = signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)
+        exact = signs if n.max(initial=0) < 2**24 else signs.astype(np.float64)  # float32 counts to 2**24 exactly
         balance = ((weights.astype(exact.dtype) @ exact).astype(np.float64) * weights).sum(axis=1) / 2
         total = n * (n - 1) / 2
         return np.clip(ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1)
 
     return {
-        "spearman": Statistic(spearman, CONSTANT_RANKS, scale=FISHER, blockwise=many, least=-1.0, most=1.0),
-        "kendall": Statistic(kendall, CONSTANT_RANKS, scale=ANGLE, blockwise=many, least=-1.0, most=1.0),
+        "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, blockwise=many),
+        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many),
     }
 
 
@@ -86,29 +103,24 @@ def rankings(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, St
     rho, tau, gain = np.empty(len(targets)), np.empty(len(targets)), np.empty(len(targets))
     first = np.empty(len(targets))
     for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True)):
-        places = _places(target, prediction)
-        if places is None:
+        coefficients = _coefficients(target, prediction)
+        if coefficients is None:
             return f"{prediction} and {target} are not two rankings of the same items"
-        rho[index], tau[index], gain[index] = places
+        rho[index], tau[index], gain[index] = coefficients
         first[index] = float(repr(target[0]) == repr(prediction[0]))
     same = np.array([target == prediction for target, prediction in zip(targets, predictions, strict=True)], float)
 
-    def mean(column: Floats, least: float = -1.0) -> Statistic:
-        return Statistic(lambda weights: ratio(weights @ column, weights.sum(axis=1)), "no rows", least=least, most=1.0)
-
-    from verdict_cli.stats.metrics.confusion import proportion
-
     return {
-        "accuracy": proportion(same, np.ones(len(same)), "no rows"),
-        "spearman": mean(rho),
-        "kendall": mean(tau),
-        "top1": proportion(first, np.ones(len(first)), "no rows"),
-        "kendall_distance": mean((1 - tau) / 2, 0.0),
-        "ndcg": mean(gain, 0.0),
+        "accuracy": proportion("accuracy", same, np.ones(len(same))),
+        "spearman": statistic_of("spearman", mean_of_values(rho), scale=IDENTITY),
+        "kendall": statistic_of("kendall", mean_of_values(tau), scale=IDENTITY),
+        "top1": proportion("top1", first, np.ones(len(first))),
+        "kendall_distance": statistic_of("kendall_distance", mean_of_values((1 - tau) / 2)),
+        "ndcg": statistic_of("ndcg", mean_of_values(gain)),
     }
 
 
-def _places(target: Any, prediction: Any) -> tuple[float, float, float] | None:
+def _coefficients(target: Any, prediction: Any) -> tuple[float, float, float] | None:
     """Spearman's and Kendall's coefficient and NDCG of two rankings without ties; None where they cannot be compared.
 
     NDCG (Järvelin and Kekäläinen, 2002): the target's last item gains 0, the one before it 1, and so on.
@@ -119,11 +131,41 @@ def _places(target: Any, prediction: Any) -> tuple[float, float, float] | None:
         return None
     if sorted(map(repr, target)) != sorted(map(repr, prediction)):
         return None
-    spelled = [repr(item) for item in prediction]
-    order: Ints = np.array([spelled.index(repr(item)) for item in target])
+    texts = [repr(item) for item in prediction]
+    order: Ints = np.array([texts.index(repr(item)) for item in target])
     k = len(order)
-    away = float(((order - np.arange(k)) ** 2).sum())
+    squared_distance = float(((order - np.arange(k)) ** 2).sum())
     discordant = sum(int((order[index + 1 :] < order[index]).sum()) for index in range(k))
     gains = np.arange(k - 1, -1, -1)
     ndcg = float((gains / np.log2(order + 2)).sum() / (gains / np.log2(np.arange(k) + 2)).sum())
-    return 1 - 6 * away / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
+    return 1 - 6 * squared_distance / (k * (k**2 - 1)), 1 - 4 * discordant / (k * (k - 1)), ndcg
+
+
+NO_CORRELATION = "no cluster has different predictions and different targets"
+
+
+def correlation_by_cluster(metric: str, data: EvaluationData, rows: Ints) -> Floats:
+    """The coefficient within each cluster of these rows, at the cluster's code; NaN where it has none."""
+    assert data.cluster is not None
+    codes = data.cluster[rows]
+    found = np.full(int(data.cluster.max(initial=MISSING)) + 1, np.nan)
+    order = np.argsort(codes, kind="stable")
+    clusters, starts = np.unique(codes[order], return_index=True)
+    for code, of in zip(clusters, np.split(rows[order], starts[1:]), strict=True):
+        x, y = data.predictions.numbers[of], data.targets.numbers[of]
+        if code != MISSING and len(of) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0:
+            found[code] = _correlation(metric, x, y)
+    return found
+
+
+def mean_of_clusters(values: Floats, bounds: tuple[float, float] = SIGNED) -> tuple[Sample, Statistic]:
+    """The mean of the clusters' values that are defined, and the sample that they are."""
+    kept = values[np.isfinite(values)]
+    sample = Sample.of((kept,))
+    return sample, Statistic(mean_of_values(kept[sample.first]), NO_CORRELATION, bounds)
+
+
+def _correlation(metric: str, x: Floats, y: Floats) -> float:
+    name = metric.removesuffix("_within")
+    given = number_pairs(x, y) if name == "pearson" else rank_pairs(x, y)
+    return float(given[name].at(np.ones((1, len(x))))[0])

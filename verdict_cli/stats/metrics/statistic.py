@@ -1,4 +1,4 @@
-"""A statistic: one metric as a function of how often each distinct observation occurs, and the scale it is normal on."""
+"""Statistics: metrics as functions of how often each distinct observation occurs, with what their intervals need."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from verdict_cli.language.metric_registry import METRICS, REAL_LINE, IntervalMethod, IntervalScale
 from verdict_cli.stats.columns.column import Floats, Ints
 
 NEAR = 1e-12
-"""Figures closer than this to an end of their range are taken as so close."""
+"""Values closer than this to an end of their range are taken to be this close: the transformations stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalizingScale:
-    """`to` the scale and `back`; `slope` is how fast the scale grows at a figure."""
+    """A transformation `to` a scale, its inverse `back`, and its derivative at a value (`slope`)."""
 
     to: Callable[[float], float]
     back: Callable[[float], float]
@@ -61,79 +62,123 @@ LOG = NormalizingScale(
 )
 
 
-At = Callable[[Floats], Floats]
-"""Weights (resamples, atoms) -> the figure of each resample, NaN where it is undefined."""
+NORMALIZING_SCALES: dict[IntervalScale, NormalizingScale] = {
+    "identity": IDENTITY,
+    "fisher": FISHER,
+    "angle": ANGLE,
+    "logit": LOGIT,
+    "arcsine": ARCSINE,
+    "log": LOG,
+}
 
+WeightedValues = Callable[[Floats], Floats]
+"""Weights (resamples, atoms) -> the value in each resample, NaN where it is undefined."""
 
-Bent = Callable[[Any], Any]
+Transform = Callable[[Any], Any]
 """A monotone function of a number, or of each of an array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """A plain share: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
+    """A share of rows: of the `trials` at each atom (1 where the row counts, else 0), the `hits`.
 
-    `bent` is the monotone function that makes the figure of the share, where it is not the share itself.
+    `transform` makes the metric of the share, where it is not the share itself.
     """
 
     hits: Floats
     trials: Floats
-    bent: Bent | None = None
+    transform: Transform | None = None
 
-    def back(self, share: float) -> float:
-        """The figure of a share."""
-        return share if self.bent is None else float(self.bent(share))
+    def metric_of(self, share: float) -> float:
+        """The metric's value at a share."""
+        return share if self.transform is None else float(self.transform(share))
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBins:
-    """Rows in bins: at each atom its bin, 0 to one less than `bins`, and how far it is off."""
+    """Rows in bins: at each atom its bin, 0 to one less than `bins`, and its deviation."""
 
     bin: Ints
-    off: Floats
+    deviation: Floats
     bins: int
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
-    """A figure. `why` says when it is undefined.
+class TransformedStatistic:
+    """Another statistic, whose value and interval ends `transform` maps to the metric's."""
 
-    `share` is set where the figure is a plain share of rows, `ordered` (the values at the atoms) where it is their
-    median, `gaps` where it is the sum over bins of the mean row's absolute gap, `apart` (1 at the atoms whose two
-    labels differ, else 0) where it is 1 if none differs. `scale` is where its interval is symmetric, `tilted` says
-    that it is on none. `beside` gives, where all rows agree, the figure's value if besides them this many rows did
-    not: counts, rows -> value. `smooth` is False where leaving a row out says nothing of the standard error.
-    `blockwise` is True where a resample of many distinct rows is too slow. `needs` is the rows or clusters below which
-    it has no interval. `whole` is True where a cluster that is left out may take all rows of a label with it.
-    `rounding` is what counts being whole adds to the variance: counts -> variance. `through` is set where the figure
-    is a monotone function of another one. `least` and `most` are the ends of its range.
-    """
-
-    at: At
-    why: str = ""
-    share: Proportion | None = None
-    ordered: Floats | None = None
-    gaps: CalibrationBins | None = None
-    apart: Floats | None = None
-    scale: NormalizingScale = IDENTITY
-    tilted: bool = False
-    beside: Callable[[Floats, float], float] | None = None
-    smooth: bool = True
-    blockwise: bool = False
-    needs: int = 0
-    whole: bool = False
-    rounding: Callable[[Floats], float] | None = None
-    through: TransformedStatistic | None = None
-    least: float = -math.inf
-    most: float = math.inf
+    inner: Statistic
+    transform: Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
-class TransformedStatistic:
-    """The figure is `bent` of another one, and so are the ends of its interval."""
+class Statistic:
+    """A metric of observations that are known: its value under any weights, and what its interval needs.
 
-    inner: Statistic
-    bent: Callable[[float], float]
+    Attributes:
+        at: The value under weights.
+        undefined: When it is undefined, in words.
+        bounds: The ends of its range.
+        interval: The method of its interval; each needs one of the next five.
+        share: `proportion`: the share of rows that it is.
+        differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
+            metric is 1 where none does.
+        ordered: `order_statistics`: the values at the atoms, whose median it is.
+        bins: `inverted_test`: the bins whose absolute mean deviations it adds up.
+        transformed: `transformed`: the statistic that it is a function of.
+        scale: Where a jackknife interval is symmetric.
+        with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
+        blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
+        least_units: The rows or clusters below which it has no interval.
+        label_in_one_cluster: Whether a cluster that is left out may hold all rows of a label.
+        rounding: What whole counts add to the variance: counts -> variance.
+    """
+
+    at: WeightedValues
+    undefined: str = ""
+    bounds: tuple[float, float] = REAL_LINE
+    interval: IntervalMethod = "jackknife"
+    share: Proportion | None = None
+    differs: Floats | None = None
+    ordered: Floats | None = None
+    bins: CalibrationBins | None = None
+    transformed: TransformedStatistic | None = None
+    scale: NormalizingScale = IDENTITY
+    with_disagreement: Callable[[Floats, float], float] | None = None
+    blockwise: bool = False
+    least_units: int = 0
+    label_in_one_cluster: bool = False
+    rounding: Callable[[Floats], float] | None = None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether leaving out a row tells the standard error: not of a median or a sum of absolute values."""
+        return self.interval not in ("order_statistics", "inverted_test")
+
+
+def statistic_of(name: str, at: WeightedValues, undefined: str = "no rows", **keys: Any) -> Statistic:
+    """The statistic of a built-in metric: its record gives bounds, interval method and scale, unless `keys` do."""
+    metric = METRICS[name]
+    declared = {"bounds": metric.bounds, "interval": metric.interval, "scale": NORMALIZING_SCALES[metric.scale]}
+    return Statistic(at, undefined, **{**declared, **keys})
+
+
+def proportion(
+    name: str, hits: Floats, trials: Floats, undefined: str = "no rows", transform: Transform | None = None
+) -> Statistic:
+    """A share of rows, or a monotone function of one; `hits` and `trials` are 0 or 1 at each atom."""
+
+    def at(weights: Floats) -> Floats:
+        value = ratio(weights @ hits, weights @ trials)
+        return value if transform is None else transform(value)
+
+    share = Proportion(hits, trials, transform)
+    return statistic_of(name, at, undefined, bounds=(0.0, 1.0), interval="proportion", share=share)
+
+
+def mean_of_values(values: Floats) -> WeightedValues:
+    """The mean of the values at the atoms."""
+    return lambda weights: ratio(weights @ values, weights.sum(axis=1))
 
 
 def ratio(over: Floats, under: Floats) -> Floats:
@@ -146,13 +191,13 @@ def ratio(over: Floats, under: Floats) -> Floats:
 class Sums:
     """Sums the weights of the atoms that share a key: (resamples, atoms) -> (resamples, distinct keys).
 
-    `places` is each atom's column in the sums; `keys` the distinct keys, ascending.
+    `keys` are the distinct keys, ascending, and `inverse` is the index of each atom's key, as of `numpy.unique`.
     """
 
     def __init__(self, keys: npt.NDArray[np.generic]) -> None:
-        self.keys, self.places = np.unique(keys, return_inverse=True)
-        self._order: Ints = np.argsort(self.places, kind="stable")
-        self._starts = np.searchsorted(self.places[self._order], np.arange(len(self.keys)))
+        self.keys, self.inverse = np.unique(keys, return_inverse=True)
+        self._order: Ints = np.argsort(self.inverse, kind="stable")
+        self._starts = np.searchsorted(self.inverse[self._order], np.arange(len(self.keys)))
         self._single = len(self.keys) == len(keys)
 
     def __call__(self, weights: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""data.vectors"""
+"""Arrow arrays as NumPy arrays, without pandas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verdict_cli.storage.tables.column_types import array as arrow
 
 
 def floats(array: Any) -> npt.NDArray[np.float64]:
-    """An array of numbers or booleans, NaN where there is none."""
+    """An array of numbers or booleans, NaN where a value is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -38,7 +38,7 @@ def integers(array: Any) -> npt.NDArray[np.int64]:
 
 
 def truths(array: Any) -> npt.NDArray[np.bool_]:
-    """An array of booleans, false where there is none."""
+    """An array of booleans, false where a value is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

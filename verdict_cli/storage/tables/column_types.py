@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
@@ -13,9 +14,36 @@ from verdict_cli.errors import OutputError
 
 ColumnKind = Literal["null", "bool", "int", "float", "str", "json"]
 
-_EXACT = 1 << 53
+_EXACT = 1 << 53  # floats hold every integer up to this
 _INT64 = 1 << 63
+_JSON_TEXT = {b"verdict": b"json"}
+"""Arrow field metadata of a column in which every value that is not null is JSON text."""
+_SCHEMA_KEY = b"verdict.schema"
+"""The key of Arrow field metadata that holds the JSON Schema of the column's values."""
 _SCALARS: dict[type, ColumnKind] = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredType:
+    """What a pipeline declares of a column's values: the JSON Schema of its field type, a scale's values worst first."""
+
+    schema: Mapping[str, Any]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """All values in order, where they are listed."""
+        return tuple(self.schema.get("enum", ()))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest number, None where none is declared."""
+        if "minimum" in self.schema and "maximum" in self.schema:
+            return float(self.schema["minimum"]), float(self.schema["maximum"])
+        if self.schema.get("type") == "boolean":
+            return 0.0, 1.0
+        if not self.values or not all(isinstance(value, int | float) for value in self.values):
+            return None
+        return float(min(self.values)), float(max(self.values))
 
 
 class Json(str):
@@ -55,8 +83,8 @@ def wider(old: ColumnKind, new: ColumnKind, *, exact: bool) -> ColumnKind:
     return "float" if {old, new} == {"int", "float"} and exact else "json"
 
 
-def field(name: str, kind: ColumnKind) -> Any:
-    """The Arrow field of a column."""
+def field(name: str, kind: ColumnKind, declared: DeclaredType | None = None) -> Any:
+    """The Arrow field of a column. Its metadata says whether its text is JSON, and what the pipeline declares of it."""
     import pyarrow as pa
 
     types = {
@@ -67,13 +95,22 @@ def field(name: str, kind: ColumnKind) -> Any:
         "str": pa.string(),
         "json": pa.string(),
     }
-    return pa.field(name, types[kind], metadata=METADATA if kind == "json" else None)
+    metadata = dict(_JSON_TEXT) if kind == "json" else {}
+    if declared is not None:
+        metadata[_SCHEMA_KEY] = orjson.dumps(declared.schema)
+    return pa.field(name, types[kind], metadata=metadata or None)
+
+
+def declared_type(field: Any) -> DeclaredType | None:
+    """What the pipeline declares of an Arrow field; None in tables of versions that did not say it."""
+    text = (field.metadata or {}).get(_SCHEMA_KEY)
+    return None if text is None else DeclaredType(orjson.loads(text))
 
 
 def array(values: Sequence[Any], kind: ColumnKind) -> Any:
     """The values as an Arrow array of that kind.
 
-    Made from buffers: `pyarrow.array` imports pandas, which takes longer than all else that a small run does.
+    Built from buffers: `pyarrow.array` imports pandas, which takes longer than the rest of a small run.
     """
     import numpy as np
     import pyarrow as pa
@@ -96,7 +133,7 @@ def array(values: Sequence[Any], kind: ColumnKind) -> Any:
         ends = np.zeros(count + 1, np.int64)
         sizes = map(len, values if text.isascii() else map(str.encode, values))
         np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
-        if len(text) >= 1 << 31:
+        if len(text) >= 1 << 31:  # offsets of an Arrow string array are 32-bit
             raise OutputError(
                 "a table cannot hold a row of more than 2 GiB", hint="leave the column out of the dataset"
             )
@@ -120,10 +157,6 @@ def _encodes(values: Sequence[Any]) -> bool:
     return True
 
 
-METADATA = {b"verdict": b"json"}
-"""Arrow field metadata of a column in which every value that is not null is JSON text."""
-
-
 def is_json(field: Any) -> bool:
     """Whether the Arrow field's values are JSON text."""
     return bool(field.metadata) and field.metadata.get(b"verdict") == b"json"
@@ -145,7 +178,7 @@ def encode_json_text(value: Any) -> str:
 
 
 def decode_json_text(text: str) -> Any:
-    """The value that `encode` was given; tuples have become lists, and keys strings."""
+    """The value that was encoded; tuples have become lists, and keys strings."""
     return json.loads(text) if text.startswith(" ") else orjson.loads(text)
 
 

@@ -1,4 +1,4 @@
-"""What people said of a run's rows: `labels.jsonl` beside its tables, one line each time, the last of a row counts."""
+"""Human labels of a run's rows: `labels.jsonl` next to its tables. Lines are appended; a row's last line counts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from verdict_cli.errors import DataError, OutputError, Problem
 FILE = "labels.jsonl"
 _NOT_A_LINK = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 NOTHING: Mapping[str, Any] = {"label": None, "note": None}
-"""What is known of a row that nobody labelled."""
+"""The label of a row that nobody labelled."""
 
 
 def label_key(row_id: Any) -> str:
-    """What names a row in the file: its id as JSON, so that 1 and "1" are two rows."""
+    """The key of a row in the file: its id as JSON, so that 1 and "1" are two rows."""
     return json.dumps(row_id, sort_keys=True, default=str)
 
 
 def read_labels(path: Path) -> dict[str, dict[str, Any]]:
-    """`label_key` -> `label`, `note` and `at` of each labelled row. DataError for a line that is no label.
+    """`label_key` -> `label`, `note` and `at` of each labelled row. DataError for an invalid line.
 
-    A last line without its end that cannot be read is what a crash left, and is passed over.
+    A last line that is cut off is what a crash left, and is skipped.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -43,21 +43,21 @@ def read_labels(path: Path) -> dict[str, dict[str, Any]]:
         try:
             entry = orjson.loads(line)
             key = label_key(entry["id"])
-            said = {name: entry.get(name) for name in ("label", "note", "at")}
+            label = {name: entry.get(name) for name in ("label", "note", "at")}
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             if number == len(lines):
                 break
-            problem = Problem("bad-label", "this line is no label", "mend or remove the line")
+            problem = Problem("bad-label", "this line is not a label", "fix or remove the line")
             raise DataError(problem.at(str(path), number, 1, "")) from None
-        if said["label"] is None and not said["note"]:
+        if label["label"] is None and not label["note"]:
             found.pop(key, None)
         else:
-            found[key] = said
+            found[key] = label
     return found
 
 
 def add_label(path: Path, row_id: Any, label: Any, note: str | None, at: str) -> None:
-    """Appends what is said of a row and brings it to the disk; neither label nor note takes it back. OutputError."""
+    """Append a row's label and sync it to disk; neither label nor note removes it. Raises OutputError."""
     line = orjson.dumps({"id": row_id, "label": label, "note": note or None, "at": at}) + b"\n"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NOT_A_LINK, 0o600)

@@ -14,50 +14,62 @@ import orjson
 from verdict_cli.errors import DataError, OutputError, UsageError
 from verdict_cli.storage.datasets import parquet
 from verdict_cli.storage.datasets.dataset import missing_column
-from verdict_cli.storage.tables.column_types import ColumnKind
+from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType, declared_type
 from verdict_cli.storage.tables.writer import ParquetTable
 
 
 def table_columns(path: Path) -> tuple[str, ...]:
-    """The table's column names, in order. Raises DataError for a file that is no Parquet file."""
+    """The table's column names, in order. Raises DataError for a file that is not a Parquet file."""
     return parquet.header(path)
 
 
 def column_kinds(path: Path) -> dict[str, ColumnKind | None]:
-    """Column -> what it holds; None for what no table of ours holds. Raises DataError for a file that is no Parquet file."""
+    """Column -> its kind, None for one that verdict does not write. Raises DataError if it is not a Parquet file."""
     return parquet.kinds(path)
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None, batch: int = 5000) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values, for at most ``batch`` rows at a time; only the asked ``columns`` are read from disk.
+    """Column -> values, for at most ``batch`` rows at a time; only ``columns`` are read from disk.
 
-    Raises DataError for a file that is no Parquet file, and for a column it has not.
+    Raises DataError for a file that is not a Parquet file, and for a missing column.
     """
     names = table_columns(path)
-    lacking = next((column for column in columns or () if column not in names), None)
-    if lacking is not None:
-        raise DataError(missing_column(lacking, names).at(str(path), 0, 0, ""))
+    absent = next((column for column in columns or () if column not in names), None)
+    if absent is not None:
+        raise DataError(missing_column(absent, names).at(str(path), 0, 0, ""))
     yield from parquet.batches(path, columns, batch)
 
 
 def read_arrow(path: Path, columns: Sequence[str], batch: int = 10_000) -> Iterator[Any]:
-    """`pyarrow.RecordBatch`es of these columns, for what is counted without making Python values of it."""
+    """`pyarrow.RecordBatch`es of these columns, for counting without making Python values."""
     return parquet.arrow_batches(path, columns, batch)
 
 
 def read_rows(
-    path: Path, places: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
+    path: Path, indices: Sequence[int], columns: Sequence[str] | None = None, batch: int = 1000
 ) -> Iterator[dict[str, list[Any]]]:
-    """Column -> values of the rows at these ascending places of the file, the values of at most ``batch`` at a time."""
-    return parquet.read_rows_at(path, places, table_columns(path) if columns is None else columns, batch)
+    """Column -> values of the rows at these ascending indices, at most ``batch`` rows at a time."""
+    return parquet.read_rows_at(path, indices, table_columns(path) if columns is None else columns, batch)
 
 
-def concatenate_tables(tables: Iterable[Path], into: Path, columns: Mapping[str, ColumnKind]) -> None:
-    """Writes the rows of all tables, in order, as one table: the same bytes as if it had been given every row itself.
+def declared_types(path: Path) -> dict[str, DeclaredType]:
+    """Column -> what the pipeline declares of its values, as far as the table says it."""
+    with parquet.open_parquet(path) as file:
+        found = {column.name: declared_type(column) for column in file.schema_arrow}
+    return {name: declared for name, declared in found.items() if declared is not None}
 
-    ``columns`` are those that all tables were given. Streamed: one row group is held at a time.
+
+def concatenate_tables(
+    tables: Iterable[Path],
+    into: Path,
+    columns: Mapping[str, ColumnKind],
+    declared: Mapping[str, DeclaredType] | None = None,
+) -> None:
+    """Write the rows of all tables, in order, as one table: the same bytes as if every row had been added to it.
+
+    ``columns`` and ``declared`` are those that all tables were given. One row group is in memory at a time.
     """
-    with ParquetTable(into, columns) as whole:
+    with ParquetTable(into, columns, declared=declared) as whole:
         for path in tables:
             for batch in read_table(path):
                 names = tuple(batch)
@@ -66,11 +78,11 @@ def concatenate_tables(tables: Iterable[Path], into: Path, columns: Mapping[str,
 
 
 def export_table(parquet: Path, to: Path, *, inert: bool = False) -> None:
-    """Writes the table ``parquet`` to ``to``, whose ending (``.csv`` or ``.jsonl``) says how.
+    """Write the table ``parquet`` to ``to``, as CSV or JSON Lines by its ending (``.csv`` or ``.jsonl``).
 
     JSON Lines keep nulls (and NaN becomes null); in CSV a null is an empty cell, and booleans, lists and mappings are
-    JSON. With ``inert``, a text in CSV that a spreadsheet would compute has an apostrophe before it. The file is there only once it is whole. Raises OutputError when the disk refuses, UsageError for
-    another ending.
+    JSON. With ``inert``, a text in CSV that a spreadsheet would compute is prefixed with an apostrophe. The file appears
+    when it is complete. Raises OutputError when the disk refuses, UsageError for another ending.
     """
     write = _WRITERS.get(to.suffix.lower())
     if write is None:
@@ -90,13 +102,13 @@ def export_table(parquet: Path, to: Path, *, inert: bool = False) -> None:
 
 
 class _Lines:
-    """Ends the lines of a file as Unix does."""
+    """A file whose lines end with a line feed alone."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, line: str) -> int:
-        """Writes a line that ends with a carriage return and a line feed."""
+        """Write a line that ends with a carriage return and a line feed."""
         return self._file.write(f"{line[:-2]}\n")
 
 
@@ -124,7 +136,7 @@ def _cell(value: Any) -> Any:
 
 
 def _inert(value: Any) -> Any:
-    """The cell, in which no spreadsheet sees a formula."""
+    """The cell, written so that no spreadsheet takes it for a formula."""
     cell = _cell(value)
     return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA) else cell
 

@@ -14,6 +14,7 @@ from typing import Any
 from verdict_cli.errors import OutputError
 from verdict_cli.storage.tables.column_types import (
     ColumnKind,
+    DeclaredType,
     Json,
     array,
     column_kind_of,
@@ -24,31 +25,38 @@ from verdict_cli.storage.tables.column_types import (
 
 _GROUP_BYTES = 32 << 20
 _PIECE = 500
-"""Rows that are made into Arrow arrays together, so that hardly any are left to do when the last one comes."""
+"""Rows that become Arrow arrays together: small, so that little is left to do when the last row comes."""
 _Run = tuple[tuple[str, ...], list[Sequence[Any]]]
-"""Rows one after another that have the same columns: the names, and the values of each row."""
+"""Consecutive rows with the same columns: the names, and the values of each row."""
 
 
 class ParquetTable:
-    """A table at ``path``, there only once it is closed: until then it is ``path`` with ``.part`` behind.
+    """A table at ``path``. It is written as ``path`` with the ending ``.part`` and renamed when it is closed.
 
-    Columns stand in the order of their first appearance, after those of ``columns`` (name -> kind), which
-    are there in any case and at least that wide. A column takes the narrowest kind that holds all of its
-    values exactly: bool, int (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata
-    then says ``verdict: json``; `read_table` decodes it). Where a later row group does not fit, what was
-    written is written again as a stream. A thread makes arrays of the rows as they come, and a row group of
-    ``row_group`` rows, or of about 32 MB of text.
+    Columns are in the order of their first appearance, after those of ``columns`` (name -> kind), which always exist
+    and are at least that wide. A column takes the narrowest kind that holds all of its values exactly: bool, int
+    (64 bits), float, str, else JSON text in every cell (the Arrow field's metadata then says ``verdict: json``;
+    `read_table` decodes it). Where a later row group does not fit, the file is rewritten as a stream. A thread makes
+    arrays of the rows as they come, and a row group of ``row_group`` rows, or of about 32 MB of text.
+    ``declared`` are the types of columns by name, which `declared_types` reads.
     Leaving the ``with`` block by an exception removes the unfinished file.
     """
 
-    def __init__(self, path: Path, columns: Mapping[str, ColumnKind] | None = None, row_group: int = 5000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Mapping[str, ColumnKind] | None = None,
+        row_group: int = 5000,
+        declared: Mapping[str, DeclaredType] | None = None,
+    ) -> None:
         self._path, self._row_group = path, row_group
+        self._declared = declared or {}
         self._piece = min(_PIECE, row_group)
         self._kinds: dict[str, ColumnKind] = dict(columns or {})
         self._exact = dict.fromkeys(self._kinds, True)
         self._pending: list[_Run] = []
         self._pending_rows = self._pending_bytes = 0
-        self._types: list[type] = []  # of the last row, whose texts and nested values stand at these places
+        self._types: list[type] = []  # of the last row; its texts and nested values have the indices below
         self._texts: list[int] = []
         self._nested: list[int] = []
         self._parts = tuple(path.with_name(f"{path.name}{ending}") for ending in (".part", ".part2"))
@@ -65,11 +73,11 @@ class ParquetTable:
                 part.unlink(missing_ok=True)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Adds a row of at least one column. Raises OutputError when the disk refuses."""
+        """Add a row of at least one column. Raises OutputError when the disk refuses."""
         self.add(tuple(row), tuple(row.values()))
 
     def add(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
-        """Adds a row whose columns and values are these."""
+        """Add a row with these columns and values."""
         if not names:
             raise ValueError("a row of a table needs a column")
         if self._flushing is None:
@@ -92,11 +100,11 @@ class ParquetTable:
             self._hand_over()
 
     def end(self) -> None:
-        """Lets the thread write the last rows; `close` waits for it."""
+        """Start writing the last rows; `close` waits for it."""
         self._hand_over(last=True)
 
     def close(self) -> None:
-        """Writes what is held, and gives the table its name."""
+        """Write what is pending, and rename the file."""
         try:
             self.end()
             self._thread.shutdown()
@@ -112,7 +120,7 @@ class ParquetTable:
             raise
 
     def discard(self) -> None:
-        """Removes the unfinished file."""
+        """Remove the unfinished file."""
         self._thread.shutdown()
         with suppress(OSError):
             if self._writer is not None:
@@ -136,10 +144,13 @@ class ParquetTable:
     def _part(self) -> Path:
         return self._parts[self._generation % 2]
 
+    def _field(self, name: str, kind: ColumnKind) -> Any:
+        return field(name, kind, self._declared.get(name))
+
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([field(name, kind) for name, kind in self._kinds.items()])
+        return pa.schema([self._field(name, kind) for name, kind in self._kinds.items()])
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
@@ -148,7 +159,7 @@ class ParquetTable:
         self._written = dict(self._kinds)
 
     def _hand_over(self, *, last: bool = False) -> None:
-        """Gives the held rows to the writing thread, once it is done with those before."""
+        """Gives the pending rows to the writing thread, once it has finished the previous ones."""
         if self._flushing is not None:
             self._flushing.result()
         runs, self._pending = self._pending, []
@@ -173,20 +184,20 @@ class ParquetTable:
                 self._write_pieces()
 
     def _write_pieces(self) -> None:
-        """One row group of all that is held, under the kinds that are known by now."""
+        """One row group of all pending pieces, with the kinds that are known by now."""
         import pyarrow as pa
 
         pieces, self._pieces, self._held_bytes = self._pieces, [], 0
         columns = []
-        for place, (name, kind) in enumerate(self._kinds.items()):
+        for index, (name, kind) in enumerate(self._kinds.items()):
             chunks = []
             for count, kinds, arrays in pieces:
                 if name not in kinds:
                     chunks.append(pa.nulls(count, field(name, kind).type))
                 elif kinds[name] == kind:
-                    chunks.append(arrays[place])
+                    chunks.append(arrays[index])
                 else:
-                    chunks.append(array(arrays[place].to_pylist(), kind))
+                    chunks.append(array(arrays[index].to_pylist(), kind))
             columns.append(pa.chunked_array(chunks))
         self._write_group(columns)
 
@@ -211,7 +222,7 @@ class ParquetTable:
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=max(rows, 1))
 
     def _write_again(self) -> None:
-        """The rows on disk, under the wider schema, in a new file that is then written on."""
+        """Copy the rows on disk to a new file with the wider schema, which the next row groups are appended to."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -227,7 +238,7 @@ class ParquetTable:
                 for name, kind in self._kinds.items():
                     if name not in schema.names:
                         arrays.append(pa.nulls(table.num_rows, field(name, kind).type))
-                    elif schema.field(name).equals(field(name, kind), check_metadata=True):
+                    elif schema.field(name).equals(self._field(name, kind), check_metadata=True):
                         arrays.append(table.column(name))
                     else:
                         arrays.append(array(table.column(name).to_pylist(), kind))
@@ -246,5 +257,5 @@ class ParquetTable:
 
 
 def _load() -> None:
-    """Imports pyarrow while nothing has to be written yet."""
+    """Import pyarrow while there is nothing to write yet."""
     import pyarrow.parquet  # noqa: F401

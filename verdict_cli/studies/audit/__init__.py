@@ -1,1 +1,1 @@
-"""Audits of a judge: what it is asked is changed in one respect, and what that does to its verdicts is measured."""
+"""Audits of a judge: runs with one change each, and their effect on its verdicts."""

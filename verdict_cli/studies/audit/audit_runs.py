@@ -1,4 +1,4 @@
-"""The runs of an audit: the baseline once, and one for each probe; what they will cost."""
+"""The runs of an audit (the baseline and one for each probe), and their estimated cost."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
     if probe is None:
         return replace(options, plan=plan, out=folder / BASELINE)
     texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
-    content = "\0".join([options.data.fingerprint, str(probe.again), *texts])
+    content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
     return replace(
         options,
         plan=plan,
         # The rows are read from the same files and changed then: the change belongs to what identifies the data.
         data=replace(options.data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest()),
         out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
-        transform_row=None if probe.change is None else probe.changed,
-        rename_unit=probe.renamed(plan),
+        transform_row=None if probe.change is None else probe.changed_row,
+        rename_unit=probe.node_renaming(plan),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What the runs will ask and cost at most."""
+class AuditEstimate:
+    """The calls and cost of the runs, at most."""
 
     runs: int
     rows: int
@@ -47,17 +47,17 @@ class Expected:
     recorded: bool
 
     @property
-    def words(self) -> str:
-        """As a sentence."""
+    def summary(self) -> str:
+        """`15 runs of 40 rows: 600 calls, about $0.12`."""
         cost = "from the recording" if self.recorded else f"about {money(self.cost_usd)}"
         return f"{self.runs} runs of {self.rows:,} rows: {self.calls:,} calls, {cost}"
 
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """The counts as `--dry-run --json` prints them."""
         return {"rows": self.rows, "calls": self.calls, "cost_usd": 0.0 if self.recorded else self.cost_usd}
 
 
-def expected(runs: Sequence[RunOptions]) -> Expected:
+def estimate_audit(runs: Sequence[RunOptions]) -> AuditEstimate:
     """The calls by the plans; tokens by the prompts of the unchanged rows, which probes that lengthen texts exceed."""
     known: dict[str, Line] = {}
     lines = []
@@ -69,4 +69,4 @@ def expected(runs: Sequence[RunOptions]) -> Expected:
         lines.append(known[plan.fingerprint])
     summed = total(lines, "", "")
     recorded = runs[0].recording is not None
-    return Expected(len(runs), runs[0].data.rows, summed.calls, summed.cost_usd, recorded)
+    return AuditEstimate(len(runs), runs[0].data.rows, summed.calls, summed.cost_usd, recorded)

@@ -1,4 +1,4 @@
-"""From the runs of an audit to its table of effects."""
+"""Measure the effects of an audit from its runs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.report import formatting
+from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.studies.audit.effects import (
     Effect,
     Noise,
-    effect,
-    figure_change,
-    noise,
-    position_effect,
-    preference,
-    share,
-    success,
-    verdicts,
+    attack_success,
+    measure_effect,
+    measure_noise,
+    measure_position,
+    metric_change,
+    read_verdicts,
+    self_preference,
+    wilson_rate,
 )
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict
-from verdict_cli.studies.sweep.results import VariantRun, main_figure
+from verdict_cli.studies.sweep.results import VariantRun, main_metric
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A probe that has run: its plan and its run's directory."""
+    """The finished run of a probe: its plan, its directory and the number of its failed rows."""
 
     probe: Probe
     plan: Plan
@@ -38,114 +39,116 @@ class ProbeResult:
 
 
 def measure_probes(
-    baseline: VariantRun, probed: Sequence[ProbeResult], verdict: ProbeVerdict, wanted: AuditOptions, seed: int
+    baseline: VariantRun, probed: Sequence[ProbeResult], verdict: ProbeVerdict, options: AuditOptions, seed: int
 ) -> tuple[list[Effect], dict[str, str]]:
-    """The effects in the order of the probes, and what could not be measured, with the reason."""
-    before = verdicts(_results(baseline.folder), verdict.text)
-    said = {one.probe.name: verdicts(_results(one.folder), verdict.text) for one in probed}
-    again = [said[one.probe.name] for one in probed if one.probe.again]
-    floor = noise([before, *again], seed) if again else None
-    left: dict[str, str] = {}
-    effects = _noise(floor, len(before)) if again else []
-    if again and floor is None:
-        left["repeated"] = "no row has two verdicts"
-    effects += _positions(baseline, probed, seed)
-    for one in probed:
-        if one.probe.again or one.probe.cause == "position":
+    """The effects in the order of the probes, and the reason for each that could not be measured."""
+    before = read_verdicts(_results(baseline.folder), verdict.text)
+    after = {result.probe.name: read_verdicts(_results(result.folder), verdict.text) for result in probed}
+    repeats = [after[result.probe.name] for result in probed if result.probe.repeat]
+    noise = measure_noise([before, *repeats], seed) if repeats else None
+    left_out: dict[str, str] = {}
+    effects = [] if noise is None else [_noise_effect(noise)]
+    if repeats and noise is None:
+        left_out["repeated"] = "no row has two verdicts"
+    effects += _position_effects(baseline, probed, seed)
+    for result in probed:
+        probe = result.probe
+        if probe.repeat or probe.cause == "position":
             continue
-        found = effect(one.probe.name, one.probe.cause, before, said[one.probe.name], one.probe.goal, floor, seed)
-        if one.probe.attack:
-            found = replace(found, success=success(before, said[one.probe.name], one.probe.goal))
-        failed = f"{one.failed:,} rows failed" if one.failed else ""
-        note = ", ".join(part for part in (found.note, failed) if part)
-        effects.append(replace(found, note=note, figure=_figure(baseline, one, len(before), seed)))
-    effects += _extraction(baseline, left, seed)
-    effects += _preference(baseline, before, verdict, wanted, seed)
-    return effects, left
+        effect = measure_effect(probe.name, probe.cause, before, after[probe.name], probe.goal, noise, seed)
+        if probe.attack:
+            effect = replace(effect, success=attack_success(before, after[probe.name], probe.goal))
+        failed = f"{result.failed:,} rows failed" if result.failed else ""
+        note = ", ".join(part for part in (effect.note, failed) if part)
+        effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
+    effects += _extraction_effects(baseline, left_out, seed)
+    effects += _self_preference(baseline, before, verdict, options, seed)
+    return effects, left_out
 
 
 def _results(folder: Path) -> Path:
     return folder / "results.parquet"
 
 
-def _noise(floor: Noise | None, rows: int) -> list[Effect]:
-    if floor is None:
-        return []
-    note = f"{floor.askings} askings; pairs of them that differ"
-    if floor.variance is not None:
-        note += f"; variance within a row {formatting.sentence(floor.variance)}"
-        note += "" if floor.share is None else f", {floor.share:.1%} of all"
-    return [Effect("repeated", "repeated", floor.disagreement.n, changed=floor.disagreement, note=note)]
+def _noise_effect(noise: Noise) -> Effect:
+    note = f"{noise.repeats} repeats; pairs of them that differ"
+    if noise.variance is not None:
+        note += f"; variance within a row {formatting.metric_text(noise.variance)}"
+        note += "" if noise.share is None else f", {noise.share:.1%} of the total"
+    return Effect("repeated", "repeated", noise.disagreement.n, changed=noise.disagreement, note=note)
 
 
-def _positions(baseline: VariantRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
-    """From the run that asks in both orders: a probe's, or the baseline where it does so itself."""
-    runs = [(one.plan, one.folder) for one in probed if one.probe.cause == "position"]
+def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed: int) -> list[Effect]:
+    """From the run that calls judges in both orders: a probe's, or the baseline if it does so itself."""
+    runs = [(result.plan, result.folder) for result in probed if result.probe.cause == "position"]
     plan, folder = runs[0] if runs else (baseline.plan, baseline.folder)
     return [
         Effect(
             f"position: {name}",
             "position",
-            found.flips.n,
-            changed=found.flips,
-            shift=found.first,
-            shift_of="first place minus a half",
+            effect.flips.n,
+            changed=effect.flips,
+            shift=effect.first,
+            shift_of="share of first position minus one half",
         )
-        for name, found in position_effect(plan, folder / "calls.parquet", seed).items()
+        for name, effect in measure_position(plan, folder / "calls.parquet", seed).items()
     ]
 
 
-def _figure(baseline: VariantRun, one: ProbeResult, rows: int, seed: int) -> Any:
+def _metric_change(baseline: VariantRun, result: ProbeResult, rows: int, seed: int) -> MetricValue | None:
     name = next(iter(baseline.plan.evaluations), None)
-    if name is None or name not in one.plan.evaluations:
+    if name is None or name not in result.plan.evaluations:
         return None
-    metric = main_figure(baseline, name, seed)
-    both = (baseline.plan.evaluations[name], one.plan.evaluations[name])
-    return figure_change(name, both, metric, (_results(baseline.folder), _results(one.folder)), rows, seed)
+    metric = main_metric(baseline, name, seed)
+    evaluations = (baseline.plan.evaluations[name], result.plan.evaluations[name])
+    return metric_change(name, evaluations, metric, (_results(baseline.folder), _results(result.folder)), rows, seed)
 
 
-def _extraction(baseline: VariantRun, left: dict[str, str], seed: int) -> list[Effect]:
+def _extraction_effects(baseline: VariantRun, left_out: dict[str, str], seed: int) -> list[Effect]:
+    # post_hoc calls a model, so it cannot read a recorded reply.
     names = [name for name in EXTRACTORS if name != "post_hoc"]
-    found, _ = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed=seed, most=0)
+    readings, _ = re_extract(baseline.plan, baseline.folder / "calls.parquet", names, seed=seed, most=0)
     effects: list[Effect] = []
     refused: dict[str, str] = {}
-    for one in found:
-        if one.extractor == OWN_EXTRACTOR or one.refused:
-            refused |= {one.extractor: one.refused} if one.extractor != OWN_EXTRACTOR else {}
+    for reading in readings:
+        if reading.extractor == OWN_EXTRACTOR:
             continue
-        note = f"{one.readable:,} of {one.replies:,} replies read"
-        if one.both:
-            changed = share(one.both - one.agreed, one.both)
-            effects.append(Effect(f"{one.unit} by {one.extractor}", "extraction", one.both, changed=changed, note=note))
+        if reading.refused:
+            refused[reading.extractor] = reading.refused
+            continue
+        note = f"{reading.readable:,} of {reading.replies:,} replies read"
+        if reading.both:
+            changed = wilson_rate(reading.both - reading.agreed, reading.both)
+            name = f"{reading.unit} by {reading.extractor}"
+            effects.append(Effect(name, "extraction", reading.both, changed=changed, note=note))
         else:
-            left[f"extraction of {one.unit} by {one.extractor}"] = (
-                f"{note}, none of them by the unit's own extractor too"
-            )
+            reason = f"{note}, none of them also by the unit's own extractor"
+            left_out[f"extraction of {reading.unit} by {reading.extractor}"] = reason
     if not effects and refused:
-        left["extraction"] = "; ".join(f"{name}: {why}" for name, why in refused.items())
+        left_out["extraction"] = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
     return effects
 
 
-def _preference(
-    baseline: VariantRun, before: Sequence[Any], verdict: ProbeVerdict, wanted: AuditOptions, seed: int
+def _self_preference(
+    baseline: VariantRun, before: Sequence[Any], verdict: ProbeVerdict, options: AuditOptions, seed: int
 ) -> list[Effect]:
-    if wanted.family is None or wanted.judge_family is None:
+    if options.family is None or options.judge_family is None:
         return []
-    families = verdicts(_results(baseline.folder), wanted.family)
-    evaluation = next((one for one in baseline.plan.evaluations.values() if one.target is not None), None)
+    families = read_verdicts(_results(baseline.folder), options.family)
+    target = next((each.target for each in baseline.plan.evaluations.values() if each.target is not None), None)
     targets: Sequence[Any] = [None] * len(before)
-    if evaluation is not None and evaluation.target is not None:
-        targets = verdicts(_results(baseline.folder), evaluation.target)
-    found, unit = preference(before, families, targets, wanted.judge_family, verdict.best)
-    return [Effect("self-preference", "self-preference", found.n, shift=found, shift_of=unit)]
+    if target is not None:
+        targets = read_verdicts(_results(baseline.folder), target)
+    difference, unit = self_preference(before, families, targets, options.judge_family, verdict.best)
+    return [Effect("self-preference", "self-preference", difference.n, shift=difference, shift_of=unit)]
 
 
-def under_replay(probe: Probe, units: Sequence[str], plan: Plan) -> str:
-    """Why a recording cannot answer the probe, "" where it can."""
+def replay_obstacle(probe: Probe, units: Sequence[str], plan: Plan) -> str:
+    """Why a recording of these units cannot answer the probe; "" if it can."""
     if probe.cause == "position":
         return ""
-    if not probe.again:
-        return "a recording holds the replies to what was asked then: ask a model"
-    renamed = probe.renamed(plan)
-    wanted = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
-    return "" if any(name in units for name in wanted) else "the recording has no further sample of any unit"
+    if not probe.repeat:
+        return "a recording has no reply to a changed text: run the audit with a model"
+    renamed = probe.node_renaming(plan)
+    names = [renamed(node.id) for node in plan.nodes] if renamed is not None else []
+    return "" if any(name in units for name in names) else "the recording has no further sample of any unit"

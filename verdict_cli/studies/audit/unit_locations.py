@@ -1,4 +1,4 @@
-"""Where the units of a pipeline file stand, and what can be changed about them by `--set`."""
+"""The units of a pipeline file, and the `--set` settings by which an audit changes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.units.base import snake
 
-TOKENS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
+TOKEN_EXTRACTORS = ("token_probability", "argmax_score", "sample_score", "weighted_summed_score")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +25,25 @@ class UnitLocation:
     keys: Mapping[str, Any]
 
     @property
-    def by_tokens(self) -> bool:
+    def reads_tokens(self) -> bool:
         """Whether its reply is read from log-probabilities."""
         extract = self.keys.get("extract")
         kind = extract.get("type") if isinstance(extract, dict) else extract
-        return kind in TOKENS
+        return kind in TOKEN_EXTRACTORS
 
 
 def locate_units(data: Mapping[str, Any]) -> list[UnitLocation]:
     """Every unit of the file's data, in order."""
     customs = data.get("units") or {}
-    found = []
+    locations = []
     for path, keys in _units(data):
         own = dict(keys)
         kind = own["unit"]
         while kind in customs:
             own = {**customs[kind], **own}
             kind = customs[kind]["base"]
-        found.append(UnitLocation(path, str(own.get("name") or snake(keys["unit"])), kind, own))
-    return found
+        locations.append(UnitLocation(path, str(own.get("name") or snake(keys["unit"])), kind, own))
+    return locations
 
 
 def _units(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -53,8 +53,8 @@ def _units(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _within(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _within(item, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from _within(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         if isinstance(value.get("unit"), str):
             yield path, value
@@ -65,12 +65,12 @@ def _within(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def setting(unit: UnitLocation, key: str, value: Any) -> str:
-    """What `--set` takes to give the unit's key this value."""
+    """The `--set` argument that gives the unit's key this value."""
     return f"{unit.path}.{key}={json.dumps(value, ensure_ascii=False)}"
 
 
-def asks_both_orders(units: list[UnitLocation]) -> tuple[str, ...]:
-    """The settings with which every pairwise judge is asked in both orders."""
+def both_orders_settings(units: list[UnitLocation]) -> tuple[str, ...]:
+    """The settings by which every pairwise judge is called in both orders."""
     return tuple(
         setting(unit, "positions", "both")
         for unit in units
@@ -78,23 +78,22 @@ def asks_both_orders(units: list[UnitLocation]) -> tuple[str, ...]:
     )
 
 
-def reversed_scales(units: list[UnitLocation], data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings with which every judge whose scale is a range of numbers is shown it the other way round; its scores are
-    turned back."""
-    made = []
+def reversed_scale_settings(units: list[UnitLocation], data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings by which judges see a numeric scale with its best end first; their scores are mapped back."""
+    settings = []
     for unit in units:
         ends = _ends(unit, data)
         if ends is None:
             continue
         low, high = ends[0], ends[1]
         scale = {"type": "discrete", "range": list(ends), "end_is_worst": True}
-        back = {"score": f"{json.dumps(low + high)} - output.score", **_explained(unit)}
-        made += [setting(unit, "scale", scale), setting(unit, "propagate", back)]
-    return tuple(made)
+        back = {"score": f"{json.dumps(low + high)} - output.score", **_explanation_field(unit)}
+        settings += [setting(unit, "scale", scale), setting(unit, "propagate", back)]
+    return tuple(settings)
 
 
 def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    if unit.type != "JudgeUnit" or unit.by_tokens or unit.keys.get("propagate"):
+    if unit.type != "JudgeUnit" or unit.reads_tokens or unit.keys.get("propagate"):
         return None
     scale = unit.keys.get("scale", "likert")
     if isinstance(scale, str):
@@ -110,41 +109,40 @@ def _ends(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[Any, ...] | None
     return tuple(ends)
 
 
-def renamed_labels(
+def renamed_label_settings(
     units: list[UnitLocation], data: Mapping[str, Any], names: Mapping[str, str], folder: Path
 ) -> tuple[str, ...]:
-    """The settings with which labels bear other names in scales, categories and prompts; verdicts are turned back."""
-    made = []
+    """The settings by which labels get other names in scales, categories and prompts; verdicts are mapped back."""
+    settings = []
     back = {new: old for old, new in names.items()}
     for unit in units:
-        if unit.by_tokens or unit.keys.get("propagate"):
+        if unit.reads_tokens or unit.keys.get("propagate"):
             continue
         field, key, values = _labels(unit, data)
         if not values or not names.keys() & {value for value in values if isinstance(value, str)}:
             continue
         changed = [names.get(value, value) if isinstance(value, str) else value for value in values]
         if key == "categories":
-            made.append(setting(unit, key, changed))
+            settings.append(setting(unit, key, changed))
         else:
-            made.append(setting(unit, key, {"type": "discrete", "values": changed}))
-        made.append(
+            settings.append(setting(unit, key, {"type": "discrete", "values": changed}))
+        settings.append(
             setting(
                 unit,
                 "propagate",
-                {field: f"{json.dumps(back)}.get(output.{field}, output.{field})", **_explained(unit)},
+                {field: f"{json.dumps(back)}.get(output.{field}, output.{field})", **_explanation_field(unit)},
             )
         )
         text = _prompt(unit, folder)
         if text is not None:
-            made.append(setting(unit, "prompt", _replaced(text, names)))
-    return tuple(made)
+            settings.append(setting(unit, "prompt", _rename_words(text, names)))
+    return tuple(settings)
 
 
 def _labels(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[str, str, list[Any]]:
     """The field, the key and the values of a unit that chooses among labels."""
     if unit.type == "CategoricalJudgeUnit":
-        found = unit.keys.get("categories") or []
-        return "choice", "categories", list(found)
+        return "choice", "categories", list(unit.keys.get("categories") or [])
     scale = unit.keys.get("scale")
     if isinstance(scale, str):
         scale = (data.get("scales") or {}).get(scale)
@@ -153,7 +151,7 @@ def _labels(unit: UnitLocation, data: Mapping[str, Any]) -> tuple[str, str, list
     return "score", "scale", list(scale.get("values") or [])
 
 
-def _explained(unit: UnitLocation) -> dict[str, str]:
+def _explanation_field(unit: UnitLocation) -> dict[str, str]:
     return {"explanation": "output.explanation"} if unit.keys.get("explanation") else {}
 
 
@@ -165,7 +163,7 @@ def _prompt(unit: UnitLocation, folder: Path) -> str | None:
     return prompt if isinstance(prompt, str) else None
 
 
-def _replaced(text: str, names: Mapping[str, str]) -> str:
+def _rename_words(text: str, names: Mapping[str, str]) -> str:
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     pattern = re.compile(rf"\{{[^{{}}\n]*\}}|(?<!\w)({words})(?!\w)")
     return pattern.sub(lambda match: names[match[1]] if match[1] else match[0], text)

@@ -1,4 +1,4 @@
-"""From a run's labelled rows to a calibration, by the fit that is wanted."""
+"""From a run's labelled rows to a calibration, by the fit that is options."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.extractors.token_probability import WeightedSummedScoreExtractor
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
-from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, FitKind, FitOptions
-from verdict_cli.studies.calibrate.fit_pool_weights import fit_pool_weights
+from verdict_cli.studies.calibrate.fit_job import Calibrated, FitJob, FitKind, FitOptions
 from verdict_cli.studies.calibrate.fit_probability import fit_probability
 from verdict_cli.studies.calibrate.fit_threshold import fit_threshold
-from verdict_cli.studies.calibrate.fit_weights import fit_score_weights
+from verdict_cli.studies.calibrate.fit_weights import fit_pool_weights, fit_score_weights
 
 
-def calibrate_run(plan: Plan, results: Path, calls: Path, wanted: FitOptions, *, made: str, run: str) -> Calibrated:
+def calibrate_run(plan: Plan, results: Path, calls: Path, options: FitOptions, *, made: str, run: str) -> Calibrated:
     """The calibration. UsageError where the run, the unit or its labels do not allow one."""
-    nodes = _nodes(plan, wanted)
+    nodes = _nodes(plan, options)
     fit = {
         "probability": fit_probability,
         "score_weights": fit_score_weights,
         "pool_weights": fit_pool_weights,
         "threshold": fit_threshold,
-    }[wanted.kind]
+    }[options.kind]
     head = {
         "verdict_calibration": 1,
-        "kind": wanted.kind,
+        "kind": options.kind,
         "unit": nodes[0].name,
         "made": made,
         "run": run,
-        "target": wanted.target or "",
+        "target": options.target or "",
     }
-    return fit(FitJob(plan, nodes, results, calls, wanted, np.random.default_rng(abs(wanted.seed)), head))
+    return fit(FitJob(plan, nodes, results, calls, options, np.random.default_rng(abs(options.seed)), head))
 
 
-def _nodes(plan: Plan, wanted: FitOptions) -> list[Node]:
+def _nodes(plan: Plan, options: FitOptions) -> list[Node]:
     """The copies of the unit that is meant."""
-    fitting = [node for node in plan.nodes if _fits(plan, node, wanted.kind)]
+    fitting = [node for node in plan.nodes if _fits(plan, node, options.kind)]
     names = list(dict.fromkeys(node.name for node in fitting))
-    named = wanted.unit
+    named = options.unit
     if named is None and len(names) == 1:
         named = names[0]
     found = [node for node in fitting if named in (node.name, node.id)]
@@ -53,11 +52,11 @@ def _nodes(plan: Plan, wanted: FitOptions) -> list[Node]:
         "score_weights": "sums up token probabilities (`weighted_summed_score`)",
         "pool_weights": "is a ModePoolUnit or a MeanPoolUnit",
         "threshold": "could escalate",
-    }[wanted.kind]
-    said = ", ".join(names) or "none"
+    }[options.kind]
+    known = ", ".join(names) or "none"
     if named is None:
-        raise UsageError(f"--unit is needed: {len(names)} units of this run {what}: {said}")
-    raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {said}")
+        raise UsageError(f"--unit is needed: {len(names)} units of this run {what}: {known}")
+    raise UsageError(f"no unit {named!r} of this run {what}", hint=f"these do: {known}")
 
 
 def _fits(plan: Plan, node: Node, kind: FitKind) -> bool:

@@ -1,4 +1,4 @@
-"""Choose a threshold on a confidence for a wanted agreement, with a guarantee."""
+"""Choose a threshold on a confidence for a required agreement, with a guarantee."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ import numpy as np
 from verdict_cli.errors import UsageError
 from verdict_cli.language.calibrations import Threshold
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.studies.calibrate.fit_options import Calibrated, FitJob, enough
-from verdict_cli.studies.calibrate.labelled_rows import GIVEN, Labelled, expression, labelled
+from verdict_cli.studies.calibrate.fit_job import (
+    GIVEN,
+    Calibrated,
+    FitJob,
+    Labelled,
+    check_enough_rows,
+    compile_option,
+    labelled_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +34,8 @@ class ThresholdBound:
     least: float
 
 
-def threshold_bound(confidence: Floats, agrees: Floats, wanted: float, level: float) -> ThresholdBound:
-    """The lowest bound above which the agreement is ``wanted``, with probability ``level`` over the labelled rows.
+def threshold_bound(confidence: Floats, agrees: Floats, agreement: float, level: float) -> ThresholdBound:
+    """The lowest bound above which the agreement is ``agreement``, with probability ``level`` over the labelled rows.
 
     Fixed-sequence testing (Bauer, 1991) as in Jung et al. (2024, "Trust or Escalate", section 2.1): bounds are tested
     from the highest down, each by the Clopper–Pearson upper end of the share of disagreement, until one fails. The
@@ -38,7 +45,7 @@ def threshold_bound(confidence: Floats, agrees: Floats, wanted: float, level: fl
     order = np.argsort(-confidence, kind="stable")
     sure, right = confidence[order], np.cumsum(agrees[order])
     ends = np.flatnonzero(np.append(sure[1:] != sure[:-1], True))
-    allowed = 1 - wanted
+    allowed = 1 - agreement
     first = _first(len(sure), allowed, level)
     best = ThresholdBound(None, len(sure), 0, 0, 0.0)
     for end in ends[ends + 1 >= first]:
@@ -69,44 +76,44 @@ def upper(wrong: int, rows: int, level: float) -> float:
 
 
 def fit_threshold(job: FitJob) -> Calibrated:
-    """The lowest bound that keeps the agreement that is wanted. UsageError where none does."""
-    wanted = job.wanted
+    """The lowest bound that keeps the agreement that is options. UsageError where none does."""
+    options = job.options
     node = job.nodes[0]
     if node.escalation is not None:
         raise UsageError(
             f"{node.id} escalated in this run, so its first answers are not all in the results",
             hint=f"run it without: `--set 'PATH.escalate=null'` with the path of {node.id}",
         )
-    sure = expression("--confidence", wanted.confidence, (*GIVEN, "output"))
-    says = expression("--prediction", wanted.prediction, (*GIVEN, "output"))
-    rows = labelled(job.results, job.nodes, wanted.target, wanted.where, (sure, says))
+    sure = compile_option("--confidence", options.confidence, (*GIVEN, "output"))
+    prediction = compile_option("--prediction", options.prediction, (*GIVEN, "output"))
+    rows = labelled_rows(job.results, job.nodes, options.target, options.where, (sure, prediction))
     pairs = [
-        (_number(sure, row, unit), says_of == row.target)
+        (_number(sure, row, unit), answer == row.target)
         for row in rows
         if row.target is not None
         for unit in range(len(job.nodes))
-        if row.outputs[unit] is not None and (says_of := row.of(says, unit)) is not None
+        if row.outputs[unit] is not None and (answer := row.of(prediction, unit)) is not None
     ]
-    enough(len(pairs))
+    check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
-    found = threshold_bound(confidence, agrees, wanted.agreement, wanted.level)
+    found = threshold_bound(confidence, agrees, options.agreement, options.level)
     if found.threshold is None:
         raise UsageError(
-            f"no bound on `{wanted.confidence}` shows {wanted.agreement:g} agreement with {wanted.level:g} confidence on "
+            f"no bound on `{options.confidence}` shows {options.agreement:g} agreement with {options.level:g} confidence on "
             f"{len(pairs)} rows; they agree on {agrees.mean():.3f} of all",
             hint="label more rows, ask for less agreement, or take a better confidence",
         )
     content = Threshold.model_validate(
         job.head
-        | {"fingerprint": job.marks(), "rows": len(pairs), "confidence": wanted.confidence}
-        | {"threshold": found.threshold, "agreement": wanted.agreement, "level": wanted.level}
+        | {"fingerprint": job.marks(), "rows": len(pairs), "confidence": options.confidence}
+        | {"threshold": found.threshold, "agreement": options.agreement, "level": options.level}
         | {"answered": found.answered / found.rows}
     )
     return Calibrated(
         content,
         notes=(
             f"{found.answered:,} of {found.rows:,} rows are at or above {found.threshold:.6g}, "
-            f"{found.agreeing / found.answered:.4f} of them agree, at least {found.least:.4f} with {wanted.level:g} confidence; "
+            f"{found.agreeing / found.answered:.4f} of them agree, at least {found.least:.4f} with {options.level:g} confidence; "
             f"of all rows, {agrees.mean():.4f} agree",
         ),
     )

@@ -19,10 +19,10 @@ MOST_REPEATS = 9
 
 @dataclass(frozen=True)
 class RequirementOptions:
-    """What is to be known, of which figure."""
+    """The precision that is required, and of which metric."""
 
     name: str
-    figure: str
+    metric: str
     half_width: float | None
     mde: float | None
     power: float
@@ -41,7 +41,7 @@ def check_options(
     discordant: float | None,
     pilots: list[Path],
 ) -> None:
-    """Raises UsageError for what cannot be wanted."""
+    """Raises UsageError for options that make no sense."""
     if half_width is None and mde is None:
         raise UsageError(
             "nothing is wanted: neither an interval nor a difference",
@@ -66,8 +66,8 @@ def check_options(
         raise UsageError(f"--discordant {discordant:g} is less than --mde {mde:g}, which it contains")
 
 
-def first_figure(evaluation: Evaluation) -> str:
-    """The figure of an evaluation that is meant where none is named."""
+def first_metric(evaluation: Evaluation) -> str:
+    """The metric of an evaluation that is meant if none is named."""
     return evaluation.metrics[0] if evaluation.metrics else ("accuracy" if evaluation.target else "mean")
 
 
@@ -76,7 +76,7 @@ def needed(
 ) -> tuple[list[dict[str, Any]], tuple[str, Parts] | None, list[str]]:
     """What is needed, the repeated unit of the pilot with the parts of its variance, and what else is to be said."""
     from verdict_cli.run.load_run import load_run
-    from verdict_cli.studies.power.pilot_variance import gold_labels, repeated
+    from verdict_cli.studies.power.sample_size import gold_labels, repeated
 
     runs = [load_run(path) for path in pilots]
     for path, (_, _, its) in zip(pilots, runs, strict=True):
@@ -98,7 +98,7 @@ def needed(
                 f"what people would say of all rows (`gold`), to ±{want.half_width:g} with 95%: {few} labels with the judge on "
                 f"{gold.rows:,} rows (`ppi`), {gold.alone:,} without it"
             )
-        found = repeated(its, its.evaluations[want.name], want.name, want.figure, directory.results)
+        found = repeated(its, its.evaluations[want.name], want.name, want.metric, directory.results)
         if isinstance(found, str):
             notes.append(f"rows against repeats: {found}")
         else:
@@ -111,15 +111,14 @@ def needed(
 
 
 def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any]) -> dict[str, Any]:
-    from verdict_cli.studies.power.pilot_variance import SHARES, pilot
-    from verdict_cli.studies.power.sample_size import WORST, rows_for_share
+    from verdict_cli.studies.power.sample_size import SHARES, WORST, pilot, rows_for_share
 
     assert want.half_width is not None
     what = f"±{want.half_width:g} with {want.confidence:.0%} confidence"
     if not runs:
-        if want.figure not in SHARES:
+        if want.metric not in SHARES:
             raise UsageError(
-                f"how much {want.figure} varies is not known beforehand", hint="give a small run with --pilot RUN"
+                f"how much {want.metric} varies is not known beforehand", hint="give a small run with --pilot RUN"
             )
         p = want.expect if want.expect is not None else WORST
         why = f"a share of {p:g}" + ("" if want.expect is not None else ", the worst case")
@@ -127,28 +126,35 @@ def _interval(want: RequirementOptions, evaluation: Evaluation, runs: list[Any])
             why += "; rows in clusters need more: give --pilot RUN"
         return {"for": what, "from": why, "rows": rows_for_share(p, want.half_width, want.confidence)}
     directory, facts, its = runs[0]
-    made = pilot(its.evaluations[want.name], want.name, want.figure, directory.results, facts.seed)
-    figure = made.figure
-    if figure.low is None or figure.high is None or (not made.share and figure.high <= figure.low):
+    made = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed)
+    found = made.metric
+    if found.low is None or found.high is None or (not made.share and found.high <= found.low):
         raise UsageError(
-            f"{directory.path}: {want.figure} has no interval there: {figure.reason or 'no row differs'}",
+            f"{directory.path}: {want.metric} has no interval there: {found.reason or 'no row differs'}",
             hint="a larger pilot has one",
         )
     rows, safe = made.rows(want.half_width, want.confidence)
-    why = f"{want.figure} {figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}] of {figure.n:,} rows in the pilot"
+    why = f"{want.metric} {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] of {found.n:,} rows in the pilot"
     return {"for": what, "from": why, "rows": rows, "rows_at_worst": safe}
 
 
 def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
-    from verdict_cli.studies.power.pilot_variance import SHARES, pilot, spread_of_change
-    from verdict_cli.studies.power.sample_size import WORST, discordant, rows_for_change, rows_for_difference
+    from verdict_cli.studies.power.sample_size import (
+        SHARES,
+        WORST,
+        discordant,
+        pilot,
+        rows_for_change,
+        rows_for_difference,
+        spread_of_change,
+    )
 
     assert want.mde is not None
     what = f"a difference of {want.mde:g} found with power {want.power:.0%}, tested at {1 - want.confidence:.2g}"
     if len(runs) == 2:
         both = (runs[0][2].evaluations[want.name], runs[1][2].evaluations[want.name])
         paths = (runs[0][0].results, runs[1][0].results)
-        found = spread_of_change(both, want.name, want.figure, paths, want.seed)
+        found = spread_of_change(both, want.name, want.metric, paths, want.seed)
         if isinstance(found, str):
             raise UsageError(f"the two pilots cannot be compared: {found}")
         spread, count = found
@@ -158,15 +164,15 @@ def _difference(want: RequirementOptions, runs: list[Any]) -> dict[str, Any]:
             "from": f"a row's difference spreads {spread:.3g} over {count:,} rows of the pilots",
             "rows": rows,
         }
-    if want.figure not in SHARES:
+    if want.metric not in SHARES:
         raise UsageError(
-            f"how much a difference of {want.figure} varies is not known beforehand",
+            f"how much a difference of {want.metric} varies is not known beforehand",
             hint="give two small runs with --pilot RUN --pilot RUN",
         )
     p = want.expect if want.expect is not None else WORST
     if runs:
         directory, facts, its = runs[0]
-        p = pilot(its.evaluations[want.name], want.name, want.figure, directory.results, facts.seed).figure.value
+        p = pilot(its.evaluations[want.name], want.name, want.metric, directory.results, facts.seed).metric.value
         p = WORST if p is None else float(p)
     apart, why = want.discordant, "given"
     if apart is None:

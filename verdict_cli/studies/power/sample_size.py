@@ -3,7 +3,7 @@
 - A share: the least n whose Wilson interval (Wilson, 1927), which reports show, is as narrow at that share. Oracles: scipy,
   statsmodels.
 - A mean: the least n with t * s / sqrt(n) at most the half-width.
-- Any figure, from a pilot: its interval narrows as the square root of the rows.
+- Any metric, from a pilot: its interval narrows as the square root of the rows.
 - A difference of two shares of the same rows: Connett, Smith and McHugh (1987), the normal approximation of McNemar's test.
 - Repeats: the mean over n rows of r askings each has the variance (between + within / r) / n.
 """
@@ -11,16 +11,28 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.intervals.proportions import normal, student
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.evaluation_results import scores_of
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.paired import run_rows
+from verdict_cli.stats.prediction_powered import GoldFacts
+from verdict_cli.storage.tables.reader import read_table
 
 MOST_ROWS_NEEDED = 10**9
-"""More rows than anybody has."""
+"""The largest answer: more rows than anybody has."""
 WORST = 0.5
 """The share whose interval is widest."""
 
@@ -42,7 +54,7 @@ def rows_for_mean(spread: float, half_width: float, level: float) -> int:
 
 
 def rows_scaled(rows: int, found: float, half_width: float) -> int:
-    """The rows for the half-width, of a figure whose interval over `rows` rows was `found` to each side."""
+    """The rows for the half-width, of a metric whose interval over `rows` rows had the half-width `found`."""
     return max(2, math.ceil(rows * (found / half_width) ** 2 - 1e-9))
 
 
@@ -105,3 +117,81 @@ def _least(enough: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+SHARES = frozenset({"accuracy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """A metric of a run: `share` says whether it is a share of independent rows, whose interval is Wilson's."""
+
+    metric: MetricValue
+    share: bool
+
+    def rows(self, half_width: float, level: float) -> tuple[int, int]:
+        """The rows for the half-width if the metric is as in the pilot, and if it is at the end of its interval that
+        needs more."""
+        assert self.metric.low is not None
+        assert self.metric.high is not None
+        if self.share:
+            ends = self.metric.low, self.metric.high
+            worst = min(max(0.5, ends[0]), ends[1])
+            return rows_for_share(self.metric.value, half_width, level), rows_for_share(worst, half_width, level)
+        found = (self.metric.high - self.metric.low) / 2 * normal(level) / normal(CONFIDENCE_LEVEL)
+        rows = rows_scaled(self.metric.n, found, half_width)
+        return rows, rows
+
+
+def pilot(evaluation: Evaluation, name: str, metric: str, results: Path, seed: int) -> Pilot:
+    """The metric in a run's results."""
+    only = evaluation.model_copy(update={"metrics": (metric,), "by": (), "gold": None})
+    found = measure({name: only}, results, seed=seed)[name].values[metric]
+    return Pilot(found, metric in SHARES and evaluation.cluster is None)
+
+
+def gold_labels(evaluation: Evaluation, name: str, results: Path, half_width: float, seed: int) -> GoldFacts | None:
+    """How many gold labels the half-width needs, by the pilot; None where the evaluation has no `gold`, or too few."""
+    if evaluation.gold is None:
+        return None
+    gold = evaluation.gold.model_copy(update={"half_width": half_width})
+    found = measure({name: evaluation.model_copy(update={"gold": gold, "by": ()})}, results, seed=seed)[name].gold
+    return found if found is not None and found.alone is not None else None
+
+
+def spread_of_change(
+    evaluations: tuple[Evaluation, Evaluation], name: str, metric: str, runs: tuple[Path, Path], seed: int
+) -> tuple[float, int] | str:
+    """The standard deviation of one row's paired difference, and the rows; or why it is not known."""
+    only = tuple(one.model_copy(update={"metrics": (metric,), "by": (), "gold": None}) for one in evaluations)
+    found = compare_runs({name: (only[0], only[1])}, runs, seed=seed).evaluations[name]
+    if found.reason:
+        return found.reason
+    change = found.whole.differences[metric].change
+    if change.low is None or change.high is None or change.high <= change.low:
+        return change.reason or "the two runs do not differ on any row"
+    return (change.high - change.low) / 2 / normal(CONFIDENCE_LEVEL) * float(np.sqrt(change.n)), change.n
+
+
+def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results: Path) -> tuple[str, Parts] | str:
+    """The unit that the pilot repeats, and the parts of its score's variance; or why they are not known."""
+    said = evaluation.prediction or evaluation.value
+    fields = set(re.findall(r"\boutput\.(\w+)", said or ""))
+    counts = Counter(
+        node.name for node in plan.nodes if isinstance(node.work, LLMNode) and fields <= set(node.output.fields)
+    )
+    copies = [unit for unit, count in counts.items() if count > 1]
+    if not fields or len(copies) != 1:
+        return "the pilot repeats no unit that gives what the evaluation looks at"
+    if evaluation.group is not None:
+        return "with `group` a row has no score of its own"
+    ids = [node.id for node in plan.nodes if node.name == copies[0]]
+    columns: list[Floats] = []
+    rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+    key = "prediction" if evaluation.prediction is not None else "value"
+    for node in ids:
+        text = re.sub(r"\boutput\.(?=\w)", f"nodes['{node}'].", said or "")
+        one = evaluation.model_copy(update={key: text, "metrics": (metric,), "by": (), "gold": None})
+        columns.append(scores_of(run_rows({name: one}, results, rows)[name][0], [metric]))
+    found = sample_parts(np.column_stack(columns))
+    return (copies[0], found) if found is not None else "fewer than two rows have a score in every asking"

@@ -1,1 +1,1 @@
-"""Picking among candidates: scored one by one, or compared in contests (`verdict rank`)."""
+"""Rankings of candidates: scored one by one, or compared in contests (`verdict rank`)."""

@@ -1,4 +1,4 @@
-"""Reading candidates: JSONL and JSON files of texts or objects, and text files of one candidate each."""
+"""Read candidates: JSONL and JSON files of texts or objects, and text files of one candidate each."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ _NAMES = ("id", "name", "label")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate: what it is called, and its text or its columns."""
+    """One candidate: its label, and its text or its columns."""
 
     label: str
     value: str | Mapping[str, Any]
 
     def text(self, field: str | None) -> str:
-        """The text that stands in a contest: the value itself, or one field of it. UsageError when there is none."""
+        """The text that is judged: the value itself, or one field of it. UsageError if there is none."""
         if isinstance(self.value, str):
             return self.value
         texts = [name for name, value in self.value.items() if isinstance(value, str) and name not in _NAMES]
         name = field or (texts[0] if len(texts) == 1 else None)
-        found = None if name is None else self.value.get(name)
-        if not isinstance(found, str):
+        text = None if name is None else self.value.get(name)
+        if not isinstance(text, str):
             has = ", ".join(map(repr, self.value))
             raise UsageError(
                 f"which text of candidate {self.label!r} is meant? It has {has}",
                 hint="name the field: --field response",
             )
-        return found
+        return text
 
 
-def candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
-    """The candidates of all files, in order; `-` is JSONL on standard input. DataError for what is none, UsageError for
-    fewer than two."""
-    found = [one for path in paths for one in _of(path)]
-    if len(found) < 2:
+def read_candidates(paths: Sequence[str]) -> tuple[Candidate, ...]:
+    """The candidates of all files, in order; `-` is JSONL on standard input.
+
+    DataError for a value that is no candidate, UsageError for fewer than two.
+    """
+    everyone = [candidate for path in paths for candidate in _read_file(path)]
+    if len(everyone) < 2:
         raise UsageError(
-            f"{len(found)} candidate{'' if len(found) == 1 else 's'}, where at least 2 are to be ranked",
+            f"{len(everyone)} candidate{'' if len(everyone) == 1 else 's'}: a ranking needs at least 2",
             hint="give a JSONL or JSON file with several, or several text files",
         )
-    labels = [one.label for one in found]
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is None:
-        return tuple(found)
-    return tuple(Candidate(f"{one.label}#{place}", one.value) for place, one in enumerate(found))
+    labels = {candidate.label for candidate in everyone}
+    if len(labels) == len(everyone):
+        return tuple(everyone)
+    return tuple(Candidate(f"{candidate.label}#{index}", candidate.value) for index, candidate in enumerate(everyone))
 
 
-def _of(path: str) -> list[Candidate]:
+def _read_file(path: str) -> list[Candidate]:
     if path == "-":
         return _lines(sys.stdin.buffer.read(), "standard input")
     file = Path(path)
@@ -73,18 +74,18 @@ def _of(path: str) -> list[Candidate]:
 
 
 def _lines(content: bytes, name: str) -> list[Candidate]:
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for line, text in enumerate(content.splitlines(), 1):
         if text.strip():
-            found.append(_made(_json(text, name, line), len(found), name, line))
-    return found
+            candidates.append(_candidate(_json(text, name, line), len(candidates), name, line))
+    return candidates
 
 
 def _array(content: bytes, name: str) -> list[Candidate]:
     items = _json(content, name, 0)
     if not isinstance(items, list):
         raise DataError(Problem("not-a-list", "candidates in JSON are a list", 'write `["…", "…"]`', name))
-    return [_made(item, place, name, 0) for place, item in enumerate(items)]
+    return [_candidate(item, index, name, 0) for index, item in enumerate(items)]
 
 
 def _json(text: bytes, name: str, line: int) -> Any:
@@ -95,12 +96,12 @@ def _json(text: bytes, name: str, line: int) -> Any:
         raise DataError(Problem("broken-json", f"not valid JSON: {error.msg}", "", name, at, error.colno)) from None
 
 
-def _made(value: Any, place: int, name: str, line: int) -> Candidate:
+def _candidate(value: Any, index: int, name: str, line: int) -> Candidate:
     if isinstance(value, str):
-        return Candidate(str(place), value)
+        return Candidate(str(index), value)
     if not isinstance(value, dict):
         raise DataError(
-            Problem("not-a-candidate", f"candidate {place} is {value!r:.60}", "a text or an object", name, line)
+            Problem("not-a-candidate", f"candidate {index} is {value!r:.60}", "a text or an object", name, line)
         )
-    label = next((str(value[key]) for key in _NAMES if isinstance(value.get(key), str | int)), str(place))
+    label = next((str(value[key]) for key in _NAMES if isinstance(value.get(key), str | int)), str(index))
     return Candidate(label, value)

@@ -1,7 +1,8 @@
-"""Ranking by score: each candidate judged alone, several times where that is asked for."""
+"""Rank by score: each candidate is judged by itself, once or several times."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,45 +10,44 @@ from verdict_cli.errors import RowError
 from verdict_cli.run.outcome import Reward
 from verdict_cli.studies.rank.candidate_columns import CandidateColumns
 from verdict_cli.studies.rank.candidates import Candidate
-from verdict_cli.studies.rank.standings import CandidateResult, Judging, Ranking, rank_candidates
+from verdict_cli.studies.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
 
 
-async def scored(
-    judging: Judging,
+async def rank_by_score(
+    judge: CountingJudge,
     reward: Reward,
-    places: CandidateColumns | None,
+    columns: CandidateColumns | None,
     shared: Mapping[str, Any],
     candidates: Sequence[Candidate],
     samples: int,
     field: str | None,
 ) -> Ranking:
-    """The candidates by their mean score. Two are told apart by unequal scores; with several samples by Welch's t-test at 5%.
+    """Rank candidates by their mean score. Two differ if their scores are unequal; with several samples, by Welch's
+    t-test at 5%.
 
-    ``places`` None: the columns of each candidate stand in the row by their own names.
+    ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
-    rows = []
-    for one in candidates:
-        own = dict(one.value) if places is None and isinstance(one.value, Mapping) else None
-        row = {**shared, **own} if own is not None else (places or _NEVER).row(shared, [one.text(field)])
+    rows: list[Mapping[str, Any]] = []
+    for candidate in candidates:
+        if columns is not None:
+            row: Mapping[str, Any] = columns.row(shared, [candidate.text(field)])
+        else:
+            assert isinstance(candidate.value, Mapping)
+            row = {**shared, **candidate.value}
         rows += [row] * samples
-    results = await judging.all(rows)
     scores: list[list[float]] = [[] for _ in candidates]
-    for place, result in enumerate(results):
+    for index, result in enumerate(await judge.judge(rows)):
         if result.failure is None:
             try:
-                scores[place // samples].append(reward(result))
+                scores[index // samples].append(reward(result))
             except RowError:
                 continue
-    found = [_found(values, samples) for values in scores]
-    failed = sum(one.failed for one in found)
-    ranked = rank_candidates(candidates, found, lambda one, other: _apart(scores[one], scores[other]))
-    return Ranking("scores", ranked, len(rows), failed, {})
+    results = [_mean_score(values, samples) for values in scores]
+    standings = rank_candidates(candidates, results, lambda one, other: _differ(scores[one], scores[other]))
+    return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
 
 
-_NEVER = CandidateColumns((), 0)
-
-
-def _found(values: Sequence[float], samples: int) -> CandidateResult:
+def _mean_score(values: Sequence[float], samples: int) -> CandidateResult:
     """The mean, and with several values its 95% interval by Student's t."""
     if not values:
         return CandidateResult(None, contests=samples, failed=samples)
@@ -62,9 +62,13 @@ def _found(values: Sequence[float], samples: int) -> CandidateResult:
     return CandidateResult(mean, float(low), float(high), contests=samples, failed=failed)
 
 
-def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
+def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
+    # Welch's test is undefined for one value a side, and for two samples without variance.
     if len(one) < 2 or len(other) < 2 or len(set(one)) == len(set(other)) == 1:
         return sum(one) / len(one) != sum(other) / len(other)
     from scipy import stats
 
-    return bool(stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)
+    with warnings.catch_warnings():
+        # scipy takes a sample without variance for a loss of precision.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return bool(stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)

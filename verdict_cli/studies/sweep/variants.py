@@ -14,12 +14,12 @@ from verdict_cli.language.document.overrides import OverrideTarget, find_target,
 from verdict_cli.language.document.source_positions import Document
 
 SWITCH = ("on", "off")
-MOST_LETTERS = 60
+MOST_VALUE_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
 class SweepVariant:
-    """One pipeline of a sweep: `settings` are as `--set` takes them, `off` the paths of what is left out."""
+    """One pipeline of a sweep: `settings` are as `--set` takes them, `off` the paths that are left out."""
 
     name: str
     settings: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
     """Every combination of the values, the last path changing fastest; `together` takes the first values of all
     paths, then the second ones, and so on.
 
-    Values are items of a YAML list. `on` and `off` of a path at which a mapping or a list stands keep it and leave it
-    out; elsewhere they are texts. UsageError where a path or its values cannot be read.
+    Values are items of a YAML list. For a path to a mapping or a list, `on` keeps it and `off` leaves it out; elsewhere
+    they are texts. UsageError if a path or its values cannot be read.
     """
     axes = [_axis(document, one) for one in vary]
     paths = [axis[0] for axis in axes]
     if len(set(paths)) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"--vary names {twice} twice", hint="give all values of a path at once")
-    short = _short(paths)
+        duplicate = next(path for path in paths if paths.count(path) > 1)
+        raise UsageError(f"--vary has {duplicate} twice", hint="give all values of a path at once")
+    short = _short_names(paths)
     choices = [
         [_choice(path, name, text, value, switched) for text, value in values]
         for (path, values, switched), name in zip(axes, short, strict=True)
@@ -59,7 +59,7 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
         combined: list[tuple[_Choice, ...]] = list(zip(*choices, strict=True))
     else:
         combined = list(product(*choices))
-    made = [
+    combinations = [
         SweepVariant(
             " ".join(one.name for one in each),
             tuple(one.setting for one in each if one.setting),
@@ -67,28 +67,28 @@ def variants(document: Document, vary: Sequence[str], *, together: bool = False)
         )
         for each in combined
     ]
-    names = [one.name for one in made]
+    names = [one.name for one in combinations]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--vary gives the variant {twice} twice", hint="values must differ")
-    return tuple(made)
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--vary has the variant {duplicate} twice", hint="values must differ")
+    return tuple(combinations)
 
 
 def _axis(document: Document, vary: str) -> tuple[str, list[tuple[str, Any]], bool]:
-    """The path, its values as text and parsed, and whether they switch something on and off."""
+    """The path, its values as text and parsed, and whether they are `on` and `off` of a container."""
     path, given, text = vary.partition("=")
     if not given or not path:
         raise UsageError(f"--vary {vary!r} is not of the form PATH=V1,V2", hint="--vary 'pipeline[0].repeat=1,3,5'")
     parts_of(path)
     values = _values(text, vary)
-    there = find_target(document.data, path)
+    target = find_target(document.data, path)
     words = {value for value in values if isinstance(value, str)}
-    switched = len(words) == len(values) and words <= set(SWITCH) and _whole(there)
-    return path, [(_spelled(value), value) for value in values], switched
+    switched = len(words) == len(values) and words <= set(SWITCH) and _is_container(target)
+    return path, [(_text(value), value) for value in values], switched
 
 
-def _whole(there: OverrideTarget | None) -> bool:
-    return there is not None and isinstance(there.value, dict | list)
+def _is_container(target: OverrideTarget | None) -> bool:
+    return target is not None and isinstance(target.value, dict | list)
 
 
 def _values(text: str, vary: str) -> list[Any]:
@@ -105,10 +105,10 @@ def _values(text: str, vary: str) -> list[Any]:
     return values
 
 
-def _spelled(value: Any) -> str:
+def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split())
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
+    return text if len(text) <= MOST_VALUE_LENGTH else f"{text[: MOST_VALUE_LENGTH - 1]}…"
 
 
 def _choice(path: str, name: str, text: str, value: Any, switched: bool) -> _Choice:
@@ -117,7 +117,7 @@ def _choice(path: str, name: str, text: str, value: Any, switched: bool) -> _Cho
     return _Choice(f"{name}={text}", off=path if value == "off" else "")
 
 
-def _short(paths: Sequence[str]) -> list[str]:
-    """The last key of each path, as far as that tells them apart; a path that ends in an index as it is."""
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """The last key of each path where it is unique; else, and for a path that ends in an index, the whole path."""
     last = [path.rpartition(".")[2] if "." in path and not path.endswith("]") else path for path in paths]
     return [short if last.count(short) == 1 else path for short, path in zip(last, paths, strict=True)]

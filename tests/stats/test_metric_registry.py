@@ -1,0 +1,65 @@
+"""A metric is one record: validation, statistics and reports take everything from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from verdict_cli.language import metric_registry
+from verdict_cli.language.evaluations import Evaluation, lacks
+from verdict_cli.language.metric_registry import METRICS, Metric, find_metric
+from verdict_cli.stats.measure import measure
+from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
+from verdict_cli.stats.metrics.statistic import Statistic
+from verdict_cli.storage.tables.writer import ParquetTable
+
+CODES, VALUES = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
+BY_INPUT: dict[str, dict[str, Statistic]] = {
+    "labels": confusion.label_statistics(CODES, CODES[::-1], 2, None, False),
+    "numbers": numbers.number_pairs(VALUES, VALUES[::-1]) | ranks.rank_pairs(VALUES, VALUES[::-1]),
+    "probability": probability.probability_statistics(VALUES, CODES.astype(float)),
+    "value": numbers.number_values(VALUES - 0.5, False),
+    "panel": panel.panel_statistics([CODES, CODES[::-1]], [VALUES, VALUES], [VALUES, VALUES], True),
+}
+
+
+@pytest.mark.parametrize("of", BY_INPUT)
+def test_every_record_has_its_statistic_and_every_statistic_its_record(of: str) -> None:
+    assert set(BY_INPUT[of]) == {name for name, metric in METRICS.items() if of in metric.inputs} - {"confusion"}
+
+
+@pytest.mark.parametrize("of", BY_INPUT)
+def test_bounds_and_interval_methods_are_those_of_the_record(of: str) -> None:
+    for name, statistic in BY_INPUT[of].items():
+        assert (statistic.bounds, statistic.interval) == (METRICS[name].bounds, METRICS[name].interval), name
+
+
+def max_error(prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> float:
+    return float(np.abs(prediction - target)[weight > 0].max())
+
+
+def test_a_new_metric_is_a_function_and_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Metric("max_error", "The largest error.", ("numbers",), f"{__name__}:max_error", lower_is_better=True)
+    monkeypatch.setitem(metric_registry.METRICS, "max_error", record)
+    results = tmp_path / "results.parquet"
+    with ParquetTable(results, {"row": "int", "id": "int", "status": "str"}) as table:
+        for row, (score, target) in enumerate([(1, 2), (5, 2), (3, 3)]):
+            table.write({"row": row, "status": "ok", "output.score": score, "source.target": target})
+    evaluation = Evaluation(prediction="output.score", target="source.target")
+    named = evaluation.model_copy(update={"metrics": ("mae", "max_error")})
+    assert lacks(named, "max_error") == [] and lacks(Evaluation(value="x"), "max_error") == ["prediction", "target"]
+    assert measure({"e": named}, results)["e"].values["max_error"].value == 3
+
+
+def test_a_name_that_nobody_offers_is_no_metric() -> None:
+    assert find_metric("accurcy") is None and find_metric("ppi") is None
+
+
+def test_the_registry_is_read_without_numpy() -> None:
+    code = "import sys, verdict_cli.language.evaluations; print([m for m in ('numpy', 'scipy', 'pyarrow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,202 @@
+"""Charts of a document. Each has the data that the page's script draws, and a table with the same numbers.
+
+- `Dots`: values of named items, one a line, with intervals (groups, published rows, differences by slice).
+- `Scatter`: points in a plane (a reliability diagram, a frontier of accuracy against cost).
+- `Bars`: counts or sums (histograms, cost by unit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from verdict_cli.report import formatting
+from verdict_cli.report.document import Part, Table
+
+Range = tuple[float | None, float | None]
+"""The ends of an axis; None lets the data decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """A named value with the ends of its interval and a note; a `strong` one stands out."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dots(Part):
+    """One line a point; `reference` draws a line across all, such as 0 under differences."""
+
+    title: str
+    points: Sequence[ChartPoint]
+    x: str
+    x_range: Range = (None, None)
+    reference: float | None = None
+    caption: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return 64 + 26 * len(self.points)
+
+    def script_data(self) -> dict[str, Any]:
+        """The data of the page's script."""
+        return {
+            "type": "dots",
+            "labels": [formatting.visible_text(point.label, 60) for point in self.points],
+            "spots": [[point.value, point.low, point.high, int(point.strong)] for point in self.points],
+            "x": self.x,
+            "xRange": self.x_range,
+            "reference": self.reference,
+        }
+
+    def table(self, *, folded: bool = True, most_rows: int = 0) -> Table:
+        """The numbers as a table."""
+        rows = [
+            (point.label, formatting.format_number(point.value), formatting.interval(point.low, point.high), point.note)
+            for point in self.points
+        ]
+        strong = [index for index, point in enumerate(self.points) if point.strong]
+        title = "Values of this chart" if folded else ""
+        return Table(("", self.x, "95% interval", ""), rows, (1, 2), folded=title, strong=strong, most_rows=most_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanePoint:
+    """A point with the ends of its vertical interval (`low`, `high`) and, where `x` is an estimate too, of its horizontal one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    x_low: float | None = None
+    x_high: float | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points that belong together; `joined` ones are connected in their order, `named` ones show their labels."""
+
+    name: str
+    points: Sequence[PlanePoint]
+    joined: bool = False
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Part):
+    """Points in a plane; `diagonal` draws y = x, `logarithmic` applies to the x axis."""
+
+    title: str
+    series: Sequence[Series]
+    x: str
+    y: str
+    x_range: Range = (None, None)
+    y_range: Range = (None, None)
+    diagonal: bool = False
+    logarithmic: bool = False
+    caption: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return 320
+
+    def script_data(self) -> dict[str, Any]:
+        """The data of the page's script."""
+        return {
+            "type": "scatter",
+            "series": [
+                {
+                    "name": formatting.visible_text(series.name, 60),
+                    "joined": series.joined,
+                    "named": series.named,
+                    "places": [
+                        [
+                            point.x,
+                            point.y,
+                            point.low,
+                            point.high,
+                            point.x_low,
+                            point.x_high,
+                            formatting.visible_text(point.label, 60),
+                        ]
+                        for point in series.points
+                    ],
+                }
+                for series in self.series
+            ],
+            "x": self.x,
+            "y": self.y,
+            "xRange": self.x_range,
+            "yRange": self.y_range,
+            "diagonal": self.diagonal,
+            "logarithmic": self.logarithmic,
+        }
+
+    def table(self) -> Table:
+        """The numbers as a table."""
+        rows = [
+            (
+                " ".join(part for part in (series.name, point.label) if part),
+                " ".join(
+                    part
+                    for part in (formatting.format_number(point.x), formatting.interval(point.x_low, point.x_high))
+                    if part
+                ),
+                formatting.format_number(point.y),
+                formatting.interval(point.low, point.high),
+            )
+            for series in self.series
+            for point in series.points
+        ]
+        return Table(("", self.x, self.y, "95% interval"), rows, (1, 2, 3), folded="Values of this chart")
+
+
+@dataclass(frozen=True, slots=True)
+class Bars(Part):
+    """A bar for each label; more than one series is stacked. `joined` bars touch, as those of a histogram do."""
+
+    title: str
+    labels: Sequence[str]
+    series: Mapping[str, Sequence[float]]
+    x: str
+    y: str
+    joined: bool = False
+    caption: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return 280
+
+    def script_data(self) -> dict[str, Any]:
+        """The data of the page's script."""
+        return {
+            "type": "bars",
+            "labels": [formatting.visible_text(label, 60) for label in self.labels],
+            "series": [[formatting.visible_text(name, 60), list(values)] for name, values in self.series.items()],
+            "x": self.x,
+            "y": self.y,
+            "joined": self.joined,
+        }
+
+    def table(self) -> Table:
+        """The numbers as a table."""
+        names = [name or self.y for name in self.series]
+        rows = [
+            (label, *(formatting.format_number(values[index]) for values in self.series.values()))
+            for index, label in enumerate(self.labels)
+        ]
+        return Table((self.x, *names), rows, tuple(range(1, len(names) + 1)), folded="Values of this chart")

@@ -1,0 +1,275 @@
+"""The document model: what every report says, as sections of parts that each renderer draws in its own format.
+
+A run's report, a comparison, a sweep, an audit and a ranking are documents; `renderers` has a module for each format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from verdict_cli.report import formatting
+from verdict_cli.stats.gates import GateOutcome
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+
+Format = Literal["terminal", "markdown", "html", "junit"]
+TEXT_FORMATS: tuple[Format, ...] = ("terminal", "markdown")
+PAGE_FORMATS: tuple[Format, ...] = ("html",)
+ALL_FORMATS: tuple[Format, ...] = (*TEXT_FORMATS, *PAGE_FORMATS, "junit")
+
+
+class Part:
+    """A piece of a section. A renderer draws it by its `kind`, and skips a kind that its format has no room for."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Part):
+    """A paragraph; a `warning` stands out."""
+
+    text: str
+    warning: bool = False
+    kind: ClassVar[str] = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class FactList(Part):
+    """Names and their values; `details` are facts for which only a page has room."""
+
+    rows: Sequence[tuple[str, str]]
+    details: Sequence[tuple[str, str]] = ()
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One headline metric with its interval as text."""
+
+    title: str
+    value: str
+    interval: str = ""
+    note: str = ""
+    shares: tuple[float, float, float] | None = None
+    """The interval's lower end, the value and the upper end, as shares of the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles(Part):
+    """The headline metrics of a page; tables repeat them elsewhere."""
+
+    tiles: Sequence[Tile]
+    kind: ClassVar[str] = "tiles"
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Part):
+    """Cells of text, the first of each row its head. `right` are the columns of numbers, `strong` the rows that stand out.
+
+    `heat` is a shade from 0 to 1 for each cell after the first, negative where the shade means an error. `folded` is
+    the title under which the table is hidden until it is opened. Text formats print `most_rows` rows (0: all) of
+    `total_rows` (0: those given), and on a terminal one paragraph a row if `records` says that the cells are long.
+    """
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Sequence[int] = ()
+    caption: str = ""
+    folded: str = ""
+    strong: Sequence[int] = ()
+    heat: Sequence[Sequence[float]] = ()
+    most_rows: int = 0
+    total_rows: int = 0
+    records: bool = False
+    kind: ClassVar[str] = "table"
+
+    def rows_left(self, printed: int) -> int:
+        """How many rows are left out where so many are printed."""
+        return (self.total_rows or len(self.rows)) - printed
+
+
+@dataclass(frozen=True, slots=True)
+class MetricList(Part):
+    """Metrics with their intervals, and why one is missing or uncertain."""
+
+    rows: Sequence[tuple[str, MetricValue]]
+    kind: ClassVar[str] = "metrics"
+
+    def table(self, *, with_reasons: bool) -> Table:
+        """The metrics as a table."""
+        rows = [
+            (name, *formatting.metric_cells(metric), *([metric.reason] if with_reasons else []))
+            for name, metric in self.rows
+        ]
+        return Table(("metric", "value", "95% interval", "n", *([""] if with_reasons else [])), rows, (1, 2, 3))
+
+    def reasons(self) -> list[str]:
+        """A line for each reason, with the metrics that share it."""
+        names: dict[str, list[str]] = {}
+        for name, metric in self.rows:
+            if metric.reason:
+                names.setdefault(metric.reason, []).append(name)
+        return [f"{', '.join(sharing)}: {reason}" for reason, sharing in names.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Gates(Part):
+    """The outcomes of a run's gates."""
+
+    outcomes: Sequence[GateOutcome]
+    kind: ClassVar[str] = "gates"
+
+    def table(self, signs: Mapping[str, str]) -> Table:
+        """The gates as a table; `signs` is what stands for passed, failed and inconclusive."""
+        rows = [
+            (
+                gate.metric,
+                signs[gate.verdict],
+                formatting.format_number(gate.value),
+                formatting.interval(gate.low, gate.high),
+                gate.rule,
+                formatting.gate_note(gate),
+            )
+            for gate in self.outcomes
+        ]
+        return Table(("metric", "outcome", "value", "95% interval", "limit", "why"), rows, (2, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Failures(Part):
+    """Failed rows by kind, the most frequent first; `reasons` has an example of each, `tolerated` if a gate allows them."""
+
+    kinds: Sequence[tuple[str, int]]
+    rows: int
+    reasons: Mapping[str, str]
+    tolerated: bool = False
+    kind: ClassVar[str] = "failures"
+
+    def table(self) -> Table:
+        """The kinds as a table."""
+        return Table(("kind", "rows"), [(kind, f"{count:,}") for kind, count in self.kinds], (1,), most_rows=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture(Part):
+    """An SVG that this package drew: it is not escaped."""
+
+    svg: str
+    caption: str = ""
+    kind: ClassVar[str] = "picture"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock(Part):
+    """Preformatted text, folded under its title."""
+
+    title: str
+    text: str
+    kind: ClassVar[str] = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Links(Part):
+    """Files in the document's directory."""
+
+    files: Sequence[str]
+    kind: ClassVar[str] = "links"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table of rows. `kind` is `text`, `number` or `outcome`; a `wide` one is hidden on a small screen."""
+
+    key: str
+    title: str
+    kind: str = "text"
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowBrowser(Part):
+    """A table of rows that can be searched and sorted, and opens a row's details.
+
+    `rows` are packed lists of lists (one a row, in the order of `columns`, the index of its details or null at the end);
+    `details` are packed lists of `per_piece` details each (see `page.compress`); `note` says what is left out.
+    """
+
+    columns: Sequence[TableColumn]
+    rows: Sequence[str]
+    details: Sequence[str]
+    per_piece: int
+    count: int
+    note: str = ""
+    kind: ClassVar[str] = "browser"
+
+    def script_data(self) -> dict[str, Any]:
+        """The data of the page's script."""
+        return {
+            "columns": [[column.key, column.title, column.kind, column.wide] for column in self.columns],
+            "rows": list(self.rows),
+            "stories": list(self.details),
+            "per": self.per_piece,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Part):
+    """Parts side by side where there is room, or folded under a `title`."""
+
+    parts: Sequence[Part]
+    title: str = ""
+    kind: ClassVar[str] = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class Only(Part):
+    """Parts for some of the formats."""
+
+    formats: Sequence[Format]
+    parts: Sequence[Part]
+    kind: ClassVar[str] = "only"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its parts. `listed`: the navigation names it; `essential`: a short format keeps it whole."""
+
+    title: str
+    parts: Sequence[Part]
+    subtitle: str = ""
+    listed: bool = True
+    essential: bool = False
+    formats: Sequence[Format] = ALL_FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """A report of any kind. `kicker` and `lead` are a page's lines above and below the title.
+
+    `elsewhere` says where a text format's reader finds what is left out; `data` gives the content as JSON has it.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    kicker: str = "Verdict report"
+    lead: str = ""
+    elsewhere: str = "in report.html"
+    data: Callable[[], Mapping[str, Any]] = dict
+
+    def sections_for(self, target: Format) -> list[Section]:
+        """The sections that this format draws."""
+        return [section for section in self.sections if target in section.formats]
+
+
+def parts_for(parts: Sequence[Part], target: Format) -> Iterator[Part]:
+    """The parts that this format draws; only a page has groups, elsewhere their parts follow each other."""
+    for part in parts:
+        if isinstance(part, Only):
+            if target in part.formats:
+                yield from parts_for(part.parts, target)
+        elif isinstance(part, Group) and target != "html":
+            yield from parts_for(part.parts, target)
+        else:
+            yield part

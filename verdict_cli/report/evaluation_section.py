@@ -1,0 +1,222 @@
+"""The sections of a run's evaluations: metrics, confusion matrix, groups, published rows, calibration, distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from verdict_cli.report import formatting
+from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
+from verdict_cli.report.isolation import isolated_parts
+from verdict_cli.report.report import PublishedComparison, Report
+from verdict_cli.report.report_context import ReportContext, number_vectors
+from verdict_cli.stats.columns.column import MISSING
+from verdict_cli.stats.evaluation_results import Bin, Distributions, Histogram, histogram
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
+
+OPEN_EVALUATIONS = 3
+"""A page shows so many evaluations in full; if there are more, each is folded below an overview."""
+MOST_LABELS_IN_MATRIX = 30
+"""A larger confusion matrix cannot be read."""
+MOST_GROUPS_PRINTED = 12
+MOST_CHART_FIELDS = 3
+
+
+def evaluation_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    """A section for each evaluation; of many, one section on a page."""
+    if not report.measures:
+        return
+    folded = len(report.measures) > OPEN_EVALUATIONS
+    groups: list[Part] = []
+    for name, measures in report.measures.items():
+        make = partial(_evaluation, name, measures, report.comparisons.get(name), context)
+        parts = isolated_parts(f"The evaluation {name}", make)
+        if folded:
+            flat = [inner for part in parts for inner in (part.parts if isinstance(part, Group) else [part])]
+            groups.append(Group(flat, f"{name} ({measures.kind})" if measures.kind else name))
+        yield Section(name, parts, measures.kind, formats=TEXT_FORMATS if folded else (*TEXT_FORMATS, *PAGE_FORMATS))
+    if folded:
+        rows = [
+            (name, *_overview(measures, report.comparisons.get(name))) for name, measures in report.measures.items()
+        ]
+        overview = Table(("evaluation", "metric", "value", "95% interval", "n"), rows, (2, 3, 4))
+        yield Section("Evaluations", [overview, *groups], formats=PAGE_FORMATS)
+
+
+def primary_metric(measures: Measures, comparison: PublishedComparison | None = None) -> tuple[str, MetricValue] | None:
+    """The metric that represents the evaluation: the published one, else the first that is defined."""
+    defined = [
+        (name, metric)
+        for name, metric in formatting.scalar_metrics(measures.values.items())
+        if metric.value is not None
+    ]
+    if comparison is not None:
+        defined = [(name, metric) for name, metric in defined if name == comparison.metric] or defined
+    return defined[0] if defined else None
+
+
+def _overview(measures: Measures, comparison: PublishedComparison | None) -> tuple[str, str, str, str]:
+    first = primary_metric(measures, comparison)
+    return ("–", "–", "", "0") if first is None else (first[0], *formatting.metric_cells(first[1]))
+
+
+def _evaluation(
+    name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
+) -> Iterator[Part]:
+    metrics = MetricList(formatting.scalar_metrics(measures.values.items()))
+    matrix = measures.values.get("confusion")
+    if matrix is None or matrix.value is None:
+        yield metrics
+    else:
+        yield Group([metrics, _confusion(matrix)])
+    for line in formatting.coverage_notes(measures):
+        yield Note(line)
+    for line in measures.warnings:
+        yield Note(line, warning=True)
+    if comparison is not None:
+        published = _published_chart(comparison)
+        yield Only(TEXT_FORMATS, [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)])
+        if comparison.caveat:
+            yield Note(comparison.caveat, warning=True)
+    charts = isolated_parts("The charts", lambda: _charts(name, measures, comparison, context))
+    if charts:
+        yield Only(PAGE_FORMATS, [Group(charts)])
+    first = primary_metric(measures, comparison)
+    for expression, groups in measures.groups.items():
+        if first is not None:
+            chart = _group_chart(expression, groups, first)
+            yield Only(("terminal",), [Note(chart.title), chart.table(folded=False, most_rows=MOST_GROUPS_PRINTED)])
+        yield _groups_table(expression, groups)
+
+
+def _groups_table(expression: str, groups: Mapping[str, Mapping[str, MetricValue]]) -> Table:
+    rows = [
+        (value, name, *formatting.metric_cells(metric), metric.reason)
+        for value, metrics in groups.items()
+        for name, metric in formatting.scalar_metrics(metrics.items())
+    ]
+    headers = (expression, "metric", "value", "95% interval", "n", "")
+    return Table(headers, rows, (2, 3, 4), folded=f"All metrics by {expression}", most_rows=200)
+
+
+def _charts(
+    name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
+) -> Iterator[Part]:
+    if comparison is not None:
+        yield _published_chart(comparison)
+    first = primary_metric(measures, comparison)
+    if first is not None:
+        yield from (_group_chart(expression, groups, first) for expression, groups in measures.groups.items())
+    if context is not None:
+        yield from _distribution_charts(context.study.distributions[name])
+        yield from _output_charts(name, context)
+
+
+def _published_chart(comparison: PublishedComparison) -> Dots:
+    """This run among the published rows."""
+    points = [
+        ChartPoint(row.judge, row.value, row.low, row.high, formatting.row_origin(row), row.ours)
+        for row in comparison.standings
+    ]
+    return Dots(
+        f"Compared with {comparison.source}",
+        points,
+        comparison.metric,
+        caption=f"{comparison.metric}, {comparison.place}; published rows have no intervals.",
+    )
+
+
+def _group_chart(
+    expression: str, groups: Mapping[str, Mapping[str, MetricValue]], overall: tuple[str, MetricValue]
+) -> Dots:
+    """One metric for each value of an expression, with its value over all rows as a line."""
+    name, over_all_rows = overall
+    points = [
+        ChartPoint(value, metric.value, metric.low, metric.high, f"n={metric.n}")
+        for value, metrics in groups.items()
+        if (metric := metrics.get(name)) is not None
+    ]
+    bounded = all((point.low or 0) >= 0 and (point.high or 0) <= 1 for point in points)
+    return Dots(
+        f"{name} by {expression}",
+        points,
+        name,
+        (0, 1) if bounded else (None, None),
+        over_all_rows.value,
+        "The dashed line is the value over all rows.",
+    )
+
+
+def _confusion(matrix: MetricValue) -> Part:
+    """Rows by target and prediction; shades are shares of the row, negative off the diagonal."""
+    labels, counts = matrix.value["labels"], matrix.value["counts"]
+    if len(labels) > MOST_LABELS_IN_MATRIX:
+        return Note(f"the confusion matrix of {len(labels)} labels is in report.json")
+    names = [formatting.label(label) for label in labels]
+    heat = [
+        [(count / sum(row) if sum(row) else 0.0) * (1 if column == index else -1) for column, count in enumerate(row)]
+        for index, row in enumerate(counts)
+    ]
+    rows = [(name, *(f"{count:,}" for count in row)) for name, row in zip(names, counts, strict=True)]
+    right = tuple(range(1, len(names) + 1))
+    return Table(("target ↓  prediction →", *names), rows, right, "Confusion matrix", heat=heat)
+
+
+def _distribution_charts(distributions: Distributions) -> Iterator[Bars | Scatter]:
+    """Calibration, and the distribution of predictions."""
+    if distributions.reliability:
+        yield Scatter(
+            "Reliability",
+            (Series("", _bin_points(distributions.reliability), joined=True),),
+            "mean probability",
+            "share of positive targets",
+            (0, 1),
+            (0, 1),
+            diagonal=True,
+            caption="Ten bins of the probability; a calibrated judge is on the dashed line.",
+        )
+    if distributions.probabilities:
+        yield _histogram_chart("Probabilities by target", distributions.probabilities, "probability")
+    if distributions.predictions:
+        yield _histogram_chart("Predictions", distributions.predictions, "prediction")
+    if distributions.by_target:
+        yield Scatter(
+            "Prediction against target",
+            (Series("", _bin_points(distributions.by_target)),),
+            "target",
+            "mean prediction",
+            diagonal=True,
+            caption="Mean predictions with their 95% intervals; on the dashed line they equal the target.",
+        )
+
+
+def _output_charts(name: str, context: ReportContext) -> Iterator[Bars]:
+    """The numeric outputs of the pipeline by target, if the evaluation compares labels."""
+    scores = next((scores for scores in context.study.scored if scores.name == name and scores.labels), None)
+    node = context.plan.output_node
+    if scores is None or node is None:
+        return
+    data = scores.data
+    labelled = data.target != MISSING
+    columns = number_vectors(context.results, [f"output.{field}" for field in node.output.fields])
+    for column, vector in list(columns.items())[:MOST_CHART_FIELDS]:
+        values = vector[scores.at]
+        kept = np.flatnonzero(np.isfinite(values) & labelled)
+        if len(kept) and np.ptp(values[kept]) > 0:
+            counts = histogram(values[kept], data.target[kept], data.labels)
+            yield _histogram_chart(f"{column} by target", counts, column)
+
+
+def _histogram_chart(title: str, bins: Histogram, x: str) -> Bars:
+    """A histogram whose bins are labelled with their middle."""
+    middles = [(low + high) / 2 for low, high in zip(bins.edges, bins.edges[1:], strict=False)]
+    labels = [str(int(middle)) if middle == int(middle) else f"{middle:.3g}" for middle in middles]
+    return Bars(title, labels, bins.counts, x, "rows", joined=True)
+
+
+def _bin_points(bins: Sequence[Bin]) -> list[PlanePoint]:
+    return [PlanePoint(each.x, each.y, each.low, each.high, label=f"{each.n:,} rows") for each in bins]

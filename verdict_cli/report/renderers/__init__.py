@@ -1,0 +1,1 @@
+"""A module for each format in which a document is drawn."""

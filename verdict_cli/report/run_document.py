@@ -1,0 +1,199 @@
+"""The report of a run as a document. `SECTIONS` lists its sections: a new one is a function and a line there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from verdict_cli.report import formatting
+from verdict_cli.report.bias_effects import bias_effects
+from verdict_cli.report.charts import Bars
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    CodeBlock,
+    FactList,
+    Failures,
+    Gates,
+    Group,
+    Links,
+    Note,
+    Only,
+    Part,
+    Picture,
+    ReportDocument,
+    Section,
+    Table,
+    Tile,
+    Tiles,
+)
+from verdict_cli.report.evaluation_section import evaluation_sections, primary_metric
+from verdict_cli.report.isolation import isolated_sections
+from verdict_cli.report.plan_graph import as_svg
+from verdict_cli.report.report import PublishedComparison, Report, full_json
+from verdict_cli.report.report_context import ReportContext
+from verdict_cli.report.row_table import row_table
+from verdict_cli.stats.call_stats import UnitCalls, by_unit
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.measure import Measures
+
+MOST_TILES = 8
+SectionMaker = Callable[[Report, ReportContext | None], Iterator[Section]]
+
+
+def run_document(report: Report, context: ReportContext | None = None) -> ReportDocument:
+    """The document of a run. `context` adds what only a page shows: distributions, units, the graph, the spec, the rows.
+
+    Each section is created on its own: one that fails is replaced by a note that names it.
+    """
+    sections = [
+        section for title, make in SECTIONS for section in isolated_sections(title, partial(make, report, context))
+    ]
+    facts = report.facts
+    rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
+    lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
+    return ReportDocument(facts.name, sections, lead=lead, data=lambda: full_json(report))
+
+
+def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    parts: list[Part] = [Note(notice, warning=True) for notice in formatting.notices(report)]
+    evaluations = len(report.measures)
+    tiles = [
+        _tile(name if evaluations > 1 else "", metric, value)
+        for name, measures in report.measures.items()
+        for metric, value in _headline(measures, report.comparisons.get(name), evaluations)
+    ]
+    shown = [metric for measures in report.measures.values() for metric in measures.values.values()]
+    tiles += [
+        _tile(node, "flips", rate)
+        for node, rate in report.flips.items()
+        if rate.value is not None and rate not in shown
+    ]
+    if tiles:
+        parts.append(Tiles(tiles[:MOST_TILES]))
+    facts = report.facts
+    details = [
+        ("tokens", f"{facts.prompt_tokens:,} in, {facts.completion_tokens:,} out"),
+        ("configuration", facts.config),
+        ("started", facts.started.replace("T", " ").replace("+00:00", " UTC")),
+        ("version", f"{facts.version}, seed {facts.seed}"),
+    ]
+    yield Section("", [*parts, FactList(formatting.summary_facts(report), details)], listed=False, essential=True)
+
+
+def _headline(
+    measures: Measures, comparison: PublishedComparison | None, evaluations: int
+) -> list[tuple[str, MetricValue]]:
+    """The primary metric of each evaluation; of one or two evaluations, some more."""
+    first = primary_metric(measures, comparison)
+    if first is None:
+        return []
+    rest = [
+        (name, metric)
+        for name, metric in formatting.scalar_metrics(measures.values.items())
+        if name != first[0] and metric.value is not None
+    ]
+    return [first, *rest[: {1: 3, 2: 1}.get(evaluations, 0)]]
+
+
+def _tile(name: str, metric: str, value: MetricValue) -> Tile:
+    shares = None
+    if value.low is not None and value.high is not None and value.low >= 0 and value.high <= 1:
+        shares = (value.low, value.value, value.high)
+    return Tile(
+        f"{name}: {metric}" if name else metric,
+        formatting.format_number(value.value),
+        formatting.interval(value.low, value.high),
+        f"{'' if value.low is None else '95% interval, '}n={value.n:,}",
+        shares,
+    )
+
+
+def _gates(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    if report.gates:
+        yield Section("Gates", [Gates(report.gates)], essential=True)
+
+
+def _rows(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    if context is not None:
+        yield Section("Rows", [row_table(context)], formats=PAGE_FORMATS)
+
+
+def _bias_effects(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    if context is not None and (charts := bias_effects(context)):
+        yield Section("Position and length", [Group(charts)], formats=PAGE_FORMATS)
+
+
+def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    """A table and charts of the run's units; no section for a run without calls."""
+    units = {} if context is None else by_unit(context.calls)
+    if not units:
+        return
+    headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
+    table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7))
+    charts = [*_unit_charts(units)]
+    yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE_FORMATS)
+
+
+def _unit_cells(unit: UnitCalls) -> tuple[str, ...]:
+    seconds = ["–" if value is None else f"{value:.3g} s" for value in (unit.median_s, unit.p95_s)]
+    counts = (unit.calls, unit.failed, unit.prompt_tokens, unit.completion_tokens)
+    return (*(f"{count:,}" for count in counts), formatting.money(unit.cost_usd), *seconds)
+
+
+def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:
+    names = list(units)
+    if any(unit.cost_usd for unit in units.values()):
+        yield Bars("Cost by unit", names, {"": [unit.cost_usd or 0.0 for unit in units.values()]}, "unit", "US dollars")
+    elif any(unit.prompt_tokens for unit in units.values()):
+        tokens = {
+            "in": [float(unit.prompt_tokens) for unit in units.values()],
+            "out": [float(unit.completion_tokens) for unit in units.values()],
+        }
+        yield Bars("Tokens by unit", names, tokens, "unit", "tokens")
+    if any(unit.median_s for unit in units.values()):
+        yield Bars(
+            "Time of a call by unit",
+            names,
+            {
+                "median": [unit.median_s or 0.0 for unit in units.values()],
+                "median to 95%": [(unit.p95_s or 0.0) - (unit.median_s or 0.0) for unit in units.values()],
+            },
+            "unit",
+            "seconds",
+        )
+
+
+def _failures(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    kinds = formatting.failure_kinds(report.facts)
+    tolerated = any(gate.metric == "run.coverage" and gate.passed for gate in report.gates)
+    failures = Failures(kinds, report.facts.rows, report.facts.reasons, tolerated)
+    if not kinds:
+        yield Section("", [failures], formats=("junit",))
+        return
+    counts = {"": [float(count) for _, count in kinds]}
+    chart = Bars("Failed rows by kind", [kind for kind, _ in kinds], counts, "kind", "rows")
+    yield Section("Failed rows", [failures, Only(PAGE_FORMATS, [chart])], essential=True)
+
+
+def _pipeline(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    if context is not None:
+        drawing = Picture(as_svg(context.plan), "Units and links; units with heavy frames give the output.")
+        yield Section("Pipeline", [drawing, CodeBlock("The resolved spec", context.spec)], formats=PAGE_FORMATS)
+
+
+def _files(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    yield Section("Files", [Note(f"in {report.run}"), Links(report.files)], essential=True)
+
+
+SECTIONS: list[tuple[str, SectionMaker]] = [
+    ("", _opening),
+    ("Gates", _gates),
+    ("Evaluations", evaluation_sections),
+    ("Rows", _rows),
+    ("Position and length", _bias_effects),
+    ("Cost and time", _unit_costs),
+    ("Failed rows", _failures),
+    ("Pipeline", _pipeline),
+    ("Files", _files),
+]
+"""Title and function of each section, in the order of the page. The title names a section that fails."""

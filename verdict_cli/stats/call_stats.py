@@ -1,0 +1,197 @@
+"""Statistics of a run's calls: cost, latency and failures by unit, and what the run costs and takes without a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.providers.prices import cost_usd
+from verdict_cli.messages import Usage
+from verdict_cli.model import Model
+from verdict_cli.plan.node import LLMNode, Plan
+from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
+from verdict_cli.storage.tables.reader import read_arrow, read_table, table_columns
+
+_UNIT_COLUMNS = ("unit", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCalls:
+    """The calls of one unit. `cost_usd` is None if a price is unknown; seconds are None if none was measured."""
+
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    median_s: float | None
+    p95_s: float | None
+
+
+class _UnitTotals:
+    """The totals of one unit while its calls are read: four bytes of memory for each call."""
+
+    def __init__(self) -> None:
+        self.calls = self.failed = self.unpriced = 0
+        self.tokens = [0, 0]
+        self.cost_usd = 0.0
+        self.seconds: list[Any] = []
+
+    def add(self, batch: dict[str, Any], mask: Any) -> None:
+        """Add the rows of a batch that are this unit's."""
+        self.calls += int(mask.sum())
+        self.failed += int(batch["failed"][mask].sum())
+        for index, name in enumerate(("prompt_tokens", "completion_tokens")):
+            self.tokens[index] += int(np.nansum(batch[name][mask]))
+        cost = batch["cost_usd"][mask]
+        self.unpriced += int((np.isnan(cost) & batch["answered"][mask]).sum())
+        self.cost_usd += float(np.nansum(cost))
+        seconds = batch["latency_s"][mask]
+        self.seconds.append(seconds[np.isfinite(seconds)].astype(np.float32))
+
+    def totals(self) -> UnitCalls:
+        """The finished totals."""
+        seconds = np.concatenate(self.seconds)
+        median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if len(seconds) else (None, None)
+        cost_usd = None if self.unpriced else self.cost_usd
+        tokens_in, tokens_out = self.tokens
+        return UnitCalls(self.calls, self.failed, tokens_in, tokens_out, cost_usd, median, p95)
+
+
+def by_unit(calls: Path) -> dict[str, UnitCalls]:
+    """The calls of a `calls.parquet` by unit, in the order of their first appearance; empty if the file is missing."""
+    if not calls.is_file() or not set(_UNIT_COLUMNS) <= set(table_columns(calls)):
+        return {}
+    found: dict[str, _UnitTotals] = {}
+    for batch in read_arrow(calls, _UNIT_COLUMNS):
+        units = batch.column("unit").dictionary_encode()
+        codes = integers(units.indices)
+        columns: dict[str, Any] = {name: floats(batch.column(name)) for name in _UNIT_COLUMNS[3:]}
+        columns["failed"] = truths(batch.column("failure").is_valid())
+        columns["answered"] = truths(batch.column("finish_reason").is_valid())
+        for code, unit in enumerate(units.dictionary.to_pylist()):
+            found.setdefault(unit, _UnitTotals()).add(columns, codes == code)
+    return {unit: totals.totals() for unit, totals in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds per call, over `n` answered calls."""
+
+    n: int
+    mean_s: float
+    median_s: float
+    p95_s: float
+
+
+def latency(calls: Path) -> Latency | None:
+    """The latency of the calls in a `calls.parquet`; None if the file is missing, or no call was answered."""
+    if not calls.is_file() or "latency_s" not in table_columns(calls):
+        return None
+    parts = [
+        np.array([value for value in batch["latency_s"] if value is not None], dtype=np.float64)
+        for batch in read_table(calls, ["latency_s"])
+    ]
+    seconds = np.concatenate(parts) if parts else np.empty(0)
+    if not len(seconds):
+        return None
+    median, p95 = np.quantile(seconds, [0.5, 0.95])
+    return Latency(len(seconds), float(seconds.mean()), float(median), float(p95))
+
+
+_CALL_COLUMNS = (
+    "row", "unit", "model", "messages", "reply", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "cached",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneCost:
+    """A run without a cache: its calls, their cost (None: unknown), and the median seconds of a row (None: unknown).
+
+    A reply from the cache counts with the price of its tokens, and the latency that it had when the model was called. A
+    row takes as long as the longest chain of its units.
+    """
+
+    calls: int
+    cost_usd: float | None
+    row_s: float | None
+
+
+@dataclass(slots=True)
+class ReplyLatencies:
+    """The latency of each reply when the model was called, shared by the runs of a sweep."""
+
+    seconds: dict[bytes, float] = field(default_factory=dict)
+
+
+def standalone_costs(plan: Plan, calls: Path, latencies: ReplyLatencies, *, recorded: bool) -> StandaloneCost:
+    """Calls, cost and seconds of the run with this `calls.parquet`. A recording (`recorded`) has no latency, and a cost
+    only if it has tokens."""
+    models = _models(plan)
+    count, cost = 0, 0.0
+    known = True
+    rows: dict[int, dict[str, float | None]] = {}
+    for call in _iterate_calls(calls):
+        count += 1
+        price = _price(call, models.get((call["unit"], call["model"])), recorded)
+        known = known and price is not None
+        cost += price or 0.0
+        if not recorded:
+            units = rows.setdefault(call["row"], {})
+            took = _seconds(call, latencies)
+            before = units.get(call["unit"], 0.0)
+            units[call["unit"]] = None if took is None or before is None else before + took
+    return StandaloneCost(count, cost if known else None, _median_row_seconds(plan, rows))
+
+
+def _iterate_calls(calls: Path) -> Iterator[Mapping[str, Any]]:
+    for batch in read_table(calls, _CALL_COLUMNS):
+        for values in zip(*(batch[name] for name in _CALL_COLUMNS), strict=True):
+            yield dict(zip(_CALL_COLUMNS, values, strict=True))
+
+
+def _models(plan: Plan) -> dict[tuple[str, str], Model]:
+    found = {}
+    for node in plan.nodes:
+        if isinstance(node.work, LLMNode):
+            for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up):
+                found[node.id, model.name] = model
+    return found
+
+
+def _price(call: Mapping[str, Any], model: Model | None, recorded: bool) -> float | None:
+    if is_local(call["model"]) or call["reply"] is None:
+        return 0.0
+    if not recorded and not call["cached"]:
+        paid: float | None = call["cost_usd"]
+        return paid
+    tokens = call["prompt_tokens"] or 0, call["completion_tokens"] or 0
+    return None if model is None or not sum(tokens) else cost_usd(model, Usage(*tokens))
+
+
+def _seconds(call: Mapping[str, Any], latencies: ReplyLatencies) -> float | None:
+    text = "\0".join(str(call[name]) for name in ("model", "messages", "reply"))
+    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+    if call["cached"]:
+        return latencies.seconds.get(key)
+    took: float = call["latency_s"] or 0.0
+    latencies.seconds[key] = took
+    return took
+
+
+def _median_row_seconds(plan: Plan, rows: Mapping[int, Mapping[str, float | None]]) -> float | None:
+    took = []
+    for units in rows.values():
+        if all(seconds is not None for seconds in units.values()):
+            ends: list[float] = []
+            for node in plan.nodes:
+                start = max((ends[parent] for parent in node.parents), default=0.0)
+                ends.append(start + (units.get(node.id) or 0.0))
+            took.append(max(ends))
+    return float(np.median(took)) if took else None

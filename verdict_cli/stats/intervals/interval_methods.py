@@ -1,0 +1,245 @@
+"""The methods of intervals: Wilson's of shares, the jackknife, Hall's for skewed metrics, and those of agreement.
+
+- Agreement (kappa, AC1, alpha, Matthews' correlation, balanced accuracy, macro averages): one minus the metric is taken
+  as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
+  many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
+  Wilson's own interval but for the quantile.
+- The difference of two runs: the adjusted Wald interval of Agresti and Min (2005), half a row more on which only
+  the first run agrees, half a row on which only the second does, and two rows in all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.metrics.statistic import NEAR, NormalizingScale, Proportion, Statistic
+
+SAME = "the runs score every row alike: the interval is what so few rows leave open"
+MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
+"""What Agresti and Min (2005) add: two rows in all, of which one is right in only one of the two runs."""
+LEAST_FREEDOM = 4
+"""The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
+FLAT = 1e-24
+"""A sum of squared changes below this is rounding: no row matters."""
+STRAIGHT = 1e-6
+"""A skewness below this is 0: the correction divides by it."""
+IntervalEnds = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """A metric of `n` rows with the ends of its 95% interval.
+
+    `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
+    interval, or both the value where all resamples give the same one (`reason` says so). `reason` also says where the
+    interval may be too narrow. The value of `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and
+    columns by prediction.
+    """
+
+    value: Any
+    low: float | None
+    high: float | None
+    n: int
+    reason: str = ""
+
+
+def normal(level: float) -> float:
+    """The normal quantile of a two-sided interval: its half-width in standard errors."""
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def student(level: float, freedom: float) -> float:
+    """Student's quantile of a two-sided interval; the degrees of freedom need not be whole."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
+    """The ends of a share's interval, as values of the metric."""
+    if sample.cluster is None:
+        hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
+        low, high = wilson(round(float(hits)), round(float(trials)), level)
+    else:
+        low, high = _clustered(share, sample, level)
+    return share.metric_of(low), share.metric_of(high)
+
+
+def wilson(successes: int, trials: int, level: float) -> IntervalEnds:
+    """The ends of Wilson's score interval of a proportion."""
+    low, high = score(successes / trials, trials, normal(level))
+    return low if successes else 0.0, high if successes < trials else 1.0
+
+
+def _clustered(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
+    hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
+    hits, trials = hits[trials > 0], trials[trials > 0]
+    clusters, rows = len(trials), float(trials.sum())
+    if clusters < 2:
+        return 0.0, 1.0
+    value = float(hits.sum()) / rows
+    away = hits - value * trials
+    robust = clusters / (clusters - 1) * float((away**2).sum()) / rows**2
+    worth = min(value * (1 - value) / robust, rows) if robust > 0 else float(clusters)
+    return score(value, worth, normal(level))
+
+
+def score(share: float, rows: float, quantile: float) -> IntervalEnds:
+    """The ends of Wilson's interval of a share; the number of rows need not be whole."""
+    reach = quantile**2 / rows
+    middle = (share + reach / 2) / (1 + reach)
+    half = float(np.sqrt(reach * share * (1 - share) + reach**2 / 4)) / (1 + reach)
+    return middle - half, middle + half
+
+
+def _by_cluster(column: Floats, sample: Sample) -> Floats:
+    assert sample.cluster is not None
+    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardError:
+    """A metric's standard error with its degrees of freedom.
+
+    `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `information` is the effective
+    number of rows that the variance is estimated from, infinite where it is not known.
+    """
+
+    error: float
+    freedom: float
+    skewness: float = 0.0
+    information: float = math.inf
+
+
+def jackknife_errors(
+    statistics: Mapping[str, Statistic], sample: Sample, rng: np.random.Generator, width: int
+) -> dict[str, StandardError | None]:
+    """The standard error of each statistic, None where no row changes it; NaN where it needs every row to be defined."""
+    values: dict[str, list[Floats]] = {name: [] for name in statistics}
+    counts: list[Floats] = []
+    for weights, units in sample.deletions(rng, width):
+        counts.append(units)
+        for name, statistic in statistics.items():
+            values[name].append(statistic.at(weights))
+    if not counts:
+        return {}
+    of_all = np.concatenate(counts)
+    return {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+
+
+def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
+    known = np.isfinite(values)
+    values, counts = values[known], counts[known]
+    n = float(counts.sum())
+    if n < 2:
+        return StandardError(np.nan, LEAST_FREEDOM)
+    deviation = values - float(values @ counts) / n
+    squares = float(counts @ deviation**2)
+    if squares <= FLAT * max(1.0, float(np.abs(values).max()) ** 2):
+        return None
+    kurtosis = n * float(counts @ deviation**4) / squares**2
+    information = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
+    skewness = -float(counts @ deviation**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
+    return StandardError(
+        float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
+    )
+
+
+def student_interval(value: float, error: StandardError, scale: NormalizingScale, level: float) -> IntervalEnds:
+    """The ends of Student's interval, symmetric on the scale."""
+    reach = student(level, error.freedom) * error.error * scale.slope(value)
+    middle = scale.to(value)
+    return scale.back(middle - reach), scale.back(middle + reach)
+
+
+def perfect_agreement_interval(value: float, statistic: Statistic, sample: Sample, level: float) -> IntervalEnds | None:
+    """The ends where all rows agree: what Wilson's z² rows that disagree would make of the value; None elsewhere."""
+    if statistic.with_disagreement is None or value < statistic.bounds[1] - NEAR:
+        return None
+    rows = normal(level) ** 2 * sample.n / sample.units
+    low = statistic.with_disagreement(sample.counts, rows)
+    return (low, value) if np.isfinite(low) else None
+
+
+def skewness_corrected_interval(value: float, error: StandardError, level: float) -> IntervalEnds:
+    """The ends of Student's interval with Hall's (1992) cubic correction for skewness."""
+    quantile = student(level, error.freedom)
+    low, high = (_uncorrected(ratio, error.skewness) for ratio in (quantile, -quantile))
+    return value - error.error * low, value - error.error * high
+
+
+def _uncorrected(ratio: float, skewness: float) -> float:
+    """Student's ratio whose cubic is `ratio`; `skewness` is that of the metric, over the root of the units."""
+    if abs(skewness) < STRAIGHT:
+        return ratio
+    return 3 / skewness * (math.cbrt(1 + skewness * (ratio - skewness / 6)) - 1)
+
+
+def agreement_interval(
+    value: float, error: StandardError, statistic: Statistic, sample: Sample, level: float
+) -> IntervalEnds | None:
+    """The ends of an agreement's interval; None where no row disagrees, or the metric is not an agreement."""
+    share = _disagreeing(statistic, sample)
+    if not 0 < share < 1 or value >= 1:
+        return None
+    disagreement = share / (1 - value)
+    variance = _variance(error, sample, whole=statistic.label_in_one_cluster) * disagreement**2
+    if not variance:
+        return None
+    low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
+    return 1 - high / disagreement, 1 - low / disagreement
+
+
+def paired_interval(
+    change: float, error: StandardError | None, statistics: tuple[Statistic, Statistic], sample: Sample, level: float
+) -> MetricValue | None:
+    """The change of a share or an agreement between two runs over the same rows; None for other metrics."""
+    counts = [_row_counts(statistic, sample) for statistic in statistics]
+    known = [count for count in counts if count]
+    if not known or None in counts or (error is not None and not np.isfinite(error.error)):
+        return None
+    row = float(np.mean(known))
+    variance = (_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
+    shrunk = sample.n / (sample.n + MORE_ROWS)
+    reach = normal(level) * math.sqrt(variance) * shrunk
+    widest = statistics[1].bounds[1] - statistics[0].bounds[0]
+    low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
+    return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
+
+
+def _variance(error: StandardError, sample: Sample, *, whole: bool = False) -> float:
+    """The jackknife's variance without its factor n / (n - 1), which clusters need that may hold all rows of a label."""
+    if whole and sample.cluster is not None:
+        return error.error**2
+    return error.error**2 * (sample.units - 1) / sample.units
+
+
+def _disagreeing(statistic: Statistic, sample: Sample) -> float:
+    return 0.0 if statistic.differs is None else float(sample.counts @ statistic.differs) / sample.n
+
+
+def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
+    """The change by one more row that disagrees; 0 where it is not defined, None for other metrics."""
+    if statistic.share is not None:
+        return _share_row(statistic.share, sample)
+    if statistic.differs is None:
+        return None
+    disagreeing = float(sample.counts @ statistic.differs)
+    if disagreeing:
+        return (1 - float(statistic.at(sample.counts[None, :])[0])) / disagreeing
+    value = statistic.with_disagreement(sample.counts, 1.0) if statistic.with_disagreement is not None else math.nan
+    return 1 - value if math.isfinite(value) else 0.0
+
+
+def _share_row(share: Proportion, sample: Sample) -> float:
+    trials = float(sample.counts @ share.trials)
+    value = float(sample.counts @ share.hits) / trials
+    return (share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6 / trials

@@ -1,0 +1,185 @@
+"""A sweep as a document: its variants, the frontier, and the differences from the first variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verdict_cli.report import formatting
+from verdict_cli.report.charts import ChartPoint, Dots, PlanePoint, Scatter, Series
+from verdict_cli.report.document import (
+    PAGE_FORMATS,
+    TEXT_FORMATS,
+    Group,
+    Links,
+    Note,
+    Only,
+    Part,
+    ReportDocument,
+    Section,
+    Table,
+)
+from verdict_cli.report.report import metric_json
+from verdict_cli.studies.sweep.results import SweepPoint, SweepResult, price
+
+AXIS_UNITS = {"cost": "US dollars", "calls": "model calls", "latency": "seconds a row (median)"}
+PAIRED = "Differences are paired, against the first variant."
+
+
+def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> ReportDocument:
+    """The document of a sweep; `facts` are its directory, pipeline, dataset and options, as its JSON has them."""
+    better = " (lower is better)" if sweep.lower_is_better else ""
+    lead = f"{sweep.metric}{better}, frontier against {sweep.axis}"
+    differences = _differences_table(sweep)
+    variants: list[Part] = [
+        Only(TEXT_FORMATS, [Note(lead)]),
+        *_notices(sweep),
+        _variants_table(sweep),
+        *([differences] if differences.rows else []),
+        Only(("terminal",), [Note(f"► on the frontier: no other variant is as good for less. {PAIRED}")]),
+        Only(
+            ("markdown", "html"),
+            [Note(f"Bold rows are on the frontier: no other variant is as good for less. {PAIRED}")],
+        ),
+        *_notes(sweep),
+    ]
+    folders = [point.run.folder for point in sweep.points]
+    reports = [f"{folder.parent.name}/{folder.name}/report.html" for folder in folders]
+    sections = [
+        Section("", variants, listed=False, essential=True),
+        Section("Frontier", [Group([_frontier_chart(sweep), *_difference_chart(sweep)])], formats=PAGE_FORMATS),
+        Section("Runs", [Links(reports)], formats=PAGE_FORMATS),
+    ]
+    return ReportDocument(
+        title, sections, "Verdict sweep", lead, "in sweep.html", data=lambda: sweep_json(sweep, facts)
+    )
+
+
+def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of `verdict sweep --json`, and `sweep.json`."""
+    return {
+        **facts,
+        "metric": sweep.metric,
+        "lower_is_better": sweep.lower_is_better,
+        "frontier_against": sweep.axis,
+        "variants": [_point_json(point) for point in sweep.points],
+        "frontier": [point.run.name for point in _frontier(sweep)],
+    }
+
+
+def _point_json(point: SweepPoint) -> dict[str, Any]:
+    metric, run = point.metric, point.run.facts
+    change = None if point.difference is None else point.difference.change
+    return {
+        "name": point.run.name,
+        "run": str(point.run.folder),
+        "rows": run.rows,
+        "failed": run.failed,
+        "figure": metric_json(metric),
+        "difference": None if change is None else metric_json(change),
+        "p": None if point.test is None else point.test.p,
+        "p_holm": None if point.test is None else point.test.p_holm,
+        "reason": point.reason or metric.reason,
+        "calls": point.standalone.calls,
+        "cost_usd": point.standalone.cost_usd,
+        "paid_usd": run.cost_usd,
+        "cached": run.cached,
+        "row_s_median": point.standalone.row_s,
+        "frontier": point.on_frontier,
+        "floors": list(run.floors),
+    }
+
+
+def _frontier(sweep: SweepResult) -> list[SweepPoint]:
+    return sorted(
+        (point for point in sweep.points if point.on_frontier), key=lambda point: price(point, sweep.axis) or 0.0
+    )
+
+
+def _variants_table(sweep: SweepResult) -> Table:
+    rows = [
+        (
+            point.run.name,
+            formatting.format_number(point.metric.value),
+            formatting.interval(point.metric.low, point.metric.high) or point.metric.reason,
+            f"{point.standalone.calls:,}",
+            formatting.money(point.standalone.cost_usd),
+            "–" if point.standalone.row_s is None else f"{point.standalone.row_s:.3g} s",
+        )
+        for point in sweep.points
+    ]
+    strong = [index for index, point in enumerate(sweep.points) if point.on_frontier]
+    return Table(("variant", "metric", "95% interval", "calls", "cost", "row p50"), rows, (1, 3, 4, 5), strong=strong)
+
+
+def _differences_table(sweep: SweepResult) -> Table:
+    rows = [
+        (
+            point.run.name,
+            "" if point.difference is None else formatting.format_number(point.difference.change.value),
+            point.reason
+            if point.difference is None
+            else formatting.interval(point.difference.change.low, point.difference.change.high),
+            "" if point.test is None or point.difference is None else f"{point.test.p_holm:.3g}",
+        )
+        for point in sweep.points[1:]
+    ]
+    return Table(("variant", "difference", "95% interval", "p (Holm)"), rows, (1, 3))
+
+
+def _notices(sweep: SweepResult) -> list[Note]:
+    models = dict.fromkeys(model for point in sweep.points for model in point.run.facts.floors)
+    return [Note(formatting.baseline_notice(model), warning=True) for model in models]
+
+
+def _notes(sweep: SweepResult) -> list[Note]:
+    notes = []
+    cached = sum(point.run.facts.cached for point in sweep.points)
+    if cached:
+        costs = [point.run.facts.cost_usd for point in sweep.points]
+        paid = None if None in costs else sum(cost for cost in costs if cost is not None)
+        notes.append(
+            f"{cached:,} replies came from the cache: {formatting.money(paid)} paid for this sweep. "
+            "Calls and cost above are those of each variant by itself."
+        )
+    failed = [
+        f"{formatting.visible_text(point.run.name, 60)} {point.run.facts.failed:,}"
+        for point in sweep.points
+        if point.run.facts.failed
+    ]
+    if failed:
+        notes.append(f"failed rows: {', '.join(failed)}")
+    return [Note(note) for note in notes]
+
+
+def _frontier_chart(sweep: SweepResult) -> Scatter:
+    others = [point for point in sweep.points if not point.on_frontier]
+    series = [
+        Series("frontier", _plane_points(_frontier(sweep), sweep.axis), joined=True, named=True),
+        Series("other variants", _plane_points(others, sweep.axis), named=True),
+    ]
+    return Scatter(
+        f"{sweep.metric.rpartition('.')[2]} against {sweep.axis}",
+        [each for each in series if each.points],
+        AXIS_UNITS[sweep.axis],
+        sweep.metric,
+        caption="Bars are 95% intervals. The line joins the variants on the frontier.",
+    )
+
+
+def _plane_points(points: Sequence[SweepPoint], axis: str) -> list[PlanePoint]:
+    return [
+        PlanePoint(x, point.metric.value, point.metric.low, point.metric.high, label=point.run.name)
+        for point in points
+        if (x := price(point, axis)) is not None and point.metric.value is not None
+    ]
+
+
+def _difference_chart(sweep: SweepResult) -> list[Dots]:
+    points = [
+        ChartPoint(point.run.name, change.value, change.low, change.high, strong=point.on_frontier)
+        for point in sweep.points
+        if point.difference is not None and (change := point.difference.change).value is not None
+    ]
+    title = f"Difference from {sweep.points[0].run.name}"
+    return [Dots(title, points, sweep.metric, reference=0, caption="Paired, row by row.")] if points else []
