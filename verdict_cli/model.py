@@ -8,6 +8,9 @@ from pydantic import Discriminator, Field, Tag
 
 from verdict_cli.config_model import ConfigModel, Whole
 
+PLACEHOLDER_MODEL = "baseline/lexical"
+"""The model of a file that names none, used to check and draw its graph. It is never called."""
+
 
 class RateLimit(ConfigModel):
     """What the endpoint allows."""

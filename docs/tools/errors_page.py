@@ -143,7 +143,11 @@ def _tupled(made: ast.Tuple, module: str, texts: _Texts) -> Iterator[Message]:
     coded = isinstance(first, ast.Constant) and "-" in str(first.value)
     if len(made.elts) == 4 and coded:
         yield from _message(section, str(first.value), said, texts.of(hint), fix)  # type: ignore[attr-defined]
-    elif len(made.elts) == 3 and (texts.of(hint) or "") != "" and isinstance(hint, ast.Constant | ast.JoinedStr):
+    elif (
+        len(made.elts) == 3
+        and (texts.of(hint) or "") != ""
+        and isinstance(hint, ast.Constant | ast.JoinedStr | ast.Name)
+    ):
         yield from _message(section, OF_PARTS[part], said, texts.of(hint), fix)
 
 

@@ -40,7 +40,7 @@ def test_one_row_gives_its_output_and_lights_up_its_units(shell: Any) -> None:
 def test_the_document_holds_every_unit(shell: Any) -> None:
     done = shell("judge", shell.config(STEPS), "--row", '{"text": "a"}', "--json", "--quiet")
     made = done.json()
-    assert done.err == "verdict: warning: baseline/lexical is a floor to beat, not a judge\n"
+    assert done.err == "verdict: warning: baseline/lexical is a baseline, not an LLM judge\n"
     assert (made["status"], made["failure"], made["calls"], made["cost_usd"]) == ("ok", None, 3, 0.0)
     assert list(made["units"]) == ["think", "judge[0]", "judge[1]", "mean"]
     assert made["output"] == made["units"]["mean"]

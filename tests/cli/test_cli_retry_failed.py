@@ -33,7 +33,7 @@ def test_failed_rows_are_asked_again_and_then_there_is_nothing_left(shell: Any, 
     words, url = command
     first = shell(*words)
     assert (first.code, first.json()["failed"], requests(url)) == (3, ROWS, ROWS)
-    assert "already finished" in shell(*words).err
+    assert "nothing left to do" in shell(*words).err
     again = shell(*words, "--retry-failed")
     assert f"out: retrying failed calls in {ROWS} rows" in again.err
     assert (again.code, again.json()["failed"], again.json()["calls"]) == (0, 0, 2 * ROWS)

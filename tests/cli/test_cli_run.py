@@ -79,7 +79,7 @@ def test_a_finished_run_is_not_made_again(shell: Any) -> None:
     before = (shell.folder / "out" / "results.parquet").stat().st_mtime_ns
     second = shell(*arguments)
     assert second.json() == first.json()
-    assert "already finished" in second.err
+    assert "nothing left to do" in second.err
     assert (shell.folder / "out" / "results.parquet").stat().st_mtime_ns == before
 
 

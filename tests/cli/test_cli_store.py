@@ -115,7 +115,7 @@ def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_comma
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
-    assert f"results so far are in {place.url}" in said
+    assert f"their results are in {place.url}" in said
     facts = json.loads(place.read("run.json") or b"{}")
     assert facts["status"] == "interrupted"
     place.fetch("results.parquet", shell.folder / "partial.parquet")
@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_the_rows_that_are_done_in_the_store_and_the_printed_comma
     assert shell(*words(shell, url, place.url), "--quiet").code == 0
     assert stats(url)["requests"] == ROWS
     again = shell(*words(shell, url, place.url))
-    assert (again.code, "already finished" in again.err) == (0, True)
+    assert (again.code, "nothing left to do" in again.err) == (0, True)
     assert set(place.names()) == FILES
 
 

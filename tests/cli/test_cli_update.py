@@ -49,7 +49,7 @@ def test_with_it_the_run_goes_on_as_the_changed_one(ran: Any) -> None:
     assert after["spec_fingerprint"] != before["spec_fingerprint"]
     assert [name for name in after["nodes"] if after["nodes"][name] != before["nodes"][name]] == ["then"]
     again = ran("run", "pipeline.yaml", "data.jsonl", "--out", "out")
-    assert "already finished" in again.err
+    assert "nothing left to do" in again.err
 
 
 @pytest.mark.parametrize(

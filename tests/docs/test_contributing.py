@@ -41,7 +41,9 @@ def test_every_path_that_is_named_exists() -> None:
 
 @pytest.mark.parametrize(("key", "declared", "used"), KEYS, ids=[key for key, _, _ in KEYS])
 def test_a_key_leads_to_its_code_in_two_hops(key: str, declared: str, used: str) -> None:
-    assert re.search(rf"^    {key}: ", (PACKAGE / declared).read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.search(
+        rf"^    (?:{key}: |.*alias=\"{key}\")", (PACKAGE / declared).read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert re.search(rf"\b{key}\b", (PACKAGE / used).read_text(encoding="utf-8"))
 
 

@@ -33,6 +33,8 @@ class Part:
     registry: str
     after: str
     line: str
+    inline: bool = False
+    """Whether the registry has its entries on one line: `line` then goes right behind `after`."""
     steps: str = ""
     """What follows `model:` in a pipeline file; the rows have `text` and `good`."""
     model: str = "baseline/lexical"
@@ -74,11 +76,10 @@ class HunchUnit(JudgeUnit):
         line='"HunchUnit": "hunch.HunchUnit",',
         steps='pipeline: [{unit: HunchUnit, name: feeling, haste: 5, prompt: "Rate {source.text}"}]',
         python="""
-from verdict_cli import Pipeline
+from verdict_cli import HunchUnit, Pipeline
 
-step = "{unit: HunchUnit, name: feeling, haste: 5, prompt: 'Rate {source.text}'}"
-pipeline = Pipeline.from_yaml(f"verdict: 1\\nname: p\\nmodel: baseline/lexical\\npipeline: [{step}]\\n")
-assert 1 <= pipeline.run({"text": "a"}).score <= 5
+unit = HunchUnit(name="feeling", haste=5).prompt("Rate {source.text}")
+assert 1 <= (Pipeline("p", model="baseline/lexical") >> unit).run({"text": "a"}).score <= 5
 """,
         in_schema="How little time the judge takes.",
         command=("explain", "HunchUnit"),
@@ -93,10 +94,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from verdict_cli.language.extractors.structured import Structured
+from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 
 
-class PlainObject(Structured):
+class PlainObjectExtractor(StructuredOutputExtractor):
     """Reads a plain JSON object."""
 
     type: Literal["plain_object"] = "plain_object"
@@ -106,18 +107,126 @@ class PlainObject(Structured):
 ''',
         registry="language/extractors/__init__.py",
         after='"raw": ',
-        line='"plain_object": "plain_object.PlainObject",',
-        steps='pipeline: [{unit: JudgeUnit, extract: {type: plain_object, depth: 2}, prompt: "Rate {source.text}"}]',
+        line='"plain_object": "plain_object.PlainObjectExtractor",',
+        steps='pipeline: [{unit: JudgeUnit, extract: plain_object, prompt: "Rate {source.text}"}]',
         python="""
-from verdict_cli import Pipeline
+from verdict_cli import JudgeUnit, Pipeline, PlainObjectExtractor
 
-step = "{unit: JudgeUnit, extract: {type: plain_object, depth: 2}, prompt: 'Rate {source.text}'}"
-pipeline = Pipeline.from_yaml(f"verdict: 1\\nname: p\\nmodel: baseline/lexical\\npipeline: [{step}]\\n")
-assert 1 <= pipeline.run({"text": "a"}).score <= 5
+unit = JudgeUnit().prompt("Rate {source.text}").extract(PlainObjectExtractor(depth=2))
+assert 1 <= (Pipeline("p", model="baseline/lexical") >> unit).run({"text": "a"}).score <= 5
 """,
         in_schema="How deep the object is.",
         command=("explain", "plain_object"),
         printed="Reads a plain JSON object.",
+    ),
+    Part(
+        name="scale",
+        file="language/scales/stars.py",
+        source='''"""`stars`: a number of stars."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from verdict_cli.language.scales.discrete import DiscreteScale
+
+
+class StarScale(DiscreteScale):
+    """From one star to five."""
+
+    type: Literal["stars"] = "stars"
+    """The type of scale."""
+    range: tuple[int, int] = (1, 5)
+    """The fewest and the most stars."""
+''',
+        registry="language/scales/__init__.py",
+        after='"discrete": "discrete.DiscreteScale",',
+        line='"stars": "stars.StarScale",',
+        inline=True,
+        steps='pipeline: [{unit: JudgeUnit, scale: {type: stars, range: [1, 3]}, prompt: "Rate {source.text}"}]',
+        python="""
+from verdict_cli import JudgeUnit, Pipeline, StarScale
+
+unit = JudgeUnit(StarScale(range=(1, 3))).prompt("Rate {source.text}")
+assert 1 <= (Pipeline("p", model="baseline/lexical") >> unit).run({"text": "a"}).score <= 3
+""",
+        in_schema="The fewest and the most stars.",
+        command=("explain", "stars"),
+        printed="From one star to five.",
+    ),
+    Part(
+        name="metric",
+        file="stats/metrics/lenience.py",
+        source='''"""How far a judge is above its targets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+
+def lenience(prediction: Numbers, target: Numbers, weight: Numbers) -> float:
+    """The mean amount by which predictions exceed their targets."""
+    return float(np.average(np.maximum(prediction - target, 0), weights=weight))
+''',
+        registry="language/metric_registry.py",
+        after="BUILT_IN_METRICS = (",
+        line='Metric("lenience", "The excess.", ("numbers",), "verdict_cli.stats.metrics.lenience:lenience"),',
+        steps="""pipeline: [{unit: JudgeUnit, prompt: "Rate {source.text}"}]
+evaluate: {near: {prediction: output.score, target: source.good, metrics: [lenience]}}""",
+        written="report.json",
+        expected='"lenience"',
+        in_schema='"lenience"',
+        command=("explain", "lenience"),
+        printed="The excess.",
+    ),
+    Part(
+        name="provider",
+        file="llm/providers/echo.py",
+        source='''"""`echo/*`: always the same reply."""
+
+from __future__ import annotations
+
+from verdict_cli.llm.providers import TokenCallback
+from verdict_cli.messages import Reply, Request
+from verdict_cli.model import Model
+
+
+class EchoProvider:
+    """Answers each call with a score of 3."""
+
+    def __init__(self, on_token: TokenCallback | None = None) -> None:
+        return
+
+    @staticmethod
+    def serves(model: Model) -> bool:
+        return model.name.startswith("echo/")
+
+    @staticmethod
+    def check(model: Model) -> str | None:
+        return None if model.name == "echo/three" else "the only echo is echo/three"
+
+    async def ask(self, request: Request) -> Reply:
+        return Reply('{"score": 3}', model=request.model.name)
+
+    async def close(self) -> None:
+        return None
+''',
+        registry="llm/providers/__init__.py",
+        after='baseline:BaselineProvider",',
+        line='"verdict_cli.llm.providers.echo:EchoProvider",',
+        model="echo/three",
+        steps="""pipeline: [{unit: JudgeUnit, prompt: "Rate {source.text}"}]
+evaluate: {level: {value: output.score, metrics: [mean]}}""",
+        written="report.md",
+        expected="3.0",
+        python="""
+from verdict_cli import JudgeUnit, Pipeline
+
+assert (Pipeline("p", model="echo/three") >> JudgeUnit().prompt("Rate {source.text}")).run({"text": "a"}).score == 3
+""",
     ),
     Part(
         name="command",
@@ -177,7 +286,7 @@ def add(folder: Path, part: Part) -> None:
     assert not (package / part.file).exists()
     assert "\n" not in part.line
     (package / part.file).write_text(part.source, encoding="utf-8")
-    insert(package / part.registry, part.after, part.line)
+    insert(package / part.registry, part.after, part.line, inline=part.inline)
 
 
 def run_script(folder: Path, lines: list[str]) -> None:
@@ -192,11 +301,15 @@ def run_script(folder: Path, lines: list[str]) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
 
 
-def insert(path: Path, after: str, line: str) -> None:
-    """Insert the line below the first one that contains `after`, indented as that one."""
+def insert(path: Path, after: str, line: str, *, inline: bool = False) -> None:
+    """Insert the line below the first one that contains `after`, indented as that one, or `inline` within it."""
     lines = path.read_text(encoding="utf-8").split("\n")
     at = next((number for number, each in enumerate(lines) if after in each), None)
     assert at is not None, f"{path.name} has no line with {after!r}: change `after` in PARTS"
+    if inline:
+        lines[at] = lines[at].replace(after, f"{after} {line}", 1)
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     path.write_text("\n".join([*lines[: at + 1], indent + line, *lines[at + 1 :]]), encoding="utf-8")
 

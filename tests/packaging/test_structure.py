@@ -17,6 +17,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 
+LONGEST_FILE = 300
+# Ceilings that keep the package from growing unnoticed. The design (structure.md) aims at 280 files and 44,000 lines.
+MOST_FILES = 380
+MOST_LINES = 50_000
+
 OPTIONAL = ("benchmarks", "http", "studies")
 """Packages without which `verdict run` works."""
 
@@ -53,6 +58,10 @@ def modules() -> Iterator[tuple[str, Path]]:
     """Path within the package without its suffix, and the file."""
     for path in sorted(PACKAGE.rglob("*.py")):
         yield path.relative_to(PACKAGE).with_suffix("").as_posix(), path
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
 
 
 def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
@@ -110,6 +119,10 @@ def test_a_duplicate_name_is_found_and_the_exceptions_are_not() -> None:
     assert duplicates(sources) == {"LIMIT": ["plan/b", "run/a"], "Row": ["run/a", "stats/c"]}
 
 
+def test_no_public_name_is_defined_in_two_modules() -> None:
+    assert duplicates({module: path.read_text(encoding="utf-8") for module, path in modules()}) == {}
+
+
 def test_no_module_or_folder_has_a_retired_name() -> None:
     named = {module.removesuffix("/__init__") for module, _ in modules()}
     assert {module for module in named if Path(module).name in RETIRED.split()} - KEPT.keys() == set()
@@ -118,6 +131,29 @@ def test_no_module_or_folder_has_a_retired_name() -> None:
 
 def test_no_module_or_folder_is_a_drawer_for_everything() -> None:
     assert [module for module, _ in modules() if VAGUE & set(Path(module).parts)] == []
+
+
+def test_no_file_is_longer_than_one_idea() -> None:
+    assert {module: lines(path) for module, path in modules() if lines(path) > LONGEST_FILE} == {}
+
+
+def test_the_package_has_few_files() -> None:
+    assert len(list(modules())) <= MOST_FILES
+
+
+def test_the_package_has_few_lines() -> None:
+    assert sum(lines(path) for _, path in modules()) <= MOST_LINES
+
+
+def test_types_are_in_the_modules_themselves() -> None:
+    assert list(PACKAGE.rglob("*.pyi")) == []
+
+
+def test_no_retired_word_is_used() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "tools" / "wording.py"], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_run_needs_no_optional_package(tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ import typer
 from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.options import AllowHost, Config
-
-PLACEHOLDER_MODEL = "baseline/lexical"
-"""The model of a file that names none. It is never called: drawing a graph needs no model."""
+from verdict_cli.model import PLACEHOLDER_MODEL
 
 
 def graph(

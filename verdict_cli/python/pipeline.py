@@ -16,6 +16,7 @@ from verdict_cli.language.document.document import parse_document, read_document
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validated
 from verdict_cli.language.steps import chained_steps
+from verdict_cli.model import PLACEHOLDER_MODEL
 from verdict_cli.storage.path_policy import PathPolicy
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from verdict_cli.plan.build import Built
     from verdict_cli.plan.node import Plan
     from verdict_cli.python.judged import Judged
-
-PLACEHOLDER_MODEL = "baseline/lexical"
-"""The model with which a pipeline that names none is checked and drawn."""
 
 
 class FileStep(Step):

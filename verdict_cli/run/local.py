@@ -17,7 +17,7 @@ from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions
-from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, result_columns
+from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_columns, result_columns
 from verdict_cli.run.retry_failed import FailedCalls, was_attempted
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.row_writer import RowWriter
@@ -140,7 +140,9 @@ class _LocalRunner:
         try:
             await self.claim()
             with ExitStack() as stack:
-                results = stack.enter_context(ParquetTable(folder.results, result_columns(job.plan, job.data.columns)))
+                columns = result_columns(job.plan, job.data.columns)
+                declared = declared_columns(job.plan)
+                results = stack.enter_context(ParquetTable(folder.results, columns, declared=declared))
                 calls = stack.enter_context(ParquetTable(folder.calls, CALL_COLUMNS))
                 ahead = max(4 * job.concurrency, 1000)
                 self.writer = RowWriter(self.stats, self.journal, ResultRows(job.plan), results, calls, ahead)

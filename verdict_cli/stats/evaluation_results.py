@@ -12,7 +12,7 @@ import numpy as np
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import collect
-from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Floats, Ints, disambiguate_labels
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import EvaluationData, reduce_groups, requested_metrics
 from verdict_cli.stats.intervals.interval_methods import student, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
@@ -89,7 +89,7 @@ def outcome_cell(column: Column, row: int) -> Any:
     code = column.codes[row]
     if code == MISSING:
         return None
-    if code != NUMBER:
+    if code != NUMERIC:
         return column.words[code]
     number = float(column.numbers[row])
     if column.types == {"bool"}:

@@ -40,7 +40,7 @@ class CategoricalJudgeUnit(LLMUnit):
         return None if self.categories is None else self.default_scale().validation_error()
 
     def default_scale(self) -> Scale:
-        return Categories(values=self.categories)
+        return Categories.model_validate({"values": self.categories})
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
         assert scale is not None

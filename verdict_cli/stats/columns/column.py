@@ -74,14 +74,14 @@ def disambiguate_labels(values: Sequence[Any]) -> list[str]:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MISSING, NUMBER = -1, -2
+MISSING, NUMERIC = -1, -2
 EXACT = 2**53
 """Floats cannot distinguish integers beyond this: they are labels, not numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One value for each row. `codes` is MISSING, NUMBER (the value is in `numbers`) or an index into `words`.
+    """One value for each row. `codes` is MISSING, NUMERIC (the value is in `numbers`) or an index into `words`.
 
     `types` holds which of bool, int, float, str and list occur; `declared` what the pipeline says of the values, None
     where they are of no single column of the results, or where an older table does not say it.
@@ -153,7 +153,7 @@ class LabelSet:
             codes = table[np.maximum(column.codes, MISSING)]
         else:
             codes = np.full(len(column.codes), MISSING, dtype=np.int64)
-        is_number = column.codes == NUMBER
+        is_number = column.codes == NUMERIC
         codes[column.codes == MISSING] = MISSING
         codes[is_number] = np.searchsorted(self.numbers, column.numbers[is_number])
         return codes
@@ -188,14 +188,14 @@ class ColumnBuilder:
         if value is None:
             reason = "is null"
         elif isinstance(value, bool):
-            number, code = float(value), NUMBER
+            number, code = float(value), NUMERIC
             self.types.add("bool")
         elif isinstance(value, int) and abs(value) <= EXACT:
-            number, code = float(value), NUMBER
+            number, code = float(value), NUMERIC
             self.types.add("int")
         elif isinstance(value, float):
             if math.isfinite(value):
-                number, code = value, NUMBER
+                number, code = value, NUMERIC
                 self.types.add("float")
             else:
                 reason = f"is {value}, which is not a finite number"

@@ -13,7 +13,7 @@ from verdict_cli.errors import DataError, Problem
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import BUILT_IN_METRICS, EvaluationKind, MetricInput
 from verdict_cli.stats.columns.collect import LONGER, Collected
-from verdict_cli.stats.columns.column import MISSING, NUMBER, Column, Factorized, Floats, Ints, LabelSet, key_text
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Factorized, Floats, Ints, LabelSet, key_text
 
 
 def infer_kind(evaluation: Evaluation, columns: Sequence[Column]) -> EvaluationKind:
@@ -204,7 +204,7 @@ def _reduce(column: Column, groups: Ints, reducer: str, *, skip_missing: bool) -
         numbers[of[rows]], codes[of[rows]] = known.numbers[rows], known.codes[rows]
     else:
         values, reduced = _REDUCERS[reducer](known.numbers, of)
-        numbers[reduced], codes[reduced] = values, NUMBER
+        numbers[reduced], codes[reduced] = values, NUMERIC
         types = frozenset({"float"}) if reducer in ("mean", "median") else types
     if not skip_missing:
         numbers[incomplete], codes[incomplete] = np.nan, MISSING

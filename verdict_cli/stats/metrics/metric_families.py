@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.metric_registry import REQUIRED_KEYS, Metric, MetricInput, find_metric
+from verdict_cli.language.units.pairwise import TIE
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
@@ -16,7 +17,7 @@ from verdict_cli.stats.metrics.statistic import NORMALIZING_SCALES, Statistic, p
 
 RowMask = npt.NDArray[np.bool_]
 NOMINAL = ("classification", "pairwise")
-OPTIONS, TIE = ("A", "B"), "tie"
+CHOICES = ("A", "B")
 
 
 def metric_input(name: str, data: EvaluationData) -> MetricInput:
@@ -114,7 +115,7 @@ def wrong_types(of: MetricInput, data: EvaluationData) -> str:
         return "" if data.consistent.types == {"bool"} else "`consistent` is not true or false"
     if of in ("choice", "choice_length"):
         found = {data.labels[code] for code in np.unique(data.prediction) if code != MISSING}
-        return "" if found <= {*OPTIONS, TIE} else "it needs choices between A and B"
+        return "" if found <= {*CHOICES, TIE} else "it needs choices between A and B"
     if of == "value":
         return "" if data.value.numeric else "the value is text: write an expression that gives a number or true/false"
     if of == "probability":
@@ -160,10 +161,10 @@ def _built_in(of: MetricInput, data: EvaluationData, at: Ints) -> dict[str, Stat
     if of == "consistent":
         return {"consistency": proportion("consistency", data.consistent.numbers[at], np.ones(len(at)))}
     if of == "choice":
-        first = _labels_in(data.prediction[at], data, OPTIONS[:1])
+        first = _labels_in(data.prediction[at], data, CHOICES[:1])
         return {"first_position_rate": proportion("first_position_rate", first.astype(float), np.ones(len(at)))}
     if of == "choice_length":
-        first = _labels_in(data.prediction[at], data, OPTIONS[:1])
+        first = _labels_in(data.prediction[at], data, CHOICES[:1])
         longer = (first == (data.longer.numbers[at] > 0)).astype(float)
         return {"longer_preference": proportion("longer_preference", longer, np.ones(len(at)))}
     if of == "value":
