@@ -13,6 +13,7 @@ from verdict_cli.benchmarks import recorded
 from verdict_cli.benchmarks.card import cards
 from verdict_cli.benchmarks.recorded.case import Case, PublishedValue
 from verdict_cli.cli.app import app
+from verdict_cli.errors import DataError
 
 SHARED = Path(os.environ.get("VERDICT_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
 JUDGED = [name for name, card in cards().items() if card.config is not None]
@@ -74,7 +75,7 @@ def test_our_row_stands_among_the_published_ones_with_cost_and_time(tmp_path: Pa
     assert shown.exit_code == 0
     assert shown.stdout.startswith("! this is not the data of XSTest")
     (ours,) = [line for line in shown.stdout.splitlines() if "►" in line]
-    assert "[0.323, 0.517]" in ours and "this run, $0.00," in ours
+    assert "[32.31%, 51.66%]" in ours and "this run, $0.00," in ours
     assert "the paper's own" in shown.stdout and "table 1, page 5" in shown.stdout
     assert "# " in bench("xstest", *LEXICAL, "--out", tmp_path / "out", "--markdown").stdout
 
@@ -136,6 +137,47 @@ def test_what_was_not_recorded_is_told(sets: Path, tmp_path: Path) -> None:
     assert "there is no recording nowhere" in failed("all", "--replay", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "holds no recordings of all" in failed("all", "--replay", tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("judgebench", "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl"),
+        ("llmbar", "published_statistics.jsonl"),
+        ("alpacaeval", "published_leaderboard.csv"),
+        ("realmistake", "published_simple_performance.json"),
+        ("pandalm", "testset-v1.json"),
+        ("xstest", "completions_llama2orig.csv"),
+    ],
+)
+def test_a_recording_without_one_of_its_files_is_a_data_error_that_names_it(
+    name: str, missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / recorded.FOLDERS.get(name, name)).mkdir()
+    result = bench(name, "--replay", tmp_path)
+    assert isinstance(result.exception, DataError), (result.output, result.exception)
+    assert result.exception.exit_code == 2
+    assert missing in str(result.exception) and "verdict datasets rebuild" in str(result.exception)
+
+
+def test_a_recording_that_is_cut_off_is_a_data_error_that_names_it(tmp_path: Path) -> None:
+    place = tmp_path / "judgebench" / "outputs_gpt-4o__arena_hard__o1-mini-2024-09-12.jsonl"
+    place.parent.mkdir()
+    place.write_text('{"pair_id": "a", ', encoding="utf-8")
+    result = bench("judgebench", "--replay", tmp_path)
+    assert isinstance(result.exception, DataError) and place.name in str(result.exception)
+
+
+def test_aggrefact_judges_the_rows_of_expertqa_only(tmp_path: Path) -> None:
+    rows = [
+        {"dataset": name, "doc": "The ferry leaves at seven.", "claim": "The ferry leaves at seven.", "label": n % 2}
+        for name in ("ExpertQA", "Wice", "RAGTruth")
+        for n in range(2)
+    ]
+    data = tmp_path / "test.jsonl"
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    document = json.loads(bench("aggrefact", "--data", data, *LEXICAL, "--out", tmp_path / "out", "--json").stdout)
+    assert (document["rows"], document["calls"]) == (2, 12)
 
 
 def test_what_cannot_be_judged_is_told_with_what_can() -> None:

@@ -44,7 +44,7 @@ REPLIES = {
     "ranker": ("ranker", lambda row: json.dumps({"ranking": row["ranking"]})),
 }
 """Pipelines that are run on replies made from their sample: the unit, and its reply to a row."""
-PIPELINES = sorted([*CONFIGS.glob("*.yaml"), *CONFIGS.glob("reproductions/*.yaml")])
+PIPELINES = sorted(path for kind in ("", "paper/", "reproductions/") for path in CONFIGS.glob(f"{kind}*.yaml"))
 
 
 def sample(name: str) -> Path:

@@ -13,7 +13,7 @@ from verdict_cli.language.evaluations import Published
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"
-TABLES = sorted((ROOT / "configs" / "published").glob("*.yaml"))
+TABLES = sorted((ROOT / "configs").glob("**/published/*.yaml"))
 PAPER = {"xstest": 12, "judgebench": 12, "judgebench_arguments": 12, "expertqa": 15}
 
 
@@ -43,11 +43,11 @@ def figures(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_a_published_table_says_what_it_is_and_names_its_schema(path: Path) -> None:
     found = table(path)
-    assert found.source and found.unit == "percent"
-    assert path.read_text(encoding="utf-8").startswith(
-        "# yaml-language-server: $schema=../../schemas/published.schema.json\n"
-    )
+    assert found.source and found.unit == ("fraction" if path.stem == "geval" else "percent")
+    first = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / first).resolve() == ROOT / "schemas" / "published.schema.json"
     if path.stem in PAPER:
+        assert found.caveat
         assert found.page is not None
         assert len(found.rows) == PAPER[path.stem]
         assert any(row.own for row in found.rows)
@@ -61,4 +61,19 @@ def test_every_figure_of_the_papers_tables_is_there_in_its_order(name: str) -> N
     printed = [
         [float(cell) for cell in column] for path in papers for column in figures(path.read_text(encoding="utf-8"))
     ]
-    assert [row.value for row in table(ROOT / "configs" / "published" / f"{name}.yaml").rows] in printed
+    assert [row.value for row in table(ROOT / "configs" / "paper" / "published" / f"{name}.yaml").rows] in printed
+
+
+def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
+    (row,) = table(ROOT / "configs" / "paper" / "published" / "geval.yaml").rows
+    papers = [path.read_text(encoding="utf-8") for path in SEEDS.glob("*.txt")]
+    quoting = [text for text in papers if "Spearman correlation of" in text]
+    if not quoting:
+        pytest.skip("the paper's text is not there: set VERDICT_SHARED to the folder that has seeds/")
+    assert row.value == 0.514
+    assert all("Spearman correlation of 0.514" in text for text in quoting)
+
+
+def test_every_row_of_judgebench_but_the_papers_own_is_a_share_of_350_pairs() -> None:
+    for row in table(ROOT / "configs" / "paper" / "published" / "judgebench.yaml").rows:
+        assert any(round(100 * right / 350, 2) == row.value for right in range(351)) is not row.own

@@ -142,6 +142,36 @@ def test_our_row_stands_by_rank_among_the_published_ones():
     assert (rows[1].ours, rows[1].low, rows[1].high) == (True, 0.7301, 0.8081)
 
 
+def test_published_values_keep_the_unit_and_the_digits_of_their_table():
+    rows = [{"judge": "Debate", "value": 63.55, "own": True}, {"judge": "Short", "value": 50.0}]
+    table = Published.model_validate({**TABLE.model_dump(), "rows": rows})
+    report = build_report("runs/xstest", FACTS, {"safety": MEASURES}, published={"safety": table})
+    comparison = report.comparisons["safety"]
+    assert [row.value for row in comparison.standings if not row.ours] == [0.6355, 0.5]
+    ours = f"{100 * MEASURES.figures['accuracy'].value:.2f}%"
+    for text in (printed(report, 160), markdown(report), as_html(report)):
+        assert "63.55%" in text and "50.00%" in text and ours in text and "[73.01%, 80.81%]" in text
+        assert " 0.635" not in text and " 0.636" not in text
+
+
+def test_a_table_of_fractions_is_shown_in_fractions():
+    table = Published.model_validate(
+        {**TABLE.model_dump(), "unit": "fraction", "rows": [{"judge": "G", "value": 0.514}]}
+    )
+    comparison = build_report("r", FACTS, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"]
+    assert [comparison.shown(row.value) for row in comparison.standings] == ["0.771", "0.514"]
+
+
+def test_a_tables_caveat_stands_where_the_values_stand_side_by_side():
+    table = TABLE.model_copy(update={"caveat": "the table is of another split"})
+    report = build_report("runs/xstest", FACTS, {"safety": MEASURES}, published={"safety": table})
+    for text in (printed(report, 160), markdown(report), as_html(report), json.dumps(full_json(report))):
+        assert "the table is of another split" in text
+    sample = replace(FACTS, dataset="datasets/xstest_sample.jsonl")
+    caveat = build_report("r", sample, {"safety": MEASURES}, published={"safety": table}).comparisons["safety"].caveat
+    assert "small sample" in caveat and "another split" in caveat
+
+
 def test_an_error_figure_ranks_the_smallest_first():
     table = TABLE.model_copy(update={"metric": "mae", "unit": "fraction"})
     measures = replace(MEASURES, values={"mae": MetricValue(65.0, 60.0, 70.0, 10)})

@@ -20,7 +20,10 @@ Range = tuple[float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A named value with the ends of its interval and a note; a `strong` one stands out."""
+    """A named value with the ends of its interval and a note; a `strong` one stands out.
+
+    `texts` are the value and the interval as the chart's table shows them; by default with three decimals.
+    """
 
     label: str
     value: float | None
@@ -28,6 +31,11 @@ class ChartPoint:
     high: float | None = None
     note: str = ""
     strong: bool = False
+    texts: tuple[str, str] | None = None
+
+    def as_texts(self) -> tuple[str, str]:
+        """The value and the interval as texts."""
+        return self.texts or (formatting.format_number(self.value), formatting.interval(self.low, self.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class Dots(Part):
     def table(self, *, folded: bool = True, most_rows: int = 0) -> Table:
         """The numbers as a table."""
         rows = [
-            (point.label, formatting.format_number(point.value), formatting.interval(point.low, point.high), point.note)
+            (point.label, *point.as_texts(), point.note)
             for point in self.points
         ]
         strong = [index for index, point in enumerate(self.points) if point.strong]

@@ -119,7 +119,15 @@ def _charts(
 def _published_chart(comparison: PublishedComparison) -> Dots:
     """This run among the published rows."""
     points = [
-        ChartPoint(row.judge, row.value, row.low, row.high, formatting.row_origin(row), row.ours)
+        ChartPoint(
+            row.judge,
+            row.value,
+            row.low,
+            row.high,
+            formatting.row_origin(row),
+            row.ours,
+            (comparison.shown(row.value), comparison.shown_interval(row)),
+        )
         for row in comparison.standings
     ]
     return Dots(

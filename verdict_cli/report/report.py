@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.metric_registry import find_metric
@@ -40,13 +41,28 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedComparison:
-    """An evaluation's metric among the rows of a published table, the best first; `caveat` says why they are not comparable."""
+    """An evaluation's metric among the rows of a published table, the best first; `caveat` says why they are not comparable.
+
+    `unit` and `decimals` are those in which the table gives its values.
+    """
 
     metric: str
     source: str
     place: str
     standings: tuple[ComparisonRow, ...]
     caveat: str = ""
+    unit: Literal["percent", "fraction"] = "fraction"
+    decimals: int = 3
+
+    def shown(self, value: float | None) -> str:
+        """A value in the table's unit and with its decimals; a dash where there is none."""
+        if value is None:
+            return "–"
+        return f"{100 * value:.{self.decimals}f}%" if self.unit == "percent" else f"{value:.{self.decimals}f}"
+
+    def shown_interval(self, row: ComparisonRow) -> str:
+        """The row's interval in the same unit, empty where there is none."""
+        return "" if row.low is None or row.high is None else f"[{self.shown(row.low)}, {self.shown(row.high)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,11 @@ def build_report(
 
 def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
-    rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
+    printed = [Decimal(repr(row.value)) for row in table.rows]
+    rows = [
+        ComparisonRow(row.judge, float(value / scale), own=row.own)
+        for row, value in zip(table.rows, printed, strict=True)
+    ]
     value, low, high = (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
     ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
@@ -104,8 +124,10 @@ def _published_comparison(table: Published, metric: MetricValue | None, facts: R
     place = f"table {table.table}" if isinstance(table.table, int) else table.table
     if table.page is not None:
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
-    caveat = OWN_SAMPLE if Path(facts.dataset).stem in datasets() else ""
-    return PublishedComparison(table.metric, table.source, place, tuple(rows), caveat)
+    caveats = [OWN_SAMPLE] if Path(facts.dataset).stem in datasets() else []
+    caveats += [table.caveat] if table.caveat else []
+    decimals = max(-min(0, int(value.normalize().as_tuple().exponent)) for value in printed)
+    return PublishedComparison(table.metric, table.source, place, tuple(rows), ". ".join(caveats), table.unit, decimals)
 
 
 def summary_json(report: Report) -> dict[str, Any]:

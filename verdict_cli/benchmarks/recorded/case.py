@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+from verdict_cli.errors import DataError, Problem
 
 CaseRows = Iterable[dict[str, Any]]
 
@@ -42,7 +46,25 @@ class Case:
     origin: str = "published"
 
 
+@contextmanager
+def recorded_file(path: Path) -> Iterator[TextIO]:
+    """A file of the recordings, opened as text, `.gz` allowed. DataError naming it where it is missing or unreadable."""
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+                yield file
+        else:
+            with path.open(encoding="utf-8", newline="") as file:
+                yield file
+    except FileNotFoundError:
+        hint = "`verdict datasets rebuild` makes the folder of recordings"
+        raise DataError(Problem("file-not-found", "this file of the recordings is missing", hint, str(path))) from None
+    except (OSError, EOFError, zlib.error, ValueError) as fault:
+        hint = "copy the file again, or make it with `verdict datasets rebuild`"
+        raise DataError(Problem("bad-recording", f"the recording cannot be read: {fault}", hint, str(path))) from None
+
+
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSONL file, `.gz` allowed."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+    """The objects of a JSONL file of the recordings."""
+    with recorded_file(path) as file:
         return [json.loads(line) for line in file]
