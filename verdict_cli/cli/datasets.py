@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -165,6 +166,43 @@ def sample(
     facts = scan(dataset, sample=count, seed=seed)
     written = write(target, (row.source for row in stream_rows(dataset, facts.selection)))
     print_message(f"{written:,} of {facts.total:,} rows: {target}")
+
+
+@app.command("rebuild")
+def rebuild(
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of recordings to make or complete.")],
+    mirror: Annotated[
+        Path | None, typer.Option("--mirror", help="A folder of clones, OWNER+NAME/repo each. [default: github.com]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the recorded sets for `bench --replay` from their public repositories, by commit and checksum.
+
+    A file is written only if its content has the recorded SHA-256; files that already have it are kept. Files whose
+    rule is not known exactly enough are named with the reason. Exits with 2 if a file with a rule cannot be made.
+
+    Example: verdict datasets rebuild recordings
+    """
+    from verdict_cli.benchmarks.rebuild import rebuild as rebuilt
+    from verdict_cli.benchmarks.rebuild import recorded_sets
+
+    if mirror is not None and not mirror.is_dir():
+        raise UsageError(f"there is no folder {mirror}", hint="give a folder of clones, OWNER+NAME/repo each")
+    signs = {"made": "✓", "kept": "✓", "failed": "✗", "no-rule": "–"}
+    results = []
+    for one in rebuilt(target, recorded_sets(), mirror):
+        results.append(one)
+        if not as_json:
+            sys.stdout.write(f"{signs[one.outcome]} {one.file}: {one.outcome}{one.reason and f': {one.reason}'}\n")
+            sys.stdout.flush()
+    counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in signs}
+    if as_json:
+        document({"files": [asdict(one) for one in results], **counts})
+    else:
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        print_message(f"{len(results)} files: {said}; verdict bench all --replay {target}")
+    if counts["failed"]:
+        raise typer.Exit(FetchError.exit_code)
 
 
 @app.command("check")
