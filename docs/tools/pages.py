@@ -21,6 +21,11 @@ PAGES = {
 }
 """Pages outside `docs/`, and their paths in the site."""
 
+CONFIGS = sorted(
+    path.relative_to(ROOT).as_posix() for kind in ("", "paper/") for path in ROOT.glob(f"configs/{kind}*.yaml")
+)
+"""The pipelines that the site lists."""
+
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 GENERATED = {site: stands for stands, site in PAGES.items()}
 
@@ -29,9 +34,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside `docs/`, the pipelines, and all other files that pages link to."""
     for stands, site in PAGES.items():
         files.append(File.generated(config, site, abs_src_path=str(ROOT / stands)))
-    for place in sorted({*linked_files(), *(f"configs/{path.name}" for path in ROOT.glob("configs/*.yaml"))}):
+    for place in sorted({*linked_files(), *CONFIGS}):
         files.append(File.generated(config, place, abs_src_path=str(ROOT / place)))
-    listed = "\n".join(f"- [{path.name}](configs/{path.name})" for path in sorted(ROOT.glob("configs/*.yaml")))
+    listed = "\n".join(f"- [{place.removeprefix('configs/')}]({place})" for place in CONFIGS)
     text = f"# Included pipelines\n\n{listed}\n"
     files.append(File.generated(config, "configs.md", content=text))
     return files
