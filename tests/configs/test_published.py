@@ -10,6 +10,9 @@ import pytest
 
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.evaluations import Published
+from verdict_cli.messages import RunFacts
+from verdict_cli.report.report import build_report
+from verdict_cli.stats.figures import Measures
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"
@@ -77,3 +80,17 @@ def test_the_value_of_g_eval_is_that_of_the_papers_text() -> None:
 def test_every_row_of_judgebench_but_the_papers_own_is_a_share_of_350_pairs() -> None:
     for row in table(ROOT / "configs" / "paper" / "published" / "judgebench.yaml").rows:
         assert any(round(100 * right / 350, 2) == row.value for right in range(351)) is not row.own
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_every_published_value_is_shown_with_the_digits_of_its_file(path: Path) -> None:
+    written = re.findall(r"value: ([\d.]+)", path.read_text(encoding="utf-8"))
+    found = table(path)
+    facts = RunFacts(
+        name="run", status="finished", config="c", dataset="d", spec_fingerprint="", data_fingerprint="", version="",
+        started="", rows=0,
+    )  # fmt: skip
+    comparison = build_report("run", facts, {"e": Measures({})}, published={"e": found}).comparisons["e"]
+    shown = [comparison.shown(row.value).removesuffix("%") for row in comparison.standings if not row.ours]
+    most = max(len(value.partition(".")[2]) for value in written)
+    assert sorted(shown) == sorted(f"{float(value):.{most}f}" for value in written)

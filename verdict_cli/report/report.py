@@ -110,11 +110,7 @@ def build_report(
 
 def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
     scale = 100 if table.unit == "percent" else 1
-    printed = [Decimal(repr(row.value)) for row in table.rows]
-    rows = [
-        ComparisonRow(row.judge, float(value / scale), own=row.own)
-        for row, value in zip(table.rows, printed, strict=True)
-    ]
+    rows = [ComparisonRow(row.judge, row.value / scale, own=row.own) for row in table.rows]
     value, low, high = (None, None, None) if metric is None else (metric.value, metric.low, metric.high)
     ours = ComparisonRow(facts.name, value, low, high, ours=True, cost_usd=facts.cost_usd, wall_s=facts.wall_s)
     rows.append(ours)
@@ -126,8 +122,13 @@ def _published_comparison(table: Published, metric: MetricValue | None, facts: R
         place += f", page {table.page}" if isinstance(table.page, int) else f", {table.page}"
     caveats = [OWN_SAMPLE] if Path(facts.dataset).stem in datasets() else []
     caveats += [table.caveat] if table.caveat else []
-    decimals = max(-min(0, int(value.normalize().as_tuple().exponent)) for value in printed)
+    decimals = max(_decimals(row.value) for row in table.rows)
     return PublishedComparison(table.metric, table.source, place, tuple(rows), ". ".join(caveats), table.unit, decimals)
+
+
+def _decimals(value: float) -> int:
+    """The digits after the decimal point with which a value is written."""
+    return -min(0, int(Decimal(repr(value)).as_tuple().exponent))
 
 
 def summary_json(report: Report) -> dict[str, Any]:
