@@ -184,5 +184,5 @@ def test_what_cannot_be_judged_is_told_with_what_can() -> None:
     assert "verdict bench all --replay RECORDINGS" in failed("all")
     assert "verdict bench unieval --replay RECORDINGS" in failed("unieval")
     assert "did you mean 'xstest'?" in failed("xtest")
-    assert "there is no file nowhere.csv" in failed("xstest", "--data", "nowhere.csv")
+    assert "the file nowhere.csv does not exist" in failed("xstest", "--data", "nowhere.csv")
     assert "cannot be combined" in failed("xstest", "--json", "--markdown")

@@ -12,7 +12,7 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.evaluations import Published
 from verdict_cli.messages import RunFacts
 from verdict_cli.report.report import build_report
-from verdict_cli.stats.figures import Measures
+from verdict_cli.stats.measure import Measures
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared")) / "seeds"

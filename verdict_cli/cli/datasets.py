@@ -197,7 +197,7 @@ def rebuild(
             sys.stdout.flush()
     counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in signs}
     if as_json:
-        document({"files": [asdict(one) for one in results], **counts})
+        print_json({"files": [asdict(one) for one in results], **counts})
     else:
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         print_message(f"{len(results)} files: {said}; verdict bench all --replay {target}")

@@ -68,10 +68,7 @@ class Dots(Part):
 
     def table(self, *, folded: bool = True, most_rows: int = 0) -> Table:
         """The numbers as a table."""
-        rows = [
-            (point.label, *point.as_texts(), point.note)
-            for point in self.points
-        ]
+        rows = [(point.label, *point.as_texts(), point.note) for point in self.points]
         strong = [index for index, point in enumerate(self.points) if point.strong]
         title = "Values of this chart" if folded else ""
         return Table(("", self.x, "95% interval", ""), rows, (1, 2), folded=title, strong=strong, most_rows=most_rows)
