@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -208,8 +209,8 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
     given: dict[str, Any] = {}
     for cast in node.casts:
-        if cast.path is None:
-            given[cast.field] = []
+        if cast.path is None or (cast.optional and cast.path[1] not in row.source):
+            given[cast.field] = copy.deepcopy(cast.default)
             continue
         try:
             given[cast.field] = cast.type.read(follow(cast.path, values))
