@@ -14,7 +14,7 @@ from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
-from verdict_cli.plan.compile_input import compile_input
+from verdict_cli.plan.compile_input import compile_input, compile_option_inputs
 from verdict_cli.plan.compile_llm_unit import compile_llm_unit
 from verdict_cli.plan.compile_map_pool import compile_map, compile_pool
 from verdict_cli.plan.compile_python import code_at, compile_output_function, compile_process, compile_python_unit
@@ -111,6 +111,7 @@ def compile_node(
     escalation = compile_escalation(context, scope.with_fields(response=compiled.response, output=output))
     if escalation is not None and escalation.stages:
         output = RecordType({**output.fields, ANSWERED_BY: TEXT})
+    casts += compile_option_inputs(context)
     if instance.pinned:
         _check_pinned(context)
     if compiled.work is None:

@@ -10,6 +10,7 @@ from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.field_keys import InputDefault, fits, is_input_path
 from verdict_cli.language.fields.types import FieldType, TranscriptType, UnknownType
 from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.compile_context import CompileContext
 from verdict_cli.plan.node import Cast
 from verdict_cli.plan.scope import NodeScope, Upstream
@@ -28,6 +29,8 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
         name: key.type if isinstance(key, InputDefault) else key for name, key in keys.items() if name not in paths
     }
     required = unit.required_inputs() if isinstance(unit, LLMUnit) else {}
+    if isinstance(unit, ChoiceUnit):
+        required = {name: kind for name, kind in required.items() if name in keys}
     types: dict[str, FieldType] = {**required, **context.fields(typed, "input")}
     casts = []
     for name in dict.fromkeys([*required, *keys]):
@@ -46,6 +49,25 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
             path = ("input", name) if name in keys else ()
             context.problem("bad-input", error.message, error.hint, *path)
     context.scope.input = types or None
+    return tuple(casts)
+
+
+def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
+    """Where the texts of options come from that neither `options` nor `input` gives, where the unit needs them: its
+    prompt or an expression shows them, or its output is made from them."""
+    unit, uses = context.instance.unit, context.scope.uses
+    if not isinstance(unit, ChoiceUnit):
+        return ()
+    wanted = {name: kind for name, kind in unit.required_inputs().items() if name not in (unit.input or {})}
+    if not (unit.needs_letter() or uses.whole_input or not uses.inputs.isdisjoint(wanted)):
+        return ()
+    casts = []
+    for name, kind in wanted.items():
+        try:
+            casts.append(_cast(name, kind, context.scope, _REQUIRED, pinned=context.instance.pinned))
+        except ExpressionError as error:
+            context.problem("bad-input", error.message, OPTIONS_HINT)
+            break
     return tuple(casts)
 
 

@@ -195,11 +195,13 @@ class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
     ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
+    ``hint`` says what else could be done where the column is missing.
     """
 
     column: str
     place: str
     asked: bool = True
+    hint: str = ""
 
 
 @dataclass(frozen=True)
