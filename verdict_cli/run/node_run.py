@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
+from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.delimit import Delimited
-from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
 from verdict_cli.language.units.escalate import ANSWERED_BY

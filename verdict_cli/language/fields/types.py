@@ -192,7 +192,7 @@ class TranscriptType:
         if not isinstance(value, list | tuple):
             raise ReplyError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
         for place, message in enumerate(value):
-            if not _is_message(message):
+            if not is_message(message):
                 raise ReplyError(f"[{place}]: {message!r:.200} is not a message with a `role` and a `content`")
         return [
             {key: item for key, item in message.items() if item is not None or key == "content"} for message in value
@@ -208,7 +208,7 @@ class TranscriptType:
         return False
 
 
-def _is_message(value: Any) -> bool:
+def is_message(value: Any) -> bool:
     """Whether it is a mapping of a role and a content: text, a list of parts, or null beside an assistant's tool calls."""
     if not isinstance(value, Mapping) or not isinstance(value.get("role"), str) or "content" not in value:
         return False
