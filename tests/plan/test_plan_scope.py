@@ -245,7 +245,7 @@ def test_an_input_field_at_the_root_fits_the_columns_type(refusal):
     assert "'q' is to be int, but the column is str" in found.message
 
 
-def test_a_conversation_is_empty_at_the_start_and_then_handed_on(plan):
+def test_a_conversation_is_the_rows_at_the_start_and_then_handed_on(plan):
     found = plan(
         """
         pipeline:
@@ -255,7 +255,11 @@ def test_a_conversation_is_empty_at_the_start_and_then_handed_on(plan):
             inner: chain
         """
     ).plan
-    assert [node.casts[0].path for node in found.nodes] == [None, ("previous", "conversational", "conversation")]
+    assert [node.casts[0].path for node in found.nodes] == [
+        ("source", "conversation"),
+        ("previous", "conversational", "conversation"),
+    ]
+    assert found.columns == ()
 
 
 # Pins

@@ -10,8 +10,8 @@ from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import unresolved
+from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.jinja import compile_jinja
-from verdict_cli.language.prompts.placeholders import insert
 
 EXPRESSIONS = r"""
 'a' * 10**9

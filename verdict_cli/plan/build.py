@@ -13,6 +13,7 @@ from verdict_cli.language.expressions.paths import format_expression_path
 from verdict_cli.language.fields.types import FieldType
 from verdict_cli.language.load import Spec, in_order
 from verdict_cli.language.namespace import Namespace
+from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
 from verdict_cli.plan.expand import InstancePath, InvalidUnit, Stopping, UnitInstance, expand_steps
@@ -41,6 +42,12 @@ def ids(instances: Sequence[UnitInstance | InvalidUnit]) -> list[str]:
         if isinstance(instance, UnitInstance):
             _check_name(instance, first.setdefault(instance.name, instance))
     return node_ids
+
+
+def _options_hint(instance: UnitInstance | InvalidUnit, column: str) -> str:
+    """The hint where a unit that chooses among options uses the column of a letter."""
+    unit = instance.unit if isinstance(instance, UnitInstance) else None
+    return OPTIONS_HINT if isinstance(unit, ChoiceUnit) and column in unit.letters() else ""
 
 
 def _check_name(instance: UnitInstance, first: UnitInstance) -> None:
@@ -188,7 +195,7 @@ class _Build:
             self.used |= scope.uses.units
             self.uses.append(frozenset(scope.uses.units))
             for column in sorted(scope.uses.columns):
-                self._use_column(column, instance.names, instance.path)
+                self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
                 self._note_braces(node, instance)
             if node is not None and node.pinned:
@@ -228,14 +235,14 @@ class _Build:
         if problem not in self.warnings:
             self.warnings.append(problem)
 
-    def _use_column(self, column: str, names: Namespace, path: InstancePath) -> None:
+    def _use_column(self, column: str, names: Namespace, path: InstancePath, hint: str = "") -> None:
         asked = path[0] not in _BESIDE
         known = self.columns.get(column)
         if known is None:
             at = names.spec.problem("", "", "", path)
-            self.columns[column] = Used(column, str(at), asked)
-        elif asked and not known.asked:
-            self.columns[column] = replace(known, asked=True)
+            self.columns[column] = Used(column, str(at), asked, hint)
+        else:
+            self.columns[column] = replace(known, asked=known.asked or asked, hint=known.hint or hint)
 
     def _warn_shown(
         self, nodes: Sequence[Node], instances: Sequence[UnitInstance], evaluations: Mapping[str, Evaluation]

@@ -6,69 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.field_keys import fits
-from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, TranscriptType, UnknownType
+from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, UnknownType
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
+from verdict_cli.plan.compile_input import compile_input, compile_option_inputs
 from verdict_cli.plan.compile_llm_unit import compile_llm_unit
 from verdict_cli.plan.compile_map_pool import compile_map, compile_pool
 from verdict_cli.plan.compile_python import code_at, compile_output_function, compile_process, compile_python_unit
 from verdict_cli.plan.expand import InstancePath, UnitInstance
-from verdict_cli.plan.node import Cast, CompiledRule, Escalation, LLMNode, Node, OutputFields, OutputFunction
+from verdict_cli.plan.node import CompiledRule, Escalation, LLMNode, Node, OutputFields, OutputFunction
 from verdict_cli.plan.scope import NodeScope, Upstream
-
-
-def cast(name: str, kind: FieldType, scope: NodeScope) -> Cast:
-    """The source of one input field. ExpressionError when none or several could fill it.
-
-    A field of the same name and a fitting type comes first, then the only field of the same type. Without a unit
-    before it, the field is the row's column of that name. A conversation that nobody started is empty.
-    """
-    upstream = [scope.upstream[index] for index in scope.parents]
-    if isinstance(kind, TranscriptType) and not any(
-        isinstance(found, TranscriptType) for unit in upstream for found in unit.output.fields.values()
-    ):
-        return Cast(name, kind, None)
-    if not upstream:
-        column = scope.resolve(("source", name))
-        if not fits(column.type, kind):
-            raise ExpressionError(
-                f"the input field {name!r} is to be {kind.type_name()}, but the column is {column.type.type_name()}",
-                "declare the type that `dataset.schema` gives",
-            )
-        return Cast(name, kind, column.paths[0])
-    named = [unit for unit in upstream if name in unit.output.fields]
-    if len(named) > 1:
-        raise ExpressionError(
-            f"the input field {name!r} is in several outputs: {', '.join(unit.id for unit in named)}",
-            "say which in the prompt (`previous.NAME[0].…`), or pool them first",
-        )
-    if named:
-        found = named[0].output.fields[name]
-        if not fits(found, kind):
-            raise ExpressionError(
-                f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {found.type_name()}",
-                "declare the type that is given, or convert it with `propagate`",
-            )
-        return Cast(name, kind, scope.resolve(("previous", name)).paths[0])
-    same = [(unit, field) for unit in upstream for field, found in unit.output.fields.items() if found == kind]
-    if len(same) != 1:
-        candidates = ", ".join(f"{unit.id}.{field}" for unit, field in same)
-        raise ExpressionError(
-            f"nothing fills the input field {name!r} of type {kind.type_name()}"
-            if not same
-            else f"several fields could fill the input field {name!r}: {candidates}",
-            "rename an upstream field with `propagate`, or leave `input` out",
-        )
-    unit, field = same[0]
-    scope.uses.units.add(unit.index)
-    return Cast(name, kind, ("previous", unit.id, field), from_field=f"{unit.id}.{field}")
-
 
 _ROOTS = (*PROMPT_ROOTS, "response", "output")
 
@@ -136,7 +88,7 @@ def compile_node(
         key, message, hint = issue
         context.problem("bad-unit", message, hint, *([key] if key else []))
         return None, None
-    casts = _casts(context)
+    casts = compile_input(context)
     settings = unit.settings() | {"name": instance.name}
     if isinstance(unit, LLMUnit):
         scale = context.scale(unit)
@@ -159,6 +111,7 @@ def compile_node(
     escalation = compile_escalation(context, scope.with_fields(response=compiled.response, output=output))
     if escalation is not None and escalation.stages:
         output = RecordType({**output.fields, ANSWERED_BY: TEXT})
+    casts += compile_option_inputs(context)
     if instance.pinned:
         _check_pinned(context)
     if compiled.work is None:
@@ -186,23 +139,6 @@ def compile_node(
 
 def _known(settings: dict[str, Any]) -> RecordType:
     return RecordType(dict.fromkeys(settings, UnknownType()))
-
-
-def _casts(context: CompileContext) -> tuple[Cast, ...]:
-    """Where each input field comes from; the scope then knows all of them, filled or not."""
-    unit = context.instance.unit
-    wanted = context.fields(unit.input, "input")
-    if isinstance(unit, LLMUnit):
-        wanted = {**unit.required_inputs(), **wanted}
-    casts = []
-    for name, kind in wanted.items():
-        try:
-            casts.append(cast(name, kind, context.scope))
-        except ExpressionError as error:
-            path = ("input", name) if unit.input and name in unit.input else ()
-            context.problem("bad-input", error.message, error.hint, *path)
-    context.scope.input = wanted or None
-    return tuple(casts)
 
 
 def _processed(context: CompileContext, compiled: CompiledUnit) -> CompiledUnit:

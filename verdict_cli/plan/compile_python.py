@@ -134,7 +134,9 @@ def code_at(context: CompileContext, key: str) -> Function | None:
 
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
+    inputs = set(scope.uses.inputs)
     words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
+    scope.uses.inputs = inputs  # that a function could read a field is no reason to need it
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))

@@ -10,7 +10,7 @@ from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.fields.field_keys import record
+from verdict_cli.language.fields.field_keys import InputDefault, is_input_path, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit
@@ -98,15 +98,28 @@ def unit_keys(instance: UnitInstance) -> dict[str, Any]:
     unit, names = instance.unit, instance.names
     known: dict[str, Any] = unit.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_COMPARED_BY_MEANING)
     known["unit"] = unit.type_name
-    for key in ("input", "response", "output"):
+    for key in ("response", "output"):
         declared = getattr(unit, key, None)
         if declared:
             known[key] = repr(record(declared, names.scale_named))
+    if unit.input:
+        known["input"] = _input_keys(unit.input, names)
     if isinstance(known.get("weights"), dict):
         del known["weights"]
     if instance.delimited:
         known["delimit"] = True
     return known | (_llm_keys(unit, names, instance.path) if isinstance(unit, LLMUnit) else {})
+
+
+def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
+    """The types of input fields, and, where there are any, their paths and defaults."""
+    paths = {name: key for name, key in declared.items() if is_input_path(key)}
+    defaults = {name: key.default for name, key in declared.items() if isinstance(key, InputDefault)}
+    types = {
+        name: key.type if isinstance(key, InputDefault) else key for name, key in declared.items() if name not in paths
+    }
+    known = repr(record(types, names.scale_named))
+    return [known, paths, defaults] if paths or defaults else known
 
 
 def _llm_keys(unit: LLMUnit, names: Namespace, path: tuple[str | int, ...]) -> dict[str, Any]:

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cast:
-    """Where an input field comes from: a path, or a value where nothing precedes the unit.
+    """Where an input field comes from: a path, or None for the default alone.
 
-    ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name.
+    ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name. With
+    ``optional``, ``default`` stands in for a column that the row does not have.
     """
 
     field: str
     type: FieldType
     path: ExpressionPath | None
     from_field: str = ""
+    optional: bool = False
+    default: Any = None
 
 
 OutputFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -192,11 +195,13 @@ class Used:
     """A dataset column that something names, and where that is written: ``file:line:column``, path.
 
     ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
+    ``hint`` says what else could be done where the column is missing.
     """
 
     column: str
     place: str
     asked: bool = True
+    hint: str = ""
 
 
 @dataclass(frozen=True)

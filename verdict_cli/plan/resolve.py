@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from verdict_cli.language.custom_types import UnknownTypeError
-from verdict_cli.language.fields.field_keys import PLAIN
+from verdict_cli.language.fields.field_keys import PLAIN, is_input_path
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import snake
@@ -132,9 +132,11 @@ def _unit(step: dict[str, Any], names: Namespace, home: Namespace) -> dict[str, 
     resolved = _with_models(step, names, home)
     if isinstance(resolved.get("scale"), str):
         resolved["scale"] = _scale(resolved["scale"], names)
-    for key in ("input", "response", "output"):
-        if key in resolved and resolved[key] is not None:
+    for key in ("response", "output"):
+        if resolved.get(key) is not None:
             resolved[key] = _type(resolved[key], names)
+    if resolved.get("input") is not None:
+        resolved["input"] = {name: _input(key, names) for name, key in resolved["input"].items()}
     extract = resolved.get("extract")
     if isinstance(extract, dict) and extract.get("model") is not None:
         resolved["extract"] = {**extract, "model": _model(extract["model"], names)}
@@ -168,6 +170,12 @@ def _scale(name: str, names: Namespace) -> Any:
     if name not in names.spec.file.scales:
         return name
     return {"type": names.spec.file.scales[name].type, **names.spec.document.data["scales"][name]}
+
+
+def _input(key: Any, names: Namespace) -> Any:
+    if isinstance(key, dict) and "default" in key:
+        return {**key, "type": _type(key["type"], names)}
+    return key if is_input_path(key) else _type(key, names)
 
 
 def _type(key: Any, names: Namespace) -> Any:

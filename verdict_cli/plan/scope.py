@@ -56,10 +56,13 @@ class Upstream:
 
 @dataclass
 class Uses:
-    """What the paths of one node name: columns of the row, the whole row, indices of units."""
+    """What the paths of one node name: columns of the row, the whole row, input fields, the whole input, indices of
+    units."""
 
     columns: set[str] = field(default_factory=set)
     whole_row: bool = False
+    inputs: set[str] = field(default_factory=set)
+    whole_input: bool = False
     units: set[int] = field(default_factory=set)
 
 
@@ -182,9 +185,11 @@ class NodeScope:
     def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}
         if len(path) > 1 and path[1] in declared:
+            self.uses.inputs.add(str(path[1]))
             rest, kind = type_at_path(declared[str(path[1])], path[2:], f"input.{path[1]}")
             return Resolved((("input", path[1], *rest),), kind)
         if self.input is not None and len(path) == 1:
+            self.uses.whole_input = True
             return Resolved((path,))
         if not self.parents:
             word = format_expression_path(path)

@@ -53,7 +53,7 @@ def dataset_columns(plan: Plan) -> list[str]:
         for path in (
             *node.work.prompt.paths,
             *(path for _, option in node.work.options for path in option.paths),
-            *(cast.path for cast in node.casts if cast.path),
+            *(cast.path for cast in node.casts if cast.path and not cast.optional),
         )
     ]
     return list(dict.fromkeys(str(path[1]) for path in paths if len(path) > 1 and path[0] == "source"))

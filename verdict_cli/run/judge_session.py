@@ -40,7 +40,9 @@ class RowInputs:
             if used.asked and used.column not in source:
                 known = ", ".join(map(repr, source)) or "none"
                 message = f"the row has no column {used.column!r}, which {used.place} uses"
-                raise DataError(Problem("missing-column", message, f"its columns are {known}"))
+                raise DataError(
+                    Problem("missing-column", message, f"{used.hint and used.hint + '; '}its columns are {known}")
+                )
         for brace in self._plan.braces:
             if brace.column in source:
                 raise DataError(brace.problem)

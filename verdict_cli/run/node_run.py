@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,8 +11,8 @@ from msgspec import Struct
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
+from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.delimit import Delimited
-from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
 from verdict_cli.language.units.escalate import ANSWERED_BY
@@ -208,8 +209,8 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
     given: dict[str, Any] = {}
     for cast in node.casts:
-        if cast.path is None:
-            given[cast.field] = []
+        if cast.path is None or (cast.optional and cast.path[1] not in row.source):
+            given[cast.field] = copy.deepcopy(cast.default)
             continue
         try:
             given[cast.field] = cast.type.read(follow(cast.path, values))

@@ -119,6 +119,7 @@ def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fals
         columns=keys.get("columns") or {},
         id=keys.get("id"),
         required=tuple(used.column for used in plan.columns),
+        hints={used.column: used.hint for used in plan.columns if used.hint},
         cast=row_converter(plan.row_types, files[0].parent, plan.fence) if plan.row_types is not None else None,
         keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",

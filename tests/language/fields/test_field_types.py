@@ -108,10 +108,18 @@ def test_a_record_is_read_in_its_own_order() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, "hello", {"role": "a", "content": "b"}, [{"role": "a"}], [{"role": 1, "content": "b"}], [["a", "b"]]],
+    [
+        None,
+        "hello",
+        {"role": "a", "content": "b"},
+        [{"role": "a"}],
+        [{"role": 1, "content": "b"}],
+        [["a", "b"]],
+        [{"role": "user", "content": None}],
+    ],
 )
 def test_what_is_no_conversation_is_not_read_as_one(value: Any) -> None:
-    with pytest.raises(ReplyError, match="not a list of turns"):
+    with pytest.raises(ReplyError, match=r"is not a (list of messages|message) with"):
         TranscriptType().read(value)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.prompts.placeholders import insert, is_conversation, transcript
+from verdict_cli.language.expressions.value_text import insert, is_conversation, transcript
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none(),
@@ -20,14 +20,21 @@ JSON = st.recursive(
 )
 
 
+def _holds_null(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is None or any(map(_holds_null, inner))
+
+
 @settings(deadline=None)
 @given(JSON)
 def test_every_value_of_json_is_inserted_as_the_language_says(value: Any) -> None:
-    if value is None:
+    if _holds_null(value):
         with pytest.raises(RowError, match="null"):
             insert(value)
     elif isinstance(value, str):
         assert insert(value) == value
+    elif isinstance(value, bool):
+        assert insert(value) == json.dumps(value)
     elif isinstance(value, int | float):
         assert insert(value) == str(value)
     elif isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -77,3 +84,43 @@ def test_values_that_are_not_exactly_turns_are_no_conversation() -> None:
     assert not is_conversation([{"role": "a", "content": "b", "id": 1}])
     assert not is_conversation("text")
     assert not is_conversation({"role": "a", "content": "b"})
+
+
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (["a", None], "[1]"),
+        ([1, [2, None]], "[1][1]"),
+        ({"a": {"b": None}}, "['a']['b']"),
+        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}], "[1]['content']"),
+        ([{"role": "user", "content": None, "tool_calls": [1]}], "[0]['content']"),
+        ([{**CALL, "tool_calls": []}], "[0]['content']"),
+        ([{**CALL, "tool_calls": [{"name": None}]}], "[0]['tool_calls'][0]['name']"),
+    ],
+)
+def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, place: str) -> None:
+    with pytest.raises(RowError, match="is null; a prompt needs a value") as caught:
+        insert(value)
+    assert caught.value.message.startswith(place)
+    assert caught.value.failure == "missing-value"
+
+
+def test_a_message_that_calls_tools_needs_no_content() -> None:
+    assert json.loads(insert([CALL])) == [CALL]
+
+
+def test_optional_keys_of_a_message_that_parquet_fills_with_null_are_left_out() -> None:
+    assert insert([{"role": "user", "content": "Hi", "name": None}]) == "<user>\nHi\n</user>"
+
+
+@pytest.mark.parametrize(("spec", "text"), [("", "true"), (">6", "  true"), (".1f", "1.0")])
+def test_a_boolean_is_spelled_as_in_json(spec: str, text: str) -> None:
+    assert insert(True, spec) == text
+
+
+def test_a_conversation_of_content_parts_is_json() -> None:
+    turns = [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
+    assert json.loads(insert(turns)) == turns

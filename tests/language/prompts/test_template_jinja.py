@@ -179,3 +179,23 @@ def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text:
         return
     with contextlib.suppress(RowError):
         prompt.render({"source": {"a": "x"}, "unit": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{{ source.t }}", "true"),
+        ("{{ 'is ' ~ source.t }}", "is true"),
+        ("{{ source.t | string }}", "true"),
+        ("{{ [source.t, source.d] | join(', ') }}", 'true, {"a":1}'),
+        ("{{ source.d ~ '' }}", '{"a":1}'),
+    ],
+)
+def test_no_python_spelling_reaches_a_prompt(text: str, shown: str) -> None:
+    assert messages(text, source={"t": True, "d": {"a": 1}})[0].content == shown
+
+
+@pytest.mark.parametrize("text", ["{{ 'is ' ~ source.n }}", "{{ source.l | join(', ') }}", "{{ source.n | string }}"])
+def test_null_becomes_no_text(text: str) -> None:
+    with pytest.raises(RowError, match="null"):
+        messages(text, source={"n": None, "l": ["a", None]})

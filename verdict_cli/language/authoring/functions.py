@@ -223,7 +223,8 @@ def custom_unit_document(
     }
     for key, schema in schemas.items():
         if schema.declared() and not (key == "output" and is_processed):
-            data[key] = {**data.get(key, {}), **schema.declared()}
+            declared = schema.declared_input() if key == "input" else schema.declared()
+            data[key] = {**data.get(key, {}), **declared}
     arguments = {key: schemas[key] for key in ("response", "input")}
     if kind.validate is not LLMUnit.validate:
         functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)

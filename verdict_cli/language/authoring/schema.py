@@ -105,6 +105,15 @@ class Schema(View):
         return dict(cls._declared)
 
     @classmethod
+    def declared_input(cls) -> dict[str, Any]:
+        """The fields' types and defaults as `input` in a pipeline file writes them."""
+        defaults = cls._defaults
+        return {
+            name: {"type": key, "default": unwrap_views(defaults[name])} if name in defaults else key
+            for name, key in cls._declared.items()
+        }
+
+    @classmethod
     def over_checked(cls, fields: Mapping[str, Any]) -> Schema:
         """A value of this class over fields that are already checked."""
         instance = cls.__new__(cls)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
+from jinja2 import Undefined
 from jinja2.exceptions import SecurityError
 
 LARGEST_TEXT = 32_000_000
@@ -112,9 +113,16 @@ def concat(parts: Iterable[str]) -> str:
 
 
 def limited_join(parts: tuple[Any, ...]) -> str:
-    """`a ~ b`."""
+    """`a ~ b`, each part as a prompt writes it."""
     charge(sum(map(weight, parts)))
-    return "".join(map(str, parts))
+    return "".join(map(value_text, parts))
+
+
+def value_text(value: Any) -> str:
+    """The value's text as a prompt writes it; a missing value raises its own error."""
+    from verdict_cli.language.expressions.value_text import insert  # here, because most expressions write no text
+
+    return str(value) if isinstance(value, Undefined) else insert(value)
 
 
 def built(value: Any) -> Any:
@@ -151,8 +159,12 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     def charged(*args: Any, **keys: Any) -> Any:
         value, more = args[first], (*args[first + 1 :], *keys.values())
         charge(sum(abs(one) for one in more if isinstance(one, int)))
+        if name == "string":
+            value = value_text(value)
         if name == "join":
             value = list(counted(value))
+            if "attribute" not in keys and len(more) < 2:
+                value = [value_text(item) for item in value]
             charge(weight(value) + weight(more) * len(value))
         elif name == "replace" and len(more) > 1:
             _replaced(str(value), more[0], more[1])

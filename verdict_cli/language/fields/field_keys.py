@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -82,6 +83,39 @@ FieldKey = TypeAliasType(
 """`str`, `int`, `float`, `bool`, `list[str]`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`."""
 
 FieldTypes = Annotated[dict[str, FieldKey], Field(min_length=1)]
+
+
+class InputDefault(ConfigModel):
+    """The type of an input field with its default."""
+
+    type: FieldKey
+    """The field's type."""
+    default: Any
+    """The value where no unit before this one and no column of the row gives the field."""
+
+
+def _input_tag(value: Any) -> str:
+    is_default = isinstance(value, InputDefault) or (isinstance(value, dict) and "default" in value)
+    return "<default>" if is_default else "<type>"
+
+
+_WITHOUT_DEFAULT = {"not": {"type": "object", "required": ["default"]}}
+
+InputKey = Annotated[
+    Annotated[InputDefault, Tag("<default>")]
+    | Annotated[FieldKey, Field(json_schema_extra=_WITHOUT_DEFAULT), Tag("<type>")],
+    Discriminator(_input_tag),
+]
+"""A path such as `source.messages`, a type, or `{type: …, default: …}`."""
+
+InputFields = Annotated[dict[str, InputKey], Field(min_length=1)]
+
+_INPUT_PATH = re.compile(r"(source|previous|input|unit)[.\[]")
+
+
+def is_input_path(key: Any) -> bool:
+    """Whether an input field's key is a path rather than the name of a type."""
+    return isinstance(key, str) and _INPUT_PATH.match(key) is not None
 
 
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:

@@ -185,13 +185,18 @@ class DistributionType:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptType:
-    """A conversation: a list of `{role, content}` turns."""
+    """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
-        """The turns: mappings of exactly a `role` and a `content`, both texts."""
-        if not isinstance(value, list | tuple) or not all(map(_is_turn, value)):
-            raise ReplyError(f"{value!r:.200} is not a list of turns with a `role` and a `content`")
-        return value
+        """The messages. Optional keys that are null, as Parquet fills them in, are left out."""
+        if not isinstance(value, list | tuple):
+            raise ReplyError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
+        for place, message in enumerate(value):
+            if not is_message(message):
+                raise ReplyError(f"[{place}]: {message!r:.200} is not a message with a `role` and a `content`")
+        return [
+            {key: item for key, item in message.items() if item is not None or key == "content"} for message in value
+        ]
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "object"}}
@@ -203,9 +208,16 @@ class TranscriptType:
         return False
 
 
-def _is_turn(value: Any) -> bool:
-    mapping = isinstance(value, Mapping) and value.keys() == {"role", "content"}
-    return mapping and all(isinstance(text, str) for text in value.values())
+def is_message(value: Any) -> bool:
+    """Whether it is a mapping of a role and a content: text, a list of parts, or null beside an assistant's tool calls."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("role"), str) or "content" not in value:
+        return False
+    return isinstance(value["content"], str | list | tuple) or calls_tools(value)
+
+
+def calls_tools(message: Mapping[str, Any]) -> bool:
+    """Whether a message has no content because it calls tools."""
+    return message.get("role") == "assistant" and message.get("content") is None and bool(message.get("tool_calls"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from verdict_cli.language.expressions.paths import (
     format_expression_path,
 )
 from verdict_cli.language.expressions.sandbox import sandbox_environment
+from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, wrap_in_tags
-from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
 

@@ -18,7 +18,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
-from verdict_cli.language.fields.field_keys import FieldTypes
+from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
 from verdict_cli.language.fields.types import TEXT, FieldType, RecordType
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import framed
@@ -54,8 +54,9 @@ class UnitBase(Step):
 
     name: Annotated[str, Field(pattern=UNIT_NAME)] | None = None
     """The unit's name in result columns and placeholders; its type in snake case by default."""
-    input: FieldTypes | None = None
-    """Fields that the unit takes from upstream, each with its type; fields without a match by name are matched by type."""
+    input: InputFields | None = None
+    """Fields that the unit takes from upstream, each with its type, `{type: str, default: ""}` or a path such as
+    `source.text`; fields without a match by name are matched by type."""
     output: FieldTypes | None = None
     """Fields that the unit passes on; those of its response by default."""
     propagation: Expressions | None = Field(default=None, alias="propagate")

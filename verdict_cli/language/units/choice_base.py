@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -12,9 +13,14 @@ from pydantic import Field
 from verdict_cli.config_model import Seq, Whole
 from verdict_cli.language.extractors import resolve_extractor
 from verdict_cli.language.fields.types import TEXT, FieldType
+from verdict_cli.language.prompts.prompt import JinjaPrompt
 from verdict_cli.language.units.base import LLMUnit, UnitIssue
 
 LETTERS = string.ascii_uppercase
+
+OPTIONS_HINT = "name the options' texts: `options: [source.x, source.y]`"
+
+_SHOWN = re.compile(r"(?<!\\)\{input\.options(?:\[(\d{1,2})\])?\}")
 
 
 class ChoiceUnit(LLMUnit):
@@ -65,13 +71,28 @@ class ChoiceUnit(LLMUnit):
         """One call, the options as given."""
         return (tuple(range(self.count())),)
 
+    def frame(self, prompt: str) -> str:
+        """The prompt with `{input.options}` and `{input.options[0]}` replaced by the options and their letters."""
+        if isinstance(self.prompt_key, JinjaPrompt) or "options" in (self.input or {}):
+            return super().frame(prompt)
+        return super().frame(_SHOWN.sub(self._listed_at, prompt))
+
+    def _listed_at(self, found: re.Match[str]) -> str:
+        if found[1] is None:
+            return self.listed()
+        letters = self.letters()
+        return f"{{input.{letters[int(found[1])]}}}" if int(found[1]) < len(letters) else found[0]
+
     def listed(self) -> str:
         """The part of a prompt that shows the options."""
         return "\n\n".join(f"<option_{letter}>\n{{input.{letter}}}\n</option_{letter}>" for letter in self.letters())
 
 
 def shown(given: Mapping[str, Any], letters: Sequence[str], arrangement: Sequence[int]) -> dict[str, Any]:
-    """The input with the options in another order: letter i names option arrangement[i]."""
+    """The input with the options in another order: letter i names option arrangement[i]. A unit whose prompt shows the
+    texts by its own placeholders has no options in its input."""
+    if not set(letters) <= given.keys():
+        return dict(given)
     return {**given, **{letters[place]: given[letters[option]] for place, option in enumerate(arrangement)}}
 
 

@@ -31,7 +31,7 @@ class _Turn(LLMUnit):
         return {"response": TEXT}
 
     def required_inputs(self) -> dict[str, FieldType]:
-        """The conversation so far; empty for the first turn."""
+        """The conversation so far: of a unit before, else the row's column, else empty."""
         return {"conversation": TranscriptType()}
 
     def output_fields(self, read: RecordType) -> RecordType:

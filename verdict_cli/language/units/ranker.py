@@ -47,5 +47,6 @@ class RankerUnit(KChoiceUnit):
         self, responses: Sequence[dict[str, Any]], orders: Sequence[tuple[int, ...]], given: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The ranking's letters, and the texts in that order with `original`."""
-        ranked = [given[letter] for letter in responses[0]["ranking"]]
-        return {**responses[0], "ranked": ranked} if self.original else responses[0]
+        if not self.original:
+            return responses[0]
+        return {**responses[0], "ranked": [given[letter] for letter in responses[0]["ranking"]]}

@@ -22,7 +22,8 @@ class Dataset:
     ``files`` are read in order and their rows numbered through. ``columns`` maps a name in the pipeline to
     the name in the file; every other column keeps its own name. ``id`` and ``required`` are names in the
     pipeline. ``cast`` returns the row with the schema's types, or raises ValueError with the reason; ``keep``
-    says whether the row passes ``where``, and may raise a VerdictError. ``rules`` is the text of ``cast`` and ``keep``
+    says whether the row passes ``where``, and may raise a VerdictError. ``hints`` has hints for missing required
+    columns. ``rules`` is the text of ``cast`` and ``keep``
     as the user wrote them, which stands for both in the fingerprint.
     """
 
@@ -30,6 +31,7 @@ class Dataset:
     columns: Mapping[str, str] = field(default_factory=dict)
     id: str | None = None
     required: tuple[str, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
     cast: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     keep: Callable[[Mapping[str, Any]], bool] | None = None
     rules: str = ""
@@ -83,16 +85,21 @@ def missing_required(dataset: Dataset, columns: Collection[str]) -> Problem | No
     """The problem of the first required column that is not among ``columns`` (the file's names), None if all are."""
     for name, column in required_columns(dataset).items():
         if column not in columns:
-            return missing_column(column, columns, "" if column == name else f" ({name!r} in the pipeline)")
+            also = "" if column == name else f" ({name!r} in the pipeline)"
+            return missing_column(column, columns, also, dataset.hints.get(name, ""))
     return None
 
 
-def missing_column(column: str, columns: Collection[str], also: str = "") -> Problem:
-    """The problem of a missing column; ``also`` adds its other name."""
+def missing_column(column: str, columns: Collection[str], also: str = "", hint: str = "") -> Problem:
+    """The problem of a missing column; ``also`` adds its other name, ``hint`` what else could be done."""
     near = difflib.get_close_matches(column, columns, n=1)
     meant = _separator_hint(columns) or (f"did you mean {near[0]!r}? " if near else "")
     listed = ", ".join(columns) or "none"
-    return Problem("missing-column", f"there is no column {column!r}{also}", f"{meant}the columns are: {listed}")
+    return Problem(
+        "missing-column",
+        f"there is no column {column!r}{also}",
+        f"{meant}{hint and hint + '; '}the columns are: {listed}",
+    )
 
 
 def _separator_hint(columns: Collection[str]) -> str:

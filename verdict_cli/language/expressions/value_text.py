@@ -1,0 +1,106 @@
+"""The text of a value in a prompt: JSON's spelling, never Python's, and no null."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import RowError
+from verdict_cli.language.fields.types import TranscriptType, calls_tools, is_message
+
+_WIDTH = re.compile(r"\d{5}")
+_NUMBER_FORMATS = "bcdeEfFgGnoxX%"
+_TRANSCRIPT = TranscriptType()
+
+
+def insert(value: Any, spec: str = "") -> str:
+    """The text of a value: strings as they are, numbers as Python prints them, `true` and `false`, lists of strings one
+    a line, a conversation as its transcript, anything else as compact JSON. RowError for null, also inside the value,
+    and for a format specification that does not fit.
+    """
+    if isinstance(value, str) and not spec:
+        return value
+    if value is None:
+        raise RowError("it is null; a prompt needs a value", kind="missing-value")
+    if isinstance(value, bool) and (not spec or spec[-1] not in _NUMBER_FORMATS):
+        value = "true" if value else "false"
+    if spec:
+        if _WIDTH.search(spec):
+            raise RowError(f"the format {spec!r:.80} is wider than four digits")
+        try:
+            return format(value, spec)
+        except (ArithmeticError, MemoryError, TypeError, ValueError) as fault:
+            raise RowError(f"the format {spec!r} does not fit {value!r:.80}: {fault}") from None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        if all(isinstance(item, str) for item in value):
+            return "\n".join(value)
+        value = _messages(value)
+        if is_conversation(value):
+            return transcript(value)
+    _refuse_null(value)
+    return _compact_json(value)
+
+
+def is_conversation(value: Any) -> bool:
+    """Whether the value is a list of turns, each a mapping of exactly `role` and `content`, both texts."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(turn, Mapping)
+        and turn.keys() == {"role", "content"}
+        and isinstance(turn["role"], str)
+        and isinstance(turn["content"], str)
+        for turn in value
+    )
+
+
+def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
+    """The turns, each between tags that name its speaker, a blank line between them."""
+    return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in conversation)
+
+
+def _messages(value: Sequence[Any]) -> Any:
+    """A conversation without its optional keys that are null, as Parquet fills them in; any other list as it is."""
+    return _TRANSCRIPT.read(value) if all(map(is_message, value)) else value
+
+
+def _refuse_null(value: Any) -> None:
+    """RowError that names the place of the first null inside the value, but for the content of a message that calls
+    tools."""
+    todo: list[tuple[Any, Any]] = [(value, None)]
+    while todo:
+        item, place = todo.pop()
+        if item is None:
+            keys = []
+            while place is not None:
+                key, place = place
+                keys.append(f"[{key!r}]")
+            path = "".join(reversed(keys))
+            raise RowError(f"{path:.200} in it is null; a prompt needs a value", kind="missing-value")
+        if isinstance(item, Mapping):
+            skipped = "content" if calls_tools(item) else None
+            todo += [(inner, (key, place)) for key, inner in reversed(list(item.items())) if key != skipped]
+        elif isinstance(item, list | tuple):
+            todo += [(item[index], (index, place)) for index in range(len(item) - 1, -1, -1)]
+
+
+def _compact_json(value: Any) -> str:
+    try:
+        return orjson.dumps(value, default=_as_json, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # beyond 64 bits, half a surrogate pair, deeply nested, or not a JSON value
+        try:
+            return json.dumps(value, default=_as_json, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise RowError(f"{type(value).__name__} cannot be written as JSON: {fault}") from None
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is not a JSON value")
