@@ -33,7 +33,10 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the file, e.g. 'pipeline[1].repeat=5'."),
 ]
-ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that does not set one.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="The model of every unit that does not set one; the file's settings of it are kept."),
+]
 AllowCode = Annotated[
     list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="Allow the unit types of this Python file.")
 ]
