@@ -91,7 +91,7 @@ Budget = Annotated[
     float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no further call once this much is spent.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no messages.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress. Warnings and errors are still printed.")]
 TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
 ]
