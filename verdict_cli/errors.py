@@ -8,7 +8,7 @@ VerdictError                 exit
 ├─ FetchError                2   a download that failed or returned other data than expected
 ├─ JournalError              2   this directory belongs to another run
 ├─ ProviderError
-│  ├─ Refused                4   bad key, unknown model, no log-probabilities: stops the run
+│  ├─ Refused                4   bad key, unknown model, no log-probabilities, dead endpoint: stops the run
 │  ├─ Retryable              -   rate limited, timeout, unavailable: retried
 │  └─ Rejected               -   this row's request: context too long, content filter
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
@@ -28,7 +28,7 @@ EXITS = {
     1: "a gate failed",
     2: "usage, configuration or data error",
     3: "finished, but some rows failed",
-    4: "the provider refused (key, permission, unknown model)",
+    4: "the provider refused (key, permission, unknown model), or its endpoint does not answer",
     70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",
     141: "the reader of standard output was closed",
@@ -153,8 +153,8 @@ class ProviderError(VerdictError):
 
 
 class Refused(ProviderError):
-    """Authentication, permission, an unknown model, or one that lacks what the pipeline needs (``no-logprobs``): the run
-    stops before more is spent."""
+    """Authentication, permission, an unknown model, one that lacks what the pipeline needs (``no-logprobs``), or an
+    endpoint that accepts no connection (``unreachable``): the run stops before more is spent."""
 
     exit_code = 4
     kind = "refused-by-provider"
@@ -163,11 +163,13 @@ class Refused(ProviderError):
 class Retryable(ProviderError):
     """A temporary failure, which is retried.
 
-    ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none.
+    ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none. ``unreachable``: no
+    connection to the endpoint could be made.
     """
 
     kind = "unavailable"
     kinds = frozenset({"rate-limit", "timeout", "unavailable"})
+    unreachable = False
 
     def __init__(
         self, message: str, *, hint: str = "", kind: str = "", status: int = 0, retry_after_s: float | None = None

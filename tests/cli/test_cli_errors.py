@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,18 @@ def test_a_model_that_the_server_does_not_know_stops_the_run(shell: Any, loopbac
     done = shell("run", config, shell.rows(50), "--out", "out", "--concurrency", "1")
     assert done.code == 4
     assert "openai/none" in done.err
+    assert "the same command resumes the run" in done.err
+
+
+@pytest.mark.parametrize("rows", [1, 200])
+def test_an_endpoint_that_accepts_no_connection_stops_the_run(rows: int, shell: Any) -> None:
+    with socket.socket() as closed:  # bound, but not listening: every connection is refused
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        config = shell.config(JUDGE, f"model: {{name: openai/none, api_base: '{url}'}}")
+        done = shell("run", config, shell.rows(rows), "--out", "out", "--quiet")
+    assert done.code == 4
+    assert "does not answer" in done.err and "api_base" in done.err
     assert "the same command resumes the run" in done.err
 
 

@@ -81,3 +81,11 @@ def test_a_run_without_gates_is_an_error(shell: Any) -> None:
     assert shell("report", "out").code == 0
     empty = shell("gate", "out", "--gates", shell.write("g.yaml", "gates: []"))
     assert (empty.code, "g.yaml has no gates" in empty.err) == (2, True)
+
+
+@pytest.mark.parametrize("gates", ["", "\ngates: [{metric: level.mean, min: 0}]"], ids=["none", "some"])
+def test_implied_gates_exist_only_where_there_are_gates(gates: str, shell: Any) -> None:
+    steps = "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}"
+    config = shell.config(f"{steps}\nevaluate: {{level: {{value: output.score, metrics: [mean]}}}}{gates}")
+    document = shell("run", config, shell.rows(3), "--out", "implied", "--json").json()
+    assert [gate["metric"] for gate in document["gates"]] == (["level.mean", "run.coverage"] if gates else [])

@@ -171,6 +171,17 @@ def test_a_recorded_case_gives_its_figures(name: str, shell: Any, shared: Path) 
         assert document["evaluations"][evaluation][metric]["value"] == pytest.approx(value, abs=tolerance)
 
 
+def test_another_models_name_keeps_the_files_settings_of_it(shell: Any) -> None:
+    config = shell.config(JUDGE, "model: {name: a, temperature: 0.25, retries: 7}")
+    done = shell(
+        "run", config, shell.rows(1), "--model", "baseline/lexical", "--out", "out", "--set", "model.timeout=9"
+    )
+    assert done.code == 0, done.err
+    spec = (shell.folder / "out" / "spec.yaml").read_text()
+    for line in ("name: baseline/lexical", "temperature: 0.25", "retries: 7", "timeout: 9"):
+        assert line in spec
+
+
 def test_the_sample_runs_on_the_embedded_model(shell: Any, root: Path) -> None:
     done = shell(
         "run",

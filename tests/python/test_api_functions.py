@@ -333,3 +333,36 @@ def test_an_async_function_is_refused_at_once() -> None:
 
     with pytest.raises(UsageError, match="this one is async"):
         judge().propagate(later)
+
+
+def test_a_map_names_its_argument_as_it_likes(recorded: Any) -> None:
+    replay = recorded({"judge[0]": said(4), "judge[1]": said(2)})
+    pipeline = Pipeline("p") >> Layer(judge(), repeat=2)
+    for mean in (
+        lambda judges: {"mean": sum(each.score for each in judges) / 2},
+        lambda judges, source: {"mean": sum(each.score for each in judges) / 2 + 0 * len(source.x)},
+        lambda outputs: {"mean": sum(each.score for each in outputs) / 2},
+    ):
+        assert dict((pipeline >> MapUnit(mean)).run({"x": "a"}, replay=replay)) == {"mean": 3}
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(lambda judges, others: 1, "others"), (lambda outputs, judges: 1, "judges"), (lambda source, judges: 1, "judges")],
+)
+def test_other_arguments_of_a_map_have_their_names(function: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        MapUnit(function)
+
+
+def test_a_lambda_may_begin_on_the_line_that_closes_a_prompt(recorded: Any) -> None:
+    # fmt: off
+    one = judge().prompt("""
+    Judge {source.x}
+""").propagate(lambda output: Schema.of(score=output.score / 4))
+    layer = Layer(judge("other").prompt("""
+    Judge {source.x}
+"""), repeat=1) >> MapUnit(lambda judges: Schema.of(total=judges[0].score))
+    # fmt: on
+    assert dict((Pipeline("p") >> one).run({"x": "a"}, replay=recorded(judge=said(4)))) == {"score": 1}
+    assert dict((Pipeline("p") >> layer).run({"x": "a"}, replay=recorded(other=said(4)))) == {"total": 4}

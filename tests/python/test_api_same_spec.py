@@ -210,3 +210,9 @@ def test_a_pipeline_of_a_file_takes_further_steps(tmp_path: Path) -> None:
     longer = Pipeline.from_yaml(path) >> MeanPoolUnit("score")
     assert longer.graph("json")["outputs"] == ["mean_pool"]
     assert Pipeline.from_yaml(path).graph("json")["outputs"] == ["judge"]
+
+
+def test_another_models_name_keeps_the_settings_of_the_pipelines_model() -> None:
+    pipeline = Pipeline("p") >> JudgeUnit().prompt("Rate {source.x}")
+    (model,) = pipeline.via("a", temperature=0.25, retries=7).plan("openai/b").nodes[0].work.models
+    assert (model.name, model.temperature, model.retries) == ("openai/b", 0.25, 7)

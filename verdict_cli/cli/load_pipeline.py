@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import read_document
-from verdict_cli.language.document.overrides import apply_override, remove_value
+from verdict_cli.language.document.overrides import apply_override, remove_value, replace_model
 from verdict_cli.language.load import UnitTypes
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.build import Built
@@ -44,23 +45,26 @@ def load_plan_for_command(
         raise UsageError(
             f"{config} is a dataset, not a pipeline file", hint="the pipeline file comes first: verdict run CONFIG DATA"
         )
-    overrides = [*settings, *([f"model={_quoted(model)}"] if model is not None else [])]
-    document = remove_value(apply_override(read_document(config), overrides), off)
-    if else_model is not None and document.data.get("model") is None:
-        document = apply_override(document, [f"model={_quoted(else_model)}"])
+    document = apply_override(read_document(config), settings)
+    name = model if model is not None or document.data.get("model") is not None else else_model
+    if name is not None:
+        document = replace(document, data={**document.data, "model": replace_model(document.data, name)})
+    document = remove_value(document, off)
     unit_types: UnitTypes = {}
     if allow_code:
         from verdict_cli.language.units.plugins import import_unit_types
 
         unit_types = import_unit_types(allow_code)
-    built = load_plan(document, config.parent, _path_policy(config, overrides, allow_outside), unit_types)
+    built = load_plan(document, config.parent, _path_policy(config, settings, model, allow_outside), unit_types)
     for warning in built.warnings if warn else ():
         print_error(f"warning: {warning}")
     return built
 
 
-def _path_policy(config: Path, overrides: Sequence[str], allow_outside: bool) -> PathPolicy:
-    named_files = {setting.partition("=")[2].strip("\"' ") for setting in overrides}
+def _path_policy(config: Path, settings: Sequence[str], model: str | None, allow_outside: bool) -> PathPolicy:
+    named_files = {setting.partition("=")[2].strip("\"' ") for setting in settings}
+    if model is not None:
+        named_files.add(model)
     return PathPolicy(None if allow_outside else config.parent, frozenset(named_files))
 
 
@@ -68,7 +72,3 @@ def _is_dataset(path: Path) -> bool:
     from verdict_cli.storage.datasets.files import format_of
 
     return format_of(path) not in (None, "json")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -33,7 +33,10 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a value of the file, e.g. 'pipeline[1].repeat=5'."),
 ]
-ModelOption = Annotated[str | None, typer.Option("--model", help="The model of every unit that does not set one.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="The model of every unit that does not set one; the file's settings of it are kept."),
+]
 AllowCode = Annotated[
     list[Path] | None, typer.Option("--allow-code", metavar="FILE", help="Allow the unit types of this Python file.")
 ]
@@ -88,7 +91,7 @@ Budget = Annotated[
     float | None, typer.Option("--budget", min=0, metavar="USD", help="Start no further call once this much is spent.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write the shared cache of replies.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no messages.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress. Warnings and errors are still printed.")]
 TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from verdict_cli.cli.console import print_message
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.options import Concurrency, Config, TraceContent, TraceOption
 from verdict_cli.cli.trace_option import trace_to_otel
@@ -138,6 +138,7 @@ def serve(
                     concurrency,
                     listener,
                     (lambda _: None) if options.quiet else print_message,
+                    print_error,
                     spans,
                 )
             )

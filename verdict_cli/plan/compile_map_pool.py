@@ -61,8 +61,7 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
     names = _fields(context, unit, parents)
     if names is None:
         return None
-    extra_field = unit.extra_field_name()
-    if extra_field in names:
+    for extra_field in set(unit.extra_field_names()) & set(names):
         message = f"the units before it give a field {extra_field!r}, which it gives itself"
         context.problem("field-used-twice", message, "name the field to pool: `field:`", extra_field)
         return None

@@ -74,6 +74,11 @@ def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:
     unit, until = pool.work.unit, layer.until
     if pool.work.weights is not None:
         raise _CannotStopError(f"{pool.id} weighs its units, `until` counts them alike", "leave `weights` out")
+    if isinstance(unit, ModePoolUnit) and unit.ties not in (None, "first"):
+        raise _CannotStopError(
+            f"{pool.id} has `ties: {unit.ties}`, and a layer that stops early does not count all votes",
+            "remove `ties`, or `until`",
+        )
     types_by_field = {name: [leaf.output.fields[name] for leaf in leaves] for name, _ in pool.work.fields}
     if isinstance(unit, ModePoolUnit):
         for key in ("threshold", "within"):

@@ -13,6 +13,7 @@ from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model
 from verdict_cli.language.authoring.schema import unwrap_views
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
+from verdict_cli.language.document.overrides import replace_model
 from verdict_cli.language.document.source_positions import Document, Position, ValueNode
 from verdict_cli.language.load import Spec, validated
 from verdict_cli.language.steps import chained_steps
@@ -152,7 +153,7 @@ class Pipeline:
         )
 
     def spec(self, model: ModelLike | None = None) -> Spec:
-        """The validated pipeline; `model` replaces that of the pipeline. SpecError when it is invalid."""
+        """The validated pipeline. A name as `model` replaces the name alone. SpecError when it is invalid."""
         functions: FunctionsByPath = {}
         if self._document is not None:
             data = dict(self._document.data)
@@ -162,10 +163,9 @@ class Pipeline:
             data = {"verdict": 1, **self._head, "pipeline": steps}
             document = Document(f"Pipeline({self.name!r})", data, ValueNode(data, Position(0, 0)))
         if model is not None:
-            data["model"] = model_key("model", model)
-        path_policy = self._path_policy
-        if isinstance(model, str):
-            path_policy = replace(path_policy, given=path_policy.given | {model})
+            data["model"] = replace_model(data, model) if isinstance(model, str) else model_key("model", model)
+        policy = self._path_policy
+        path_policy = replace(policy, given=policy.given | {model}) if isinstance(model, str) else policy
         return validated(replace(document, data=data), self._folder, functions, path_policy)
 
     def plan(self, model: ModelLike | None = None) -> Plan:

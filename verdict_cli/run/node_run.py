@@ -16,13 +16,16 @@ from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
 from verdict_cli.language.units.escalate import ANSWERED_BY
+from verdict_cli.language.units.pools import AbstainedError
 from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 
-def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any]) -> Output | None:
+def compute(
+    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any], seed: int
+) -> Output | None:
     """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
     values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
     before = [outputs[parent] for parent in node.parents]
@@ -31,7 +34,10 @@ def compute(node: Node, row: Row, outputs: Sequence[Output | None], previous: Ma
         output = work.map(values | {"outputs": before})
     else:
         assert isinstance(work, PoolNode)
-        output = _pool(work, before)
+        try:
+            output = _pool(work, before, draw(seed, row.lot, node.id) if work.unit.draws() else 0)
+        except AbstainedError:
+            return None
     output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
     broken = _broken_rule(node, values | {"response": output, "output": output})
     if broken:
@@ -219,7 +225,7 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
+def _pool(work: PoolNode, before: Sequence[Output | None], seed: int) -> dict[str, Any]:
     left = [place for place, output in enumerate(before) if output is not None]
     if len(left) < work.unit.quorum:
         raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
@@ -232,7 +238,7 @@ def _pool(work: PoolNode, before: Sequence[Output | None]) -> dict[str, Any]:
             output = before[place]
             assert output is not None
             values.append(numbers[place](output[name]))
-        pooled[name] = work.unit.pool(values, weights)
+        pooled[name] = work.unit.pool_seeded(values, weights, seed)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 
 

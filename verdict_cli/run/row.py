@@ -114,7 +114,7 @@ class _RowRunner:
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
-                output = compute(node, self.row, self.outputs, self.previous)
+                output = compute(node, self.row, self.outputs, self.previous, self.context.seed)
                 ended(output)
         except RowError as error:
             self._fail(index, error.failure, str(error))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import parse_document
-from verdict_cli.language.document.overrides import apply_override
+from verdict_cli.language.document.overrides import apply_override, replace_model
 
 DOCUMENT = parse_document(b"name: x\nsteps:\n  - {layer: [{scale: likert}], repeat: 2}\n", "p.yaml")
 
@@ -65,3 +65,33 @@ def test_any_setting_is_applied_or_refused(setting):
         apply_override(DOCUMENT, [setting])
     except UsageError as error:
         assert error.message.startswith("--set")
+
+
+@pytest.mark.parametrize(
+    ("file", "model"),
+    [
+        ("model: {name: a, temperature: 0.25, retries: 7, params: {top_k: 3}}", "temperature retries params"),
+        ("model: [{name: a, temperature: 0}, b]", "temperature"),
+        ("model: strong\nmodels: {strong: {name: a, timeout: 9}}", "timeout"),
+        ("model: strong\nmodels: {strong: [{name: a, timeout: 9}, b]}", "timeout"),
+        ("model: a", ""),
+        ("name: x", ""),
+    ],
+    ids=["mapping", "list", "named", "named-list", "name", "none"],
+)
+def test_a_models_name_is_replaced_and_its_other_keys_are_kept(file: str, model: str) -> None:
+    found = replace_model(parse_document(file.encode(), "p.yaml").data, "b")
+    assert found == "b" if not model else (found["name"] == "b" and list(found) == ["name", *model.split()])
+
+
+def test_a_name_from_models_is_that_model() -> None:
+    data = parse_document(b"model: {name: a, seed: 1}\nmodels: {small: {name: b}}", "p.yaml").data
+    assert replace_model(data, "small") == "small"
+
+
+@pytest.mark.parametrize(
+    "file", ["model: a", "model: {name: a}", "model: m\nmodels: {m: {name: a}}", "model: m\nmodels: {m: [a]}"]
+)
+def test_a_setting_of_a_model_that_is_only_named_is_set(file: str) -> None:
+    document = apply_override(parse_document(file.encode(), "p.yaml"), ["model.temperature=0"])
+    assert document.data["model"] == {"name": "a", "temperature": 0}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, RecordType
 from verdict_cli.language.units.pools import (
+    AbstainedError,
     MaxPoolUnit,
     MeanPoolUnit,
     MeanVariancePoolUnit,
@@ -117,3 +118,46 @@ def test_the_shared_cases_of_pools_hold(value_cases: dict[str, list[dict[str, An
         expected = case["expect"][field]
         assert found == (expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-9)), case["name"]
         assert not isinstance(found, bool), case["name"]
+
+
+def test_a_tie_is_broken_as_ties_says() -> None:
+    tie = ["no", "yes", "yes", "no", "maybe"]
+    assert ModePoolUnit().pool_seeded(tie, None, 1) == "no"
+    assert ModePoolUnit(ties="first").pool_seeded(tie, None, 1) == "no"
+    with pytest.raises(RowError, match="tie between 'no', 'yes'"):
+        ModePoolUnit(ties="fail").pool_seeded(tie, None, 1)
+    with pytest.raises(AbstainedError):
+        ModePoolUnit(ties="abstain").pool_seeded(tie, None, 1)
+    drawn = [ModePoolUnit(ties="random").pool_seeded(tie, None, seed) for seed in range(50)]
+    assert set(drawn) == {"no", "yes"}
+    assert drawn == [ModePoolUnit(ties="random").pool_seeded(tie, None, seed) for seed in range(50)]
+
+
+@pytest.mark.parametrize("ties", ["first", "fail", "abstain", "random"])
+def test_without_a_tie_ties_changes_nothing(ties: Any) -> None:
+    assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], None, 1) == 2
+    assert ModePoolUnit(ties=ties).pool_seeded([1, 2, 2], [3.0, 1.0, 1.0], 1) == 1
+
+
+def test_a_tie_of_weights_is_found_in_spite_of_rounding() -> None:
+    with pytest.raises(AbstainedError):
+        ModePoolUnit(ties="abstain").pool_seeded([1, 1, 2], [0.1, 0.2, 0.3], 1)
+
+
+@pytest.mark.parametrize(
+    ("votes", "weights", "agreement", "margin"),
+    [
+        ([1, 1, 2], None, 2 / 3, 1 / 3),
+        ([1, 2], None, 0.5, 0.0),
+        ([1, 1], None, 1.0, 1.0),
+        ([1, 1, 2], [0.1, 0.2, 0.3], 0.5, 0.0),
+        ([1, 2, 3], [5.0, 3.0, 2.0], 0.5, 0.2),
+    ],
+)
+def test_the_margin_is_the_winners_share_without_the_runner_ups(
+    votes: list[int], weights: list[float] | None, agreement: float, margin: float
+) -> None:
+    unit = ModePoolUnit(agreement=True)
+    found = unit.extra_fields({"score": unit.pool(votes, weights)}, {"score": votes}, weights)
+    assert found == pytest.approx({"agreement": agreement, "margin": margin})
+    assert list(unit.output_fields(RecordType({"score": INTEGER})).fields) == ["score", "agreement", "margin"]

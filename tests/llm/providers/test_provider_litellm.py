@@ -218,3 +218,18 @@ def test_both_paths_leave_a_way_that_is_refused_for_the_next(
 
     assert asyncio.run(run()) == ['{"score": 4}'] * 2
     assert ways == ["schema", "tool", "tool"]
+
+
+def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
+    import httpx
+    import litellm
+
+    words = "Cannot connect to host h:1 ssl:<ssl.SSLContext object at 0x7f61> [Connect call failed ('h', 1)]"
+    error = litellm.InternalServerError(f"P - {words}. Handle with `litellm.InternalServerError`.", "p", "m")
+    error.__cause__ = httpx.ConnectError(words)
+    found = translate("m", error)
+    assert isinstance(found, Retryable) and found.unreachable and not found.status
+    assert "Cannot connect to host h:1 [Connect call failed ('h', 1)]" in found.message
+    assert "ssl" not in found.message and "Handle with" not in found.message
+    other = translate("m", litellm.InternalServerError("down", "p", "m"))
+    assert isinstance(other, Retryable) and not other.unreachable

@@ -116,7 +116,8 @@ def test_a_vote_says_how_large_a_share_agrees_and_escalates_by_it(
     plan_of: Any, model: Any, said: Any, agreement: float
 ) -> None:
     result = model(rule=by_model(**said)).run(plan_of(LAYER % ", agreement: true", HEAD))
-    assert result.outputs[-1] == {"score": False, "agreement": agreement}
+    margin = 2 * agreement - 1
+    assert result.outputs[-1] == pytest.approx({"score": False, "agreement": agreement, "margin": margin})
     assert model(rule=by_model(**said)).run(plan_of(LAYER % AGREED, HEAD)).abstained == (agreement < 0.8)
 
 
@@ -129,7 +130,41 @@ def test_agreement_is_of_the_votes_weights_and_of_several_fields_the_least(plan_
   - {unit: ModePoolUnit, fields: [x, y], agreement: true, weights: [1, 2, 1]}
 """
     result = model(rule=by_model()).run(plan_of(steps, HEAD))
-    assert result.outputs[-1] == {"x": 1, "y": 1, "agreement": 0.5}
+    assert result.outputs[-1] == {"x": 1, "y": 1, "agreement": 0.5, "margin": 0.0}
+
+
+TIE = """
+  - layer:
+      - {unit: MapUnit, name: a, map: {x: "'no'"}}
+      - {unit: MapUnit, name: b, map: {x: "'yes'"}}
+  - {unit: ModePoolUnit, name: vote, field: x, ties: %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ties", "kind", "abstained"), [("first", None, False), ("fail", "tie", False), ("abstain", None, True)]
+)
+def test_a_tied_vote_ends_as_ties_says(plan_of: Any, model: Any, ties: str, kind: str | None, abstained: bool) -> None:
+    result = model(rule=by_model()).run(plan_of(TIE % ties, HEAD))
+    assert (result.failure and result.failure.kind, result.abstained) == (kind, abstained)
+    expected = {"x": "no", "agreement": 0.5, "margin": 0.0}
+    assert result.outputs[-1] == (expected if ties == "first" else None)
+
+
+def test_a_tie_is_drawn_the_same_way_each_time(plan_of: Any, model: Any) -> None:
+    first, second = [model(rule=by_model()).run(plan_of(TIE % "random", HEAD)).outputs[-1] for _ in range(2)]
+    assert first == second and first["x"] in ("no", "yes")
+
+
+def test_a_layer_that_stops_early_takes_no_rule_for_ties(plan_of: Any) -> None:
+    steps = """
+  - layer: [{unit: JudgeUnit, name: j, scale: boolean, prompt: "x"}]
+    repeat: 5
+    until: {confidence: 0.9}
+  - {unit: ModePoolUnit, ties: fail}
+"""
+    with pytest.raises(SpecError, match="ties: fail"):
+        plan_of(steps, HEAD)
 
 
 def test_a_pooled_field_cannot_bear_the_name_of_the_agreement(plan_of: Any) -> None:

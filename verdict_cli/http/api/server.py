@@ -35,6 +35,7 @@ async def serve_api(
     concurrency: int,
     listener: socket.socket,
     log: Callable[[str], None],
+    warn: Callable[[str], None],
     spans: Spans,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish accepted rows. Unfinished batches resume at the next start."""
@@ -57,7 +58,7 @@ async def serve_api(
                 timeout_graceful_shutdown=_RESPONSE_S,
             )
         )
-        with _signals(server, service, batches, log):
+        with _signals(server, service, batches, log, warn):
             listener.listen(_BACKLOG)
             log(f"{plan.name}: serving at {listening_address(listener)}")
             if batches.unfinished:
@@ -68,7 +69,9 @@ async def serve_api(
 
 
 @contextlib.contextmanager
-def _signals(server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None]) -> Iterator[None]:
+def _signals(
+    server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]
+) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -83,12 +86,12 @@ def _signals(server: uvicorn.Server, service: Service, batches: Batches, log: Ca
             return
         service.admission.closed = True
         log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
-        start_task(partial(_drain, server, service, batches, log))
+        start_task(partial(_drain, server, service, batches, warn))
 
     handlers: dict[str, Callable[[], None]] = {
         "SIGTERM": shut_down,
         "SIGINT": shut_down,
-        "SIGHUP": lambda: start_task(partial(_reload, service, batches, log)),
+        "SIGHUP": lambda: start_task(partial(_reload, service, batches, log, warn)),
     }
     numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
@@ -102,21 +105,21 @@ def _signals(server: uvicorn.Server, service: Service, batches: Batches, log: Ca
                 loop.remove_signal_handler(number)
 
 
-async def _drain(server: uvicorn.Server, service: Service, batches: Batches, log: Callable[[str], None]) -> None:
+async def _drain(server: uvicorn.Server, service: Service, batches: Batches, warn: Callable[[str], None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(service.settings.limits.drain_s):
             await service.admission.drain()
             await batches.drain()
     if batches.unfinished:
-        log(f"{batches.unfinished} batches are not finished; they resume at the next start")
+        warn(f"{batches.unfinished} batches are not finished; they resume at the next start")
     server.should_exit = True
 
 
-async def _reload(service: Service, batches: Batches, log: Callable[[str], None]) -> None:
+async def _reload(service: Service, batches: Batches, log: Callable[[str], None], warn: Callable[[str], None]) -> None:
     try:
         before, after = await service.reload()
     except VerdictError as error:
-        log(f"not reloaded, the active pipeline stays: {error}")
+        warn(f"not reloaded, the active pipeline stays: {error}")
         return
     batches.retry_stopped()
     log("reloaded: no change" if before == after else f"reloaded: {before[:12]} → {after[:12]}")

@@ -33,7 +33,8 @@ class Function:
     ``text`` is what a fingerprint covers: the function's source and the plain values that it closes over. A
     function without source has a text of its own in every process, so that no run resumes another's
     (``traceable`` is False). ``gives`` are the declared fields of what it gives, None where they are not
-    declared. ``seen`` are the classes of which its arguments are instances.
+    declared. ``argument_classes`` are the classes of which its arguments are instances, ``own_names`` the function's own
+    names of values.
     """
 
     function: Callable[..., Any] = field(repr=False)
@@ -43,11 +44,14 @@ class Function:
     traceable: bool
     output_fields: RecordType | None = None
     argument_classes: Mapping[str, type[Schema]] = field(default_factory=dict)
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """What the function gives, made of plain dictionaries and lists."""
         arguments = {
-            name: self.argument_classes[name].over_checked(value) if name in self.argument_classes else to_view(value)
+            self.own_names.get(name, name): self.argument_classes[name].over_checked(value)
+            if name in self.argument_classes
+            else to_view(value)
             for name, value in values.items()
         }
         return unwrap_views(self.function(**arguments))
@@ -75,10 +79,28 @@ def function(
     what: str,
     names: Sequence[str],
     fields: Mapping[str, Any] | Sequence[str] | None = None,
+    *,
+    first: str = "",
 ) -> Function:
-    """The function, its parameters checked against the names of the values that there are."""
-    parameters, text, traceable = _inspect_function(function_object, what, names)
-    return Function(function_object, what, parameters, text, traceable, _declared_fields(what, fields))
+    """The function, its parameters checked against the names of the values that there are.
+
+    A first parameter of any other name takes the value named ``first``, where there is one.
+    """
+    parameters, text, traceable = _inspect_function(function_object, what, names, first)
+    own_names = {first: own} if (own := _own_name(function_object, names, first)) else {}
+    return Function(
+        function_object, what, parameters, text, traceable, _declared_fields(what, fields), own_names=own_names
+    )
+
+
+def _own_name(function_object: Callable[..., Any], names: Sequence[str], first: str) -> str:
+    """The name of the function's first parameter where it stands for the value named ``first``, else ""."""
+    parameters = inspect.signature(function_object).parameters
+    name, parameter = next(iter(parameters.items()), ("", None))
+    if not first or parameter is None or name in names or first in parameters:
+        return ""
+    is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    return name if is_named and parameter.default is parameter.empty else ""
 
 
 def method_function(
@@ -102,7 +124,7 @@ def python_rule(
 
 
 def _inspect_function(
-    function_object: Callable[..., Any], what: str, names: Sequence[str]
+    function_object: Callable[..., Any], what: str, names: Sequence[str], first: str = ""
 ) -> tuple[tuple[str, ...], str, bool]:
     if not callable(function_object):
         raise UsageError(f"{what} takes a function, not {function_object!r:.80}")
@@ -114,7 +136,8 @@ def _inspect_function(
         raise UsageError(
             f"{what}: {function_object!r:.80} does not say which arguments it takes", hint="wrap it in a lambda"
         ) from None
-    parameters = []
+    parameters: list[str] = []
+    own_name = _own_name(function_object, names, first)
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             parameters += [name for name in names if name not in parameters]
@@ -122,6 +145,8 @@ def _inspect_function(
             raise UsageError(f"{what}: arguments are given by name, `{parameter}` takes none")
         elif parameter.name in names:
             parameters.append(parameter.name)
+        elif parameter.name == own_name:
+            parameters.append(first)
         elif parameter.default is parameter.empty:
             check_known(f"the function of {what}", [parameter.name], names)
     text, traceable = _source(function_object)

@@ -1,10 +1,10 @@
-"""Change a document before it is validated: `--set PATH=VALUE`, and removed values."""
+"""Change a document before it is validated: `--set PATH=VALUE`, `--model NAME`, and removed values."""
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,34 @@ def apply_override(document: Document, settings: Sequence[str]) -> Document:
             raise UsageError(f"--set {setting!r} is not of the form PATH=VALUE", hint="--set 'pipeline[1].repeat=5'")
         _put(data, parts_of(path), _value(text, setting), path)
     return replace(document, data=data)
+
+
+def replace_model(data: Mapping[str, Any], name: str) -> Any:
+    """The pipeline's `model` with another name and its other keys as they are; of a list, those of the first model.
+
+    A name from `models:` is that model, with its own keys.
+    """
+    model = data.get("model")
+    if isinstance(model, list) and model:
+        model = model[0]
+    if isinstance(model, str):
+        model = _model_mapping(data, model)
+    if not isinstance(model, dict) or set(model) <= {"name"} or name in _named_models(data):
+        return name
+    return {**model, "name": name}
+
+
+def _named_models(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    models = data.get("models")
+    return models if isinstance(models, dict) else {}
+
+
+def _model_mapping(data: Mapping[str, Any], name: str) -> Any:
+    """The mapping that a model's name stands for: a copy of its entry of `models:`, else the name alone."""
+    named = _named_models(data).get(name, name)
+    if isinstance(named, list) and named:
+        named = named[0]
+    return {"name": named} if isinstance(named, str) else copy.deepcopy(named)
 
 
 def remove_value(document: Document, paths: Sequence[str]) -> Document:
@@ -113,6 +141,8 @@ def _put(data: Any, parts: list[str | int], value: Any, path: str) -> None:
     parent = data
     for part in parts[:-1]:
         if isinstance(parent, dict) and isinstance(part, str):
+            if part == "model" and isinstance(parent.get(part), str):
+                parent[part] = _model_mapping(data, parent[part])
             parent = parent.setdefault(part, {})
         elif _has_index(parent, part):
             parent = parent[part]

@@ -43,6 +43,11 @@ def mode(values: Iterable[Any]) -> Any:
 
 def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
     """The value whose weights sum to most; the first of several. RowError when there is none."""
+    return max(tally(values, weights), key=lambda vote: vote[1])[0]
+
+
+def tally(values: Sequence[Any], weights: Sequence[float]) -> list[tuple[Any, float]]:
+    """Each value with the sum of its weights, in order of occurrence. RowError for no values."""
     votes: list[tuple[Any, float]] = []
     for value, weight in zip(values, weights, strict=True):
         index = next((index for index, (known, _) in enumerate(votes) if known == value), None)
@@ -52,7 +57,7 @@ def weighted_mode(values: Sequence[Any], weights: Sequence[float]) -> Any:
             votes[index] = (value, votes[index][1] + weight)
     if not votes:
         raise RowError("mode of no values")
-    return max(votes, key=lambda vote: vote[1])[0]
+    return votes
 
 
 def variance(values: Iterable[Any]) -> float:

@@ -30,7 +30,7 @@ class MapUnit(UnitBase):
         **keys: Unpack[UnitKeys],
     ) -> None:
         """Take expressions by field, or a function of any of `outputs`, `input`, `previous`, `source`, `unit` by parameter
-        name that returns a Schema or a mapping. `fields` declares the function's fields where a trial with made-up
+        name that returns a Schema or a mapping. A first parameter of another name takes `outputs`. `fields` declares the function's fields where a trial with made-up
         values cannot show them."""
         if map is None:
             raise UsageError("MapUnit takes a function or expressions", hint="`MapUnit(lambda outputs: Schema.of(…))`")
@@ -41,4 +41,4 @@ class MapUnit(UnitBase):
 
         # The function replaces this expression, which only makes the step valid.
         super().__init__(map={"value": "outputs"}, **keys)
-        object.__setattr__(self, "_functions", {"map": function(map, "MapUnit", MAP_NAMES, fields)})
+        object.__setattr__(self, "_functions", {"map": function(map, "MapUnit", MAP_NAMES, fields, first="outputs")})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
 from verdict_cli.config_model import Seq, Whole
-from verdict_cli.errors import UsageError
+from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.calibrations import PoolWeightsKey
 from verdict_cli.language.expressions import summary_statistics
 from verdict_cli.language.fields.types import NUMBER, FieldType, RecordType
@@ -16,6 +18,10 @@ from verdict_cli.language.units.base import UnitBase, UnitIssue
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.arguments import PoolKeys
+
+
+class AbstainedError(Exception):
+    """A pool that gives no output for this row, which is no failure."""
 
 
 class Pool(UnitBase):
@@ -49,9 +55,9 @@ class Pool(UnitBase):
         """A weight for each dependency, as it is written; None where all weigh the same."""
         return None
 
-    def extra_field_name(self) -> str:
-        """The name of an output field that is computed over all pooled fields, "" for none."""
-        return ""
+    def extra_field_names(self) -> tuple[str, ...]:
+        """The names of the output fields that are computed over all pooled fields."""
+        return ()
 
     def output_fields(self, pooled: RecordType) -> RecordType:
         """The output's fields, from those that are pooled."""
@@ -61,6 +67,14 @@ class Pool(UnitBase):
         """One value from several. RowError for no value, or one without a number."""
         raise AssertionError(f"{self.type_name} pools nothing")
 
+    def draws(self) -> bool:
+        """Whether `pool_seeded` uses its seed."""
+        return False
+
+    def pool_seeded(self, values: Sequence[Any], weights: Sequence[float] | None, seed: int) -> Any:
+        """As `pool`; ``seed`` depends on row and unit. Raises AbstainedError where the unit abstains."""
+        return self.pool(values, weights)
+
     def to_output(self, pooled: dict[str, Any]) -> dict[str, Any]:
         """The output, from each field's pooled value."""
         return pooled
@@ -68,7 +82,7 @@ class Pool(UnitBase):
     def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """The field that `extra_field_name` names, from the pooled values."""
+        """The fields that `extra_field_names` names, from the pooled values."""
         return {}
 
 
@@ -105,6 +119,10 @@ class MeanPoolUnit(Pool):
 
 AGREEMENT = "agreement"
 """The output field with the share of the votes for the pooled value."""
+MARGIN = "margin"
+"""The output field with that share minus the share of the runner-up."""
+Ties = Literal["first", "fail", "abstain", "random"]
+"""What a vote does about a tie."""
 
 
 class MedianPoolUnit(Pool):
@@ -163,17 +181,20 @@ class ModePoolUnit(Pool):
     """A weight for each unit's vote, in order of definition: a list, or a file that `verdict calibrate` wrote."""
 
     agreement: bool = False
-    """Whether the output also has `agreement`: the share of the votes for the pooled value, the lowest if several fields are pooled."""
+    """Whether the output also has `agreement`, the share of the votes for the pooled value, and `margin`, that share minus the runner-up's (0 is a tie); of several fields the lowest. `ties` adds them too."""
+    ties: Ties | None = None
+    """What to do where several values have the most votes: take the `first` unit's (the default), `fail` the row, `abstain`, or draw one at `random` (seeded by row and unit)."""
 
     def __init__(
         self,
         *names: str | Sequence[str],
         weights: Sequence[float] | None = None,
         agreement: bool | None = None,
+        ties: Ties | None = None,
         **keys: Unpack[PoolKeys],
     ) -> None:
         fields = _pooled_fields(type(self).__name__, names)
-        UnitBase.__init__(self, **fields, weights=weights, agreement=agreement, **keys)
+        UnitBase.__init__(self, **fields, weights=weights, agreement=agreement, ties=ties, **keys)
 
     def validation_error(self) -> UnitIssue | None:
         """Weights of votes are at least 0."""
@@ -184,29 +205,50 @@ class ModePoolUnit(Pool):
     def pool_weights(self) -> PoolWeightsKey | None:
         return self.weights
 
-    def extra_field_name(self) -> str:
-        return AGREEMENT if self.agreement else ""
+    def extra_field_names(self) -> tuple[str, ...]:
+        return (AGREEMENT, MARGIN) if self.agreement or self.ties is not None else ()
 
     def output_fields(self, pooled: RecordType) -> RecordType:
-        """The fields as they are, and `agreement` with `agreement`."""
-        return RecordType({**pooled.fields, AGREEMENT: NUMBER}) if self.agreement else pooled
+        """The fields as they are, and `agreement` and `margin` where they are wanted."""
+        return RecordType({**pooled.fields, **dict.fromkeys(self.extra_field_names(), NUMBER)})
 
     def pool(self, values: Sequence[Any], weights: Sequence[float] | None) -> Any:
         return summary_statistics.mode(values) if weights is None else summary_statistics.weighted_mode(values, weights)
 
+    def draws(self) -> bool:
+        return self.ties == "random"
+
+    def pool_seeded(self, values: Sequence[Any], weights: Sequence[float] | None, seed: int) -> Any:
+        """The most frequent value; where several are, what `ties` says."""
+        if self.ties is None or self.ties == "first":
+            return self.pool(values, weights)
+        votes = summary_statistics.tally(values, weights or [1.0] * len(values))
+        most = max(weight for _, weight in votes)
+        winners = [value for value, weight in votes if math.isclose(weight, most)]
+        if len(winners) == 1:
+            return winners[0]
+        if self.ties == "abstain":
+            raise AbstainedError
+        if self.ties == "fail":
+            tied = ", ".join(f"{value!r:.40}" for value in winners[:4])
+            raise RowError(f"the vote is a tie between {tied}", hint="`ties: first` takes the first", kind="tie")
+        return random.Random(seed).choice(winners)
+
     def extra_fields(
         self, pooled: dict[str, Any], said: Mapping[str, Sequence[Any]], weights: Sequence[float] | None
     ) -> dict[str, Any]:
-        """The lowest share of the votes for a field's pooled value."""
-        if not self.agreement:
+        """The lowest share of the votes for a field's pooled value, and the lowest margin."""
+        if not self.extra_field_names():
             return {}
-        shares = [
-            summary_statistics.weighted_mean(
-                [float(one == pooled[name]) for one in votes], weights or [1.0] * len(votes)
-            )
-            for name, votes in said.items()
-        ]
-        return {AGREEMENT: min(shares)}
+        shares, margins = [], []
+        for name, votes in said.items():
+            given = weights or [1.0] * len(votes)
+            share = summary_statistics.weighted_mean([float(one == pooled[name]) for one in votes], given)
+            others = [weight for value, weight in summary_statistics.tally(votes, given) if value != pooled[name]]
+            rest = max(others, default=0.0) / math.fsum(given)
+            shares.append(share)
+            margins.append(0.0 if math.isclose(share, rest) else share - rest)
+        return {AGREEMENT: min(shares), MARGIN: min(margins)}
 
 
 class MeanVariancePoolUnit(Pool):

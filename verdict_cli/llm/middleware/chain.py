@@ -13,6 +13,7 @@ from verdict_cli.llm.middleware.budget import Spending, check_budget, count_reca
 from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
+from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.tracing import Spans
@@ -78,7 +79,7 @@ def build_chain(
         ask, forget = _with_renamed_units(ask, renamed), _with_renamed_units(forget, renamed)
     ask_models = ask
     if journal is not None and not recorded:
-        ask = circuit_breaker(ask, journal.is_spared)
+        ask = dead_endpoint(circuit_breaker(ask, journal.is_spared), journal.is_spared)
         ask = replay_journal(ask, journal.journal, as_recorded=journal.as_recorded, on_append=journal.on_append)
         if journal.resumed:
             ask = count_recalled_cost(ask, spending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -113,6 +114,10 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
     if isinstance(words := getattr(exception, "message", None), str):
         exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
     error = _translated(name, exception)
+    if isinstance(error, Retryable) and _failed_to_connect(exception):
+        # litellm gives it status 500 although no server answered.
+        error = Retryable(f"model {name}: no connection to its provider: {error_text(exception)}", kind="unavailable")
+        error.unreachable = True
     error.message = redact_text(error.message, hidden)
     return error
 
@@ -136,4 +141,22 @@ def error_text(exception: BaseException) -> str:
     _, separator, provider_words = words.partition("Exception - ")
     words = provider_words if separator else words.removeprefix(f"litellm.{type(exception).__name__}: ")
     detail, _ = error_detail(words.encode("utf-8", "replace"))
-    return clean(detail)
+    return clean(_INTERNALS.sub("", detail))
+
+
+_INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")
+"""What aiohttp and litellm add to a message, which only a programmer could use."""
+
+
+def _failed_to_connect(exception: BaseException) -> bool:
+    """Whether no connection was made. litellm has no class for it, but keeps its HTTP client's error as the cause."""
+    cause: BaseException | None = exception
+    while cause is not None:
+        if type(cause).__name__ in _NO_CONNECTION:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+_NO_CONNECTION = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ClientConnectorDNSError"}
+"""The classes of httpx and aiohttp for a connection that could not be made."""

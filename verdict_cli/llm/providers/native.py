@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from pyreqwest.client import Client
-from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, PyreqwestError
 from pyreqwest.http import Url
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
@@ -107,7 +107,9 @@ class NativeProvider:
             raise Retryable(message, kind="timeout") from None
         except (PyreqwestError, OSError) as error:
             message = f"model {model.name}: no reply from {target.endpoint.host}: {root_cause(error)}"
-            raise Retryable(message, kind="unavailable") from None
+            lost = Retryable(message, kind="unavailable")
+            lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
+            raise lost from None
         allowance = allowance_of(ResponseHeaders(response))
         if not 200 <= response.status < 300:
             refusal = _error(response, content, model, target)
