@@ -130,6 +130,16 @@ def test_clusters_are_flipped_as_a_whole():
     assert together.p == pytest.approx(2 / 2**3)
 
 
+def test_one_row_or_cluster_that_differs_is_no_evidence():
+    first = np.linspace(0, 1, 20)
+    second = first + 0.3 * (np.arange(20) == 7)
+    assert significance_of(first, second, None, np.random.default_rng(0)).p == 1
+    right = np.ones(20)
+    changed = np.where(np.arange(20) < 2, 0.0, 1.0)
+    clusters = np.repeat(np.arange(5), 4)
+    assert significance_of(right, changed, clusters, np.random.default_rng(0)).p == 1
+
+
 def test_many_differences_have_the_normal_limit():
     gain = np.random.default_rng(1).normal(0.02, 1, size=6000)
     test = significance_of(np.zeros(6000), gain, None, np.random.default_rng(0))

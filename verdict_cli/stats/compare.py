@@ -252,8 +252,8 @@ def _sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator
 
     gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
     gains = gains[gains != 0]
-    if not len(gains):
-        return 1.0
+    if len(gains) < 2:
+        return 1.0  # of one difference both signs are as extreme; scipy refuses samples of one
     if len(gains) > MOST_FLIPPED:
         return float(2 * ndtr(-abs(gains.sum()) / np.sqrt((gains**2).sum())))
     found = permutation_test(
