@@ -27,6 +27,8 @@ MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
 """What Agresti and Min (2005) add: two rows in all, of which one is right in only one of the two runs."""
 LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
+LEAST_CLUSTER_FREEDOM = 1.0
+"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
 FLAT = 1e-24
 """A sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
@@ -41,7 +43,8 @@ class MetricValue:
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
     interval, or both the value where all resamples give the same one (`reason` says so). `reason` also says where the
     interval may be too narrow. The value of `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and
-    columns by prediction.
+    columns by prediction. Of a share of rows in clusters, `clusters` counts these and `effective_n` is how many
+    independent rows the sample is worth.
     """
 
     value: Any
@@ -49,6 +52,8 @@ class MetricValue:
     high: float | None
     n: int
     reason: str = ""
+    clusters: int | None = None
+    effective_n: float | None = None
 
 
 def normal(level: float) -> float:
@@ -63,33 +68,10 @@ def student(level: float, freedom: float) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
-    """The ends of a share's interval, as values of the metric."""
-    if sample.cluster is None:
-        hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
-        low, high = wilson(round(float(hits)), round(float(trials)), level)
-    else:
-        low, high = _clustered(share, sample, level)
-    return share.metric_of(low), share.metric_of(high)
-
-
 def wilson(successes: int, trials: int, level: float) -> IntervalEnds:
     """The ends of Wilson's score interval of a proportion."""
     low, high = score(successes / trials, trials, normal(level))
     return low if successes else 0.0, high if successes < trials else 1.0
-
-
-def _clustered(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
-    hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
-    hits, trials = hits[trials > 0], trials[trials > 0]
-    clusters, rows = len(trials), float(trials.sum())
-    if clusters < 2:
-        return 0.0, 1.0
-    value = float(hits.sum()) / rows
-    away = hits - value * trials
-    robust = clusters / (clusters - 1) * float((away**2).sum()) / rows**2
-    worth = min(value * (1 - value) / robust, rows) if robust > 0 else float(clusters)
-    return score(value, worth, normal(level))
 
 
 def score(share: float, rows: float, quantile: float) -> IntervalEnds:
@@ -98,11 +80,6 @@ def score(share: float, rows: float, quantile: float) -> IntervalEnds:
     middle = (share + reach / 2) / (1 + reach)
     half = float(np.sqrt(reach * share * (1 - share) + reach**2 / 4)) / (1 + reach)
     return middle - half, middle + half
-
-
-def _by_cluster(column: Floats, sample: Sample) -> Floats:
-    assert sample.cluster is not None
-    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +184,25 @@ def paired_interval(
     if not known or None in counts or (error is not None and not np.isfinite(error.error)):
         return None
     row = float(np.mean(known))
-    variance = (_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
+    variance = (_variance(error, sample, whole=True) if error else 0.0) + MORE_DISCORDANT * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
-    reach = normal(level) * math.sqrt(variance) * shrunk
+    reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
     widest = statistics[1].bounds[1] - statistics[0].bounds[0]
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
     return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
+
+
+def _paired_quantile(sample: Sample, level: float) -> float:
+    """The normal quantile of independent rows; of clusters Student's on how many of equal size they are worth."""
+    if sample.cluster is None:
+        return normal(level)
+    effective = kish(np.bincount(sample.cluster).astype(np.float64))
+    return student(level, max(effective - 1, LEAST_CLUSTER_FREEDOM))
+
+
+def kish(sizes: Floats) -> float:
+    """How many clusters of equal size these are worth (Kish, 1965)."""
+    return float(sizes.sum()) ** 2 / float((sizes**2).sum())
 
 
 def _variance(error: StandardError, sample: Sample, *, whole: bool = False) -> float:

@@ -34,11 +34,11 @@ from verdict_cli.stats.intervals.interval_methods import (
     jackknife_errors,
     paired_interval,
     perfect_agreement_interval,
-    share_interval,
     skewness_corrected_interval,
     student,
     student_interval,
 )
+from verdict_cli.stats.intervals.proportions import share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import Statistic, TransformedStatistic
 
@@ -84,7 +84,7 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            found[name] = MetricValue(value, *share_interval(statistic.share, sample, draw.level), sample.n)
+            found[name] = share_metric(value, statistic.share, sample, draw.level)
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             found[name] = _median(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
