@@ -103,3 +103,44 @@ def test_a_share_in_clusters_says_how_many_and_what_they_are_worth():
     giant = accuracy(np.arange(120) % 4 > 0, np.maximum(np.arange(120) - 100, 0))["accuracy"]
     assert giant.clusters == 20
     assert "worth 1.4 of equal size" in giant.reason
+
+
+def by_label(targets, predictions, cluster=None):
+    sample = Sample.of((targets, predictions), cluster)
+    labels = int(max(targets.max(), predictions.max())) + 1
+    given = confusion.label_statistics(targets[sample.first], predictions[sample.first], labels, None, False)
+    made = {name: given[name] for name in ("balanced_accuracy", "precision", "recall", "f1")}
+    return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+
+
+def test_two_rows_of_a_label_leave_balanced_accuracy_open():
+    targets = np.array([1] * 2 + [0] * 98)
+    predictions = np.array([1] * 4 + [0] * 96)
+    found = by_label(targets, predictions)["balanced_accuracy"]
+    rare, common = wilson(2, 2, 0.95), wilson(96, 98, 0.95)
+    reach = np.hypot(1 - rare[0], 96 / 98 - common[0]) / 2
+    assert found.low == pytest.approx(found.value - reach)
+    assert found.low < 0.7
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.05, 100), (0.1, 100), (0.2, 50)])
+def test_balanced_accuracy_with_a_rare_label_holds_the_truth_as_often_as_it_says(share, n):
+    rng = np.random.default_rng(8)
+    inside = 0
+    for _ in range(300):
+        targets = (rng.random(n) < share).astype(int)
+        right = rng.random(n) < np.where(targets == 1, 0.8, 0.95)
+        found = by_label(targets, np.where(right, targets, 1 - targets))["balanced_accuracy"]
+        inside += targets.any() and found.low <= 0.875 <= found.high
+    assert inside / 300 >= 0.92
+
+
+def test_labels_that_clusters_miss_together_widen_the_mean_of_their_recalls():
+    rng = np.random.default_rng(9)
+    bad = rng.random(40) < 0.3
+    cluster = np.repeat(np.arange(40), 6)
+    targets = np.arange(240) % 2
+    predictions = np.where(bad[cluster], 1 - targets, targets)
+    found = by_label(targets, predictions, cluster)["recall"]
+    alone = accuracy(predictions == targets, cluster)["accuracy"]
+    assert found.high - found.low == pytest.approx(alone.high - alone.low, rel=0.02)

@@ -1,6 +1,6 @@
 """The methods of intervals: Wilson's of shares, the jackknife, Hall's for skewed metrics, and those of agreement.
 
-- Agreement (kappa, AC1, alpha, Matthews' correlation, balanced accuracy, macro averages): one minus the metric is taken
+- Agreement (kappa, AC1, alpha, Matthews' correlation): one minus the metric is taken
   as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
   many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
   Wilson's own interval but for the quantile.
@@ -168,7 +168,7 @@ def agreement_interval(
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
-    variance = _variance(error, sample, whole=statistic.label_in_one_cluster) * disagreement**2
+    variance = _variance(error, sample) * disagreement**2
     if not variance:
         return None
     low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
@@ -184,7 +184,7 @@ def paired_interval(
     if not known or None in counts or (error is not None and not np.isfinite(error.error)):
         return None
     row = float(np.mean(known))
-    variance = (_variance(error, sample, whole=True) if error else 0.0) + MORE_DISCORDANT * row**2
+    variance = (_paired_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
     reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
     widest = statistics[1].bounds[1] - statistics[0].bounds[0]
@@ -205,11 +205,14 @@ def kish(sizes: Floats) -> float:
     return float(sizes.sum()) ** 2 / float((sizes**2).sum())
 
 
-def _variance(error: StandardError, sample: Sample, *, whole: bool = False) -> float:
-    """The jackknife's variance without its factor n / (n - 1), which clusters need that may hold all rows of a label."""
-    if whole and sample.cluster is not None:
-        return error.error**2
+def _variance(error: StandardError, sample: Sample) -> float:
+    """The jackknife's variance without its factor n / (n - 1)."""
     return error.error**2 * (sample.units - 1) / sample.units
+
+
+def _paired_variance(error: StandardError, sample: Sample) -> float:
+    """The variance for a difference: in clusters the jackknife's whole one, which is CR3."""
+    return _variance(error, sample) if sample.cluster is None else error.error**2
 
 
 def _disagreeing(statistic: Statistic, sample: Sample) -> float:

@@ -3,6 +3,7 @@
 | metric | interval |
 | --- | --- |
 | shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's |
+| balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own |
 | agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
 | other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
 | the variance | jackknife, with Hall's correction for skewness |
@@ -38,7 +39,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     student,
     student_interval,
 )
-from verdict_cli.stats.intervals.proportions import share_metric
+from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import Statistic, TransformedStatistic
 
@@ -85,6 +86,9 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
             found[name] = share_metric(value, statistic.share, sample, draw.level)
+        elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
+            ends = mean_share_interval(statistic.shares(), sample, draw.level)
+            found[name] = _within_bounds(value, *ends, statistic, sample)
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             found[name] = _median(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:

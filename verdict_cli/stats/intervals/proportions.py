@@ -1,12 +1,15 @@
-"""Intervals of shares of rows.
+"""Intervals of shares of rows and of means of them.
 
 - A share of independent rows: Wilson's. In clusters: Wilson's of as many rows as the leverage-corrected variance is
   worth (CR3, the jackknife of whole clusters: Bell and McCaffrey, 2002), with Student's quantile on the effective
   number of clusters (Kish, 1965; Carter, Schnepel and Steigerwald, 2017), so that unequal clusters count as fewer.
+- A mean of shares, one a label: MOVER (Donner and Zou, 2002): the distances from each share to the ends of its own
+  interval are combined as standard errors would be. A rare label keeps its wide interval.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +84,41 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
     variance = (clusters - 1) / clusters * float((without**2).sum())
     worth = min(value * (1 - value) / variance, rows) if variance > 0 else effective
     return ClusteredShare(value, clusters, effective, worth)
+
+
+def mean_share_interval(shares: Sequence[Proportion], sample: Sample, level: float) -> IntervalEnds:
+    """The ends of the interval of the mean of the shares; a share without trials counts as 0, and may be anything."""
+    below, above = np.zeros(len(shares)), np.zeros(len(shares))
+    total = 0.0
+    for index, share in enumerate(shares):
+        trials = float(sample.counts @ share.trials)
+        value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
+        low, high = share_interval(share, sample, level) if trials else (0.0, 1.0)
+        below[index], above[index] = max(value - low, 0.0), max(high - value, 0.0)
+        total += value
+    together = _correlations(shares, sample)
+    reach = [float(np.sqrt(max(side @ together @ side, 0.0))) for side in (below, above)]
+    return (total - reach[0]) / len(shares), (total + reach[1]) / len(shares)
+
+
+def _correlations(shares: Sequence[Proportion], sample: Sample) -> Floats:
+    """How the shares' errors go together; where no row shows it, fully if rows or clusters count in both."""
+    trials = np.stack([_by_unit(share.trials, sample) for share in shares])
+    hits = np.stack([_by_unit(share.hits, sample) for share in shares])
+    times = sample.counts if sample.cluster is None else np.ones(trials.shape[1])
+    rows = np.maximum((trials * times).sum(axis=1, keepdims=True), 1.0)
+    away = (hits - (hits * times).sum(axis=1, keepdims=True) / rows * trials) / rows
+    covariance = (away * times) @ away.T
+    spread = np.sqrt(np.diag(covariance))
+    known = np.outer(spread, spread) > 0
+    overlap = (trials @ trials.T > 0).astype(np.float64)
+    found: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _by_unit(column: Floats, sample: Sample) -> Floats:
+    return column if sample.cluster is None else _by_cluster(column, sample)
 
 
 def _by_cluster(column: Floats, sample: Sample) -> Floats:
