@@ -104,11 +104,23 @@ def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_pat
     assert outcome(gate | {"max_drop": 0.25}, results, root=tmp_path).passed
 
 
-def test_the_same_answers_again_pass_any_baseline(tmp_path):
-    write(tmp_path / "main", [True, False, True])
-    results = write(tmp_path / "new", [True, False, True])
-    held = outcome({"metric": "e.cohen_kappa", "baseline": "main", "max_drop": 0}, results, root=tmp_path)
-    assert (held.passed, held.value) == (True, 0)
+@pytest.mark.parametrize(("n", "verdict"), [(3, "inconclusive"), (300, "inconclusive"), (400, "passed")])
+def test_rows_that_do_not_differ_pass_only_if_they_are_many(tmp_path, n, verdict):
+    """By the rule of three, up to 3.7 of n rows may differ although none of them did."""
+    write(tmp_path / "main", [True, False, True, True] * 250)
+    results = write(tmp_path / "new", ([True, False, True, True] * 250)[:n])
+    held = outcome({"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}, results, root=tmp_path)
+    assert (held.value, held.n, held.verdict) == (0, n, verdict)
+    if n > 3:
+        assert held.low == pytest.approx(-(1 - 0.025 ** (1 / n)))
+
+
+def test_numbers_without_ends_that_do_not_differ_are_inconclusive(tmp_path):
+    evaluations = {"m": Evaluation(value="source.key", metrics=["mean"])}
+    write(tmp_path / "main", [True] * 50)
+    results = write(tmp_path / "new", [True] * 50)
+    gate = {"metric": "m.mean", "baseline": "main", "max_drop": 0.01}
+    assert decided([gate], results, tmp_path, evaluations)[0].verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(

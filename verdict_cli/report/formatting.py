@@ -198,6 +198,8 @@ def gate_note(gate: GateOutcome) -> str:
     parts = [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
     if gate.verdict == "inconclusive" and gate.tolerated:
         parts.append("tolerated by --inconclusive pass")
+    if gate.n is not None and not gate.metric.startswith("run."):
+        parts.append(f"n={gate.n:,}")
     if gate.detectable is not None:
         parts.append(f"least detectable difference {format_number(gate.detectable)} (80% power)")
     return "; ".join(parts)

@@ -5,7 +5,8 @@
   many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
   Wilson's own interval but for the quantile.
 - The difference of two runs: the adjusted Wald interval of Agresti and Min (2005), half a row more on which only
-  the first run agrees, half a row on which only the second does, and two rows in all.
+  the first run agrees, half a row on which only the second does, and two rows in all. Where no row differs, at least
+  what the rule of three leaves open (Hanley and Lippman-Hand, 1983).
 """
 
 from __future__ import annotations
@@ -188,8 +189,16 @@ def paired_interval(
     shrunk = sample.n / (sample.n + MORE_ROWS)
     reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
     widest = statistics[1].bounds[1] - statistics[0].bounds[0]
+    if error is None:
+        reach = max(reach, unseen_share(sample, level) * row * sample.n)
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
     return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
+
+
+def unseen_share(sample: Sample, level: float) -> float:
+    """The largest share of rows that may differ although none of the sample does: the rule of three."""
+    units = sample.n if sample.cluster is None else kish(np.bincount(sample.cluster).astype(np.float64))
+    return 1 - ((1 - level) / 2) ** (1 / units)
 
 
 def _paired_quantile(sample: Sample, level: float) -> float:

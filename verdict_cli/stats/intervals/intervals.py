@@ -29,6 +29,7 @@ from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
+    SAME,
     MetricValue,
     StandardError,
     agreement_interval,
@@ -38,6 +39,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     skewness_corrected_interval,
     student,
     student_interval,
+    unseen_share,
 )
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
@@ -135,6 +137,9 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
     adjusted = paired_interval(value, error, (old, new), sample, draw.level)
+    if adjusted is None and error is None and np.isfinite(new.bounds).all():
+        reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
+        return MetricValue(value, value - reach, value + reach, sample.n, SAME)
     return adjusted or _metric_value(value, middle, error, both, sample, draw.level)
 
 
