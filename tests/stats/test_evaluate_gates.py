@@ -182,7 +182,15 @@ def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inco
     results = write(tmp_path, [True] * 300 + [None] * 60)
     held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
     assert (held.verdict, held.value) == ("inconclusive", 1)
-    assert "could make it 0.833333" in held.reason
+    assert "the interval may end at 0.79" in held.reason
+
+
+def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
+    results = write(tmp_path, [True] * 905 + [False] * 65 + [None] * 30)
+    gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    assert outcome(gate, results).verdict == "inconclusive"
+    assert outcome(gate | {"min": 0.88}, results).passed
+    assert outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict == "inconclusive"
 
 
 def test_a_baseline_gate_says_what_it_could_have_detected_and_how_many_rows_would_tell(tmp_path):
