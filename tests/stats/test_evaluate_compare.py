@@ -185,7 +185,7 @@ def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
     first, second = run("a", rows([0.5, 1.0, 5.0])), run("b", rows([0.0, 1.0, 2.0]))
     found = whole(first, second, evaluation).evaluations["e"]
     assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
-    assert found.whole.test.name == "permutation"
+    assert (found.whole.test.name, found.whole.test.of) == ("permutation", "distances to the target")
     assert found.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
 
 
