@@ -30,8 +30,8 @@ LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
 LEAST_CLUSTER_FREEDOM = 1.0
 """Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
-FLAT = 1e-24
-"""A sum of squared changes below this is rounding: no row matters."""
+FLAT = 1e-12
+"""The root of a sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
 """A skewness below this is 0: the correction divides by it."""
 IntervalEnds = tuple[float, float]
@@ -120,14 +120,20 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
     if n < 2:
         return StandardError(np.nan, LEAST_FREEDOM)
     deviation = values - float(values @ counts) / n
+    largest = float(np.abs(deviation).max())
+    if not math.isfinite(largest):
+        return StandardError(np.nan, LEAST_FREEDOM)
+    if not largest:
+        return None
+    deviation = deviation / largest  # fourth powers of the differences themselves overflow beyond 1e77
     squares = float(counts @ deviation**2)
-    if squares <= FLAT * max(1.0, float(np.abs(values).max()) ** 2):
+    if math.sqrt(squares) * largest <= FLAT * max(1.0, float(np.abs(values).max())):
         return None
     kurtosis = n * float(counts @ deviation**4) / squares**2
     information = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
     skewness = -float(counts @ deviation**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
     return StandardError(
-        float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
+        largest * math.sqrt((n - 1) / n * squares), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
     )
 
 
@@ -198,7 +204,7 @@ def paired_interval(
 def unseen_share(sample: Sample, level: float) -> float:
     """The largest share of rows that may differ although none of the sample does: the rule of three."""
     units = sample.n if sample.cluster is None else kish(np.bincount(sample.cluster).astype(np.float64))
-    return 1 - ((1 - level) / 2) ** (1 / units)
+    return float(1 - ((1 - level) / 2) ** (1 / units))
 
 
 def _paired_quantile(sample: Sample, level: float) -> float:

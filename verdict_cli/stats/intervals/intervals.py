@@ -43,7 +43,7 @@ from verdict_cli.stats.intervals.interval_methods import (
 )
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
-from verdict_cli.stats.metrics.statistic import Statistic, TransformedStatistic
+from verdict_cli.stats.metrics.statistic import TOO_LARGE, Statistic, TransformedStatistic
 
 CONFIDENCE_LEVEL = 0.95
 RESAMPLES = 2000
@@ -78,7 +78,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
-            found[name] = MetricValue(None, None, None, sample.n, statistic.undefined if sample.n else "no rows")
+            why = _why_undefined(statistic, sample) if sample.n else "no rows"
+            found[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             found[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
         elif sample.units < statistic.least_units:
@@ -141,6 +142,10 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
         return MetricValue(value, value - reach, value + reach, sample.n, SAME)
     return adjusted or _metric_value(value, middle, error, both, sample, draw.level)
+
+
+def _why_undefined(statistic: Statistic, sample: Sample) -> str:
+    return TOO_LARGE if np.isinf(statistic.at(sample.counts[None, :])[0]) else statistic.undefined
 
 
 def value_of(statistic: Statistic, sample: Sample) -> float | None:

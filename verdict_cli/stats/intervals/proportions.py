@@ -97,7 +97,7 @@ def mean_share_interval(shares: Sequence[Proportion], sample: Sample, level: flo
         below[index], above[index] = max(value - low, 0.0), max(high - value, 0.0)
         total += value
     together = _correlations(shares, sample)
-    reach = [float(np.sqrt(max(side @ together @ side, 0.0))) for side in (below, above)]
+    reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
     return (total - reach[0]) / len(shares), (total + reach[1]) / len(shares)
 
 

@@ -16,6 +16,8 @@ from verdict_cli.stats.columns.column import Floats, Ints
 NEAR = 1e-12
 """Values closer than this to an end of their range are taken to be this close: the transformations stay finite."""
 
+TOO_LARGE = "the numbers are too large to compute it"
+
 
 @dataclass(frozen=True, slots=True)
 class NormalizingScale:
