@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import wilson
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
-from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.metrics import confusion, numbers
 
 
 def accuracy(right, cluster=None):
@@ -144,3 +144,12 @@ def test_labels_that_clusters_miss_together_widen_the_mean_of_their_recalls():
     found = by_label(targets, predictions, cluster)["recall"]
     alone = accuracy(predictions == targets, cluster)["accuracy"]
     assert found.high - found.low == pytest.approx(alone.high - alone.low, rel=0.02)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(29, 30), (20, 20)])
+def test_the_mean_of_zeros_and_ones_is_a_share(hits, n):
+    x = np.array([1.0] * hits + [0.0] * (n - hits))
+    sample = Sample.of((x,))
+    mean = numbers.number_values(x[sample.first], False)["mean"]
+    found = metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
+    assert (found.low, found.high) == pytest.approx(wilson(hits, n, 0.95))

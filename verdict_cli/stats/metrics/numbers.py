@@ -101,7 +101,11 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
 
 def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None = None) -> dict[str, Statistic]:
-    """The metrics of a value alone at each atom; the mean of booleans is a proportion. `bounds` are its scale's ends."""
+    """The metrics of a value alone at each atom; the mean of booleans, and of numbers that are all 0 or 1, is a proportion.
+
+    `bounds` are its scale's ends.
+    """
+    boolean = boolean or (bounds in (None, (0.0, 1.0)) and bool(len(x)) and bool(np.isin(x, (0.0, 1.0)).all()))
     u = _centred(x)
     ordered = Sums(x)
 
