@@ -35,7 +35,7 @@ def printed():
 def test_the_terminal_says_what_changed_and_whether_it_is_chance():
     text = printed()
     assert "9 rows paired by content; 1 only in a, 0 only in b" in text
-    assert "mcnemar: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
+    assert "mcnemar, of right and wrong rows: b better on 3 rows, worse on 1; p 0.625, by Holm 1; cohen_g 0.250" in text
     assert "not compared: the runs have no row in common" in text
     assert "2 more with --json" in text
     assert "[b]9" in text

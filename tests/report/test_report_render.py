@@ -372,3 +372,9 @@ def test_numbers_read_well(value, text):
 )
 def test_an_unknown_cost_is_never_zero(cost, text):
     assert formatting.money(cost) == text
+
+
+def test_a_metric_of_clusters_shows_how_many():
+    metric = MetricValue(0.8, 0.7, 0.9, 1200, "", clusters=30, effective_n=41.5)
+    assert formatting.metric_text(metric) == "0.800 [0.700, 0.900] n=1200 in 30 clusters"
+    assert formatting.metric_cells(metric)[2] == "1,200 in 30 clusters"

@@ -130,6 +130,16 @@ def test_clusters_are_flipped_as_a_whole():
     assert together.p == pytest.approx(2 / 2**3)
 
 
+def test_one_row_or_cluster_that_differs_is_no_evidence():
+    first = np.linspace(0, 1, 20)
+    second = first + 0.3 * (np.arange(20) == 7)
+    assert significance_of(first, second, None, np.random.default_rng(0)).p == 1
+    right = np.ones(20)
+    changed = np.where(np.arange(20) < 2, 0.0, 1.0)
+    clusters = np.repeat(np.arange(5), 4)
+    assert significance_of(right, changed, clusters, np.random.default_rng(0)).p == 1
+
+
 def test_many_differences_have_the_normal_limit():
     gain = np.random.default_rng(1).normal(0.02, 1, size=6000)
     test = significance_of(np.zeros(6000), gain, None, np.random.default_rng(0))
@@ -175,7 +185,7 @@ def test_numbers_flip_by_their_distance_and_the_largest_change_comes_first(run):
     first, second = run("a", rows([0.5, 1.0, 5.0])), run("b", rows([0.0, 1.0, 2.0]))
     found = whole(first, second, evaluation).evaluations["e"]
     assert [(flip.id, flip.gain) for flip in found.flips] == [("q2", 3), ("q0", 0.5)]
-    assert found.whole.test.name == "permutation"
+    assert (found.whole.test.name, found.whole.test.of) == ("permutation", "distances to the target")
     assert found.whole.differences["mae"].change.value == pytest.approx(-3.5 / 3)
 
 
@@ -233,11 +243,12 @@ def test_whole_numbers_and_means_of_them_are_compared_and_words_are_not(run):
 
 
 def test_runs_that_score_every_row_alike_keep_an_interval_and_say_why(run):
-    """Agresti and Min (2005) without a row on which they differ: half a row each way of 22."""
+    """The rule of three: of 20 rows none differs, so at most 17% of all do (two-sided)."""
     right = [True] * 15 + [False] * 5
     found = whole(run("a", questions(right)), run("b", questions(right))).evaluations["e"]
     change = found.whole.differences["accuracy"].change
-    assert (change.low, change.value, change.high) == pytest.approx((-1.959964 / 22, 0, 1.959964 / 22), abs=1e-6)
+    reach = 1 - 0.025 ** (1 / 20)
+    assert (change.low, change.value, change.high) == pytest.approx((-reach, 0, reach), abs=1e-9)
     assert "score every row alike" in change.reason
 
 

@@ -104,11 +104,23 @@ def test_a_drop_beyond_the_limit_fails_and_an_unsure_one_is_inconclusive(tmp_pat
     assert outcome(gate | {"max_drop": 0.25}, results, root=tmp_path).passed
 
 
-def test_the_same_answers_again_pass_any_baseline(tmp_path):
-    write(tmp_path / "main", [True, False, True])
-    results = write(tmp_path / "new", [True, False, True])
-    held = outcome({"metric": "e.cohen_kappa", "baseline": "main", "max_drop": 0}, results, root=tmp_path)
-    assert (held.passed, held.value) == (True, 0)
+@pytest.mark.parametrize(("n", "verdict"), [(3, "inconclusive"), (300, "inconclusive"), (400, "passed")])
+def test_rows_that_do_not_differ_pass_only_if_they_are_many(tmp_path, n, verdict):
+    """By the rule of three, up to 3.7 of n rows may differ although none of them did."""
+    write(tmp_path / "main", [True, False, True, True] * 250)
+    results = write(tmp_path / "new", ([True, False, True, True] * 250)[:n])
+    held = outcome({"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}, results, root=tmp_path)
+    assert (held.value, held.n, held.verdict) == (0, n, verdict)
+    if n > 3:
+        assert held.low == pytest.approx(-(1 - 0.025 ** (1 / n)))
+
+
+def test_numbers_without_ends_that_do_not_differ_are_inconclusive(tmp_path):
+    evaluations = {"m": Evaluation(value="source.key", metrics=["mean"])}
+    write(tmp_path / "main", [True] * 50)
+    results = write(tmp_path / "new", [True] * 50)
+    gate = {"metric": "m.mean", "baseline": "main", "max_drop": 0.01}
+    assert decided([gate], results, tmp_path, evaluations)[0].verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +182,15 @@ def test_rows_without_a_prediction_that_could_undo_a_confident_gate_make_it_inco
     results = write(tmp_path, [True] * 300 + [None] * 60)
     held = outcome({"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}, results)
     assert (held.verdict, held.value) == ("inconclusive", 1)
-    assert "could make it 0.833333" in held.reason
+    assert "the interval may end at 0.79" in held.reason
+
+
+def test_one_bound_covers_sampling_error_and_missing_rows_together(tmp_path):
+    results = write(tmp_path, [True] * 905 + [False] * 65 + [None] * 30)
+    gate = {"metric": "e.accuracy", "min": 0.9, "confidence": 0.95}
+    assert outcome(gate, results).verdict == "inconclusive"
+    assert outcome(gate | {"min": 0.88}, results).passed
+    assert outcome({"metric": "e.accuracy", "max": 0.94, "confidence": 0.95}, results).verdict == "inconclusive"
 
 
 def test_a_baseline_gate_says_what_it_could_have_detected_and_how_many_rows_would_tell(tmp_path):

@@ -263,3 +263,18 @@ def test_kendalls_interval_is_symmetric_in_the_angle():
     found = metrics_with_intervals({"it": given}, sample, draw())["it"]
     low, middle, high = np.arcsin([found.low, found.value, found.high])
     assert high - middle == pytest.approx(middle - low)
+
+
+@pytest.mark.parametrize("wild", [1e80, 1e160, 1e300])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_one_wild_number_costs_a_metric_never_the_report(wild):
+    x, y = np.array([*range(20), wild]), np.arange(21.0)
+    sample = Sample.of((x, y))
+    first = sample.first
+    made = numbers.number_pairs(x[first], y[first]) | numbers.number_values(x[first], False)
+    found = metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+    assert found["mean"].value == pytest.approx(wild / 21)
+    assert found["median"].value == 10
+    assert found["variance"].value is None or found["variance"].value > 1e100
+    undefined = {each.reason for each in found.values() if each.value is None}
+    assert undefined == (set() if wild < 1e100 else {"the numbers are too large to compute it"})

@@ -6,8 +6,8 @@ from scipy.stats import binomtest
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import wilson
-from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
-from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
+from verdict_cli.stats.metrics import confusion, numbers
 
 
 def accuracy(right, cluster=None):
@@ -44,7 +44,7 @@ def test_clusters_whose_rows_repeat_each_other_are_worth_about_one_row_each():
     alone = accuracy(right)["accuracy"]
     together = accuracy(np.repeat(right, 8), np.repeat(np.arange(60), 8))["accuracy"]
     assert together.value == alone.value
-    assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.02)
+    assert together.high - together.low == pytest.approx(alone.high - alone.low, rel=0.04)
 
 
 def test_clusters_without_an_exception_are_worth_one_row_each():
@@ -56,3 +56,100 @@ def test_one_cluster_has_no_interval():
     found = accuracy(np.array([True, False]), np.zeros(2, int))["accuracy"]
     assert (found.low, found.high) == (None, None)
     assert "one cluster" in found.reason
+
+
+def clustered_rows(sizes, rng, truth=0.8, correlation=0.4):
+    """Right answers in clusters of these sizes whose own shares are drawn from a beta distribution."""
+    spread = 1 / correlation - 1
+    shares = rng.beta(truth * spread, (1 - truth) * spread, len(sizes))
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    return rng.random(len(cluster)) < shares[cluster], cluster
+
+
+@pytest.mark.parametrize("sizes", [[100] + [5] * 20, np.geomspace(1, 200, 30).astype(int)], ids=["giant", "pareto"])
+def test_shares_in_clusters_of_unequal_size_hold_the_truth_as_often_as_they_say(sizes):
+    rng = np.random.default_rng(5)
+    inside = 0
+    for _ in range(300):
+        found = accuracy(*clustered_rows(sizes, rng))["accuracy"]
+        inside += found.low <= 0.8 <= found.high
+    assert inside / 300 >= 0.92
+
+
+def test_a_difference_in_clusters_of_unequal_size_holds_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(6)
+    sizes = [200, 100] + [5] * 10
+    inside = 0
+    for _ in range(300):
+        first, cluster = clustered_rows(sizes, rng)
+        second, _ = clustered_rows(sizes, rng)
+        target = np.zeros(len(first), int)
+        columns = np.where(first, 0, 1), np.where(second, 0, 1)
+        sample = Sample.of(columns, cluster)
+        old, new = (
+            confusion.label_statistics(target[sample.first], each[sample.first], 2, None, False)["accuracy"]
+            for each in columns
+        )
+        found = paired_metric_value(old, new, sample, Draw(rng))
+        inside += found.low <= 0 <= found.high
+    assert inside / 300 >= 0.92
+
+
+def test_a_share_in_clusters_says_how_many_and_what_they_are_worth():
+    found = accuracy(*clustered_rows([4] * 30, np.random.default_rng(7)))["accuracy"]
+    assert found.clusters == 30
+    assert 30 < found.effective_n < 120
+    assert found.reason == ""
+    giant = accuracy(np.arange(120) % 4 > 0, np.maximum(np.arange(120) - 100, 0))["accuracy"]
+    assert giant.clusters == 20
+    assert "worth 1.4 of equal size" in giant.reason
+
+
+def by_label(targets, predictions, cluster=None):
+    sample = Sample.of((targets, predictions), cluster)
+    labels = int(max(targets.max(), predictions.max())) + 1
+    given = confusion.label_statistics(targets[sample.first], predictions[sample.first], labels, None, False)
+    made = {name: given[name] for name in ("balanced_accuracy", "precision", "recall", "f1")}
+    return metrics_with_intervals(made, sample, Draw(np.random.default_rng(0)))
+
+
+def test_two_rows_of_a_label_leave_balanced_accuracy_open():
+    targets = np.array([1] * 2 + [0] * 98)
+    predictions = np.array([1] * 4 + [0] * 96)
+    found = by_label(targets, predictions)["balanced_accuracy"]
+    rare, common = wilson(2, 2, 0.95), wilson(96, 98, 0.95)
+    reach = np.hypot(1 - rare[0], 96 / 98 - common[0]) / 2
+    assert found.low == pytest.approx(found.value - reach)
+    assert found.low < 0.7
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.05, 100), (0.1, 100), (0.2, 50)])
+def test_balanced_accuracy_with_a_rare_label_holds_the_truth_as_often_as_it_says(share, n):
+    rng = np.random.default_rng(8)
+    inside = 0
+    for _ in range(300):
+        targets = (rng.random(n) < share).astype(int)
+        right = rng.random(n) < np.where(targets == 1, 0.8, 0.95)
+        found = by_label(targets, np.where(right, targets, 1 - targets))["balanced_accuracy"]
+        inside += targets.any() and found.low <= 0.875 <= found.high
+    assert inside / 300 >= 0.92
+
+
+def test_labels_that_clusters_miss_together_widen_the_mean_of_their_recalls():
+    rng = np.random.default_rng(9)
+    bad = rng.random(40) < 0.3
+    cluster = np.repeat(np.arange(40), 6)
+    targets = np.arange(240) % 2
+    predictions = np.where(bad[cluster], 1 - targets, targets)
+    found = by_label(targets, predictions, cluster)["recall"]
+    alone = accuracy(predictions == targets, cluster)["accuracy"]
+    assert found.high - found.low == pytest.approx(alone.high - alone.low, rel=0.02)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(29, 30), (20, 20)])
+def test_the_mean_of_zeros_and_ones_is_a_share(hits, n):
+    x = np.array([1.0] * hits + [0.0] * (n - hits))
+    sample = Sample.of((x,))
+    mean = numbers.number_values(x[sample.first], False)["mean"]
+    found = metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
+    assert (found.low, found.high) == pytest.approx(wilson(hits, n, 0.95))

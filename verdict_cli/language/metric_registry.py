@@ -43,7 +43,15 @@ ARRAY_INPUTS: tuple[MetricInput, ...] = ("labels", "numbers", "value", "probabil
 """Inputs that a formula of arrays can have."""
 
 IntervalMethod = Literal[
-    "proportion", "agreement", "jackknife", "skewness", "order_statistics", "inverted_test", "transformed", "none"
+    "proportion",
+    "mean_of_proportions",
+    "agreement",
+    "jackknife",
+    "skewness",
+    "order_statistics",
+    "inverted_test",
+    "transformed",
+    "none",
 ]
 """How a metric's interval is computed; `verdict_cli.stats.intervals` has the methods and their sources."""
 
@@ -108,13 +116,13 @@ BUILT_IN_METRICS = (
     Metric("accuracy", "The share of rows whose prediction is the target.",
            ("labels", "ranking"), kinds=(*_LABELS, "ranking"), bounds=UNIT, interval="proportion"),
     Metric("balanced_accuracy", "The mean recall of the labels that occur as targets.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="agreement", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
     Metric("precision", "The share of predictions of `positive` that are right; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="agreement", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
     Metric("recall", "The share of targets that are `positive` which are found; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="agreement", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
     Metric("f1", "The harmonic mean of precision and recall of `positive`; without it, the mean over the labels.",
-           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="agreement", scale="fisher"),
+           ("labels",), kinds=_CLASSES, bounds=UNIT, interval="mean_of_proportions", scale="fisher"),
     Metric("mcc", "Matthews' correlation of labels, for many labels by Gorodkin (2004).",
            ("labels",), kinds=_CLASSES, bounds=SIGNED, interval="agreement", scale="fisher"),
     Metric("cohen_kappa", "Agreement beyond chance, chance by each side's own shares (Cohen, 1960).",

@@ -110,6 +110,7 @@ def _difference_json(one: Difference) -> dict[str, Any]:
 def _test_json(test: Significance) -> dict[str, Any]:
     return {
         "name": test.name,
+        "of": test.of,
         "n": test.n,
         "better": test.better,
         "worse": test.worse,
@@ -232,7 +233,8 @@ def _slices_table(expression: str, slices: Mapping[str, Slice], *, folded: bool)
         for value, each in slices.items()
         for name, difference in list(each.differences.items())[: None if folded else 1]
     ]
-    headers = (expression, "n", "metric", "b − a", "95% interval", "p (Holm)")
+    of = next((each.test.of for each in slices.values() if each.test is not None), "rows")
+    headers = (expression, "n", "metric", "b − a", "95% interval", f"p of {of} (Holm)")
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 
@@ -267,7 +269,7 @@ def _outcome_text(value: Any) -> str:
 
 
 def significance_text(test: Significance) -> str:
-    """`mcnemar: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
+    """`mcnemar, of right and wrong rows: b better on 12 rows, worse on 3; p 0.035, by Holm 0.07; cohen_g 0.3`."""
     effect = "" if test.effect is None else f"; {test.effect_name} {formatting.format_number(test.effect)}"
     p = f"p {test.p:.3g}, by Holm {test.p_holm:.3g}"
-    return f"{test.name}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"
+    return f"{test.name}, of {test.of}: b better on {test.better:,} rows, worse on {test.worse:,}; {p}{effect}"

@@ -47,13 +47,15 @@ def interval(low: float | None, high: float | None) -> str:
 
 def metric_text(metric: MetricValue) -> str:
     """`0.771 [0.730, 0.808] n=450`."""
-    parts = [format_number(metric.value), interval(metric.low, metric.high), f"n={metric.n}"]
+    clusters = "" if metric.clusters is None else f"in {metric.clusters} clusters"
+    parts = [format_number(metric.value), interval(metric.low, metric.high), f"n={metric.n}", clusters]
     return " ".join(part for part in parts if part)
 
 
 def metric_cells(metric: MetricValue) -> tuple[str, str, str]:
     """Value, interval and sample size, as cells of a table."""
-    return format_number(metric.value), interval(metric.low, metric.high), f"{metric.n:,}"
+    clusters = "" if metric.clusters is None else f" in {metric.clusters:,} clusters"
+    return format_number(metric.value), interval(metric.low, metric.high), f"{metric.n:,}{clusters}"
 
 
 def label(value: Any) -> str:
@@ -196,6 +198,8 @@ def gate_note(gate: GateOutcome) -> str:
     parts = [] if gate.verdict == "passed" else [f"{gate.verdict}: {gate.reason}"]
     if gate.verdict == "inconclusive" and gate.tolerated:
         parts.append("tolerated by --inconclusive pass")
+    if gate.n is not None and not gate.metric.startswith("run."):
+        parts.append(f"n={gate.n:,}")
     if gate.detectable is not None:
         parts.append(f"least detectable difference {format_number(gate.detectable)} (80% power)")
     return "; ".join(parts)

@@ -22,7 +22,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import EvaluationData, requested_metrics
 from verdict_cli.stats.columns.saved_rows import row_identities
-from verdict_cli.stats.evaluation_results import outcome_cell, predictions, scores_of
+from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
 
@@ -37,7 +37,7 @@ MOST_FLIPPED = 5000
 class Significance:
     """A test of `n` pairs. `better` and `worse` count the rows on which the second run gains and loses.
 
-    `p` is two-sided, `p_holm` the same among the tests made together; `effect` is the second run's gain as
+    The test is of row scores, which `of` names, not of the metrics beside it. `p` is two-sided, `p_holm` the same among the tests made together; `effect` is the second run's gain as
     `effect_name` measures it, None where no row differs.
     """
 
@@ -49,6 +49,7 @@ class Significance:
     p_holm: float
     effect_name: str
     effect: float | None
+    of: str = "right and wrong rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ def _compare(
     if why := kind_mismatch(*pairs.data):
         return ComparedMetric(new.kind, pairs.alone, reason=why)
     metrics = tuple(metric for metric in _metrics(evaluation, new) if metric != "confusion")
+    meaning = score_meaning(new, metrics)
     scored = [scores_of(data, metrics) for data in pairs.data]
     scores = (scored[0][pairs.rows[0]], scored[1][pairs.rows[1]])
     slices: dict[str, dict[str, Slice]] = {}
@@ -155,7 +157,7 @@ def _compare(
         order = order[sizes[order] > 0]
         labels = disambiguate_labels([keys.labels[code] for code in order])
         parts = [
-            _slice(metrics, pairs, scores, np.flatnonzero(codes == code), (seed, name, text, str(code)))
+            _slice(metrics, pairs, scores, meaning, np.flatnonzero(codes == code), (seed, name, text, str(code)))
             for code in order
         ]
         tests = holm([part.test for part in parts])
@@ -164,7 +166,7 @@ def _compare(
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
         alone=pairs.alone,
-        whole=_slice(metrics, pairs, scores, everything, (seed, name)),
+        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name)),
         slices=slices,
         flips=_flips(pairs, scores, shown),
     )
@@ -179,6 +181,7 @@ def _slice(
     metrics: Sequence[str],
     pairs: PairedRows,
     scores: tuple[Floats, Floats],
+    meaning: str,
     indices: Ints,
     seeds: tuple[int | str, ...],
 ) -> Slice:
@@ -191,7 +194,7 @@ def _slice(
     return Slice(
         len(indices),
         {metric: paired_difference(metric, part, Draw(rng)) for metric in metrics},
-        significance_of(first[both], second[both], of, rng),
+        significance_of(first[both], second[both], of, rng, meaning),
     )
 
 
@@ -214,9 +217,9 @@ def _flips(pairs: PairedRows, scores: tuple[Floats, Floats], shown: Mapping[str,
 
 
 def significance_of(
-    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator
+    first: Floats, second: Floats, cluster: Ints | None, rng: np.random.Generator, of: str = "right and wrong rows"
 ) -> Significance | None:
-    """The test of two runs' scores of the same rows, more is better; None where there is no row."""
+    """The test of two runs' scores of the same rows (`of` names them), more is better; None where there is no row."""
     if not len(first):
         return None
     gain = second - first
@@ -227,7 +230,7 @@ def significance_of(
     else:
         name, p = "permutation" if cluster is None else "cluster permutation", _sign_flip_test(gain, cluster, rng)
     effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))
-    return Significance(name, len(first), better, worse, p, p, effect_name, effect)
+    return Significance(name, len(first), better, worse, p, p, effect_name, effect, of)
 
 
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
@@ -252,8 +255,8 @@ def _sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator
 
     gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
     gains = gains[gains != 0]
-    if not len(gains):
-        return 1.0
+    if len(gains) < 2:
+        return 1.0  # of one difference both signs are as extreme; scipy refuses samples of one
     if len(gains) > MOST_FLIPPED:
         return float(2 * ndtr(-abs(gains.sum()) / np.sqrt((gains**2).sum())))
     found = permutation_test(

@@ -76,6 +76,16 @@ def scores_of(data: EvaluationData, metrics: Sequence[str]) -> Floats:
     return data.value.numbers
 
 
+def score_meaning(data: EvaluationData, metrics: Sequence[str]) -> str:
+    """What `scores_of` scores, in words: what a test of these scores is of."""
+    of = by_input(metrics, data).keys()
+    if "numbers" in of and data.kind in ("ordinal", "numeric"):
+        return "distances to the target"
+    if of & {"labels", "ranking", "numbers"}:
+        return "right and wrong rows"
+    return "squared errors" if "probability" in of and data.is_positive is not None else "values"
+
+
 def predictions(data: EvaluationData) -> Column:
     """The run's answers: its predictions, else its probabilities, else its values."""
     for column in (data.predictions, data.probability):

@@ -14,8 +14,9 @@ from verdict_cli.language.gate_rules import Gate
 from verdict_cli.messages import RunFacts
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
+from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
 from verdict_cli.stats.measure import Measures, measure
-from verdict_cli.stats.noninferiority import Drop, against_baselines, least_detectable
+from verdict_cli.stats.noninferiority import Drop, against_baselines, counts_wrong_rows, least_detectable
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
 Inconclusive = Literal["pass", "fail"]
@@ -118,7 +119,16 @@ def _outcome(
     if metric not in measured.values or gate.where or level != CONFIDENCE_LEVEL:
         only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
         measured = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})[name]
-    return _within_limits(gate, measured.values[metric], measured.bounds.get(metric))
+    found, bounds = measured.values[metric], measured.bounds.get(metric)
+    if bounds is None or gate.confidence is None:
+        return _within_limits(gate, found)
+    wrong = None
+    if counts_wrong_rows(metric):
+        strict = evaluations[name].model_copy(update={"metrics": (metric,), "by": (), "missing": "wrong"})
+        wrong = measure({name: strict}, results, seed=seed, level=level, only={name: gate.where or {}})[name].values[
+            metric
+        ]
+    return _within_limits(gate, found, worst_case_interval(found, bounds, wrong, measured.missing, level))
 
 
 def _run_value(metric: str, facts: RunFacts) -> MetricValue:
@@ -175,13 +185,15 @@ def _within_limit(
     end = found.low if side == "min" else found.high
     if end is None or found.reason == NO_VARIATION:
         return outcome("inconclusive", f"there is no interval: {found.reason}")
+    if found.reason:
+        return outcome("inconclusive", f"the interval cannot be relied on: {found.reason}")
     if not meets(end):
         name = "lower" if side == "min" else "upper"
         relation = "below" if side == "min" else "above"
         return outcome("inconclusive", f"the interval's {name} end {end:.6g} is {relation} {limit:g}")
     worst = None if bounds is None else bounds[0] if side == "min" else bounds[1]
     if worst is not None and not meets(worst):
-        return outcome("inconclusive", f"the rows without a prediction could make it {worst:.6g}")
+        return outcome("inconclusive", f"with the rows without a prediction the interval may end at {worst:.6g}")
     return outcome("passed")
 
 

@@ -16,8 +16,8 @@ from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.stats.intervals.interval_methods import SAME, MetricValue, normal
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
 from verdict_cli.stats.paired import difference
 
 POWER = 0.8
@@ -73,13 +73,13 @@ def against_baselines(
         drops[index] = drop
     return [
         replace(drop, lost=_lost(gate, evaluations, results, seed=seed, root=root))
-        if missing[gate.parts[0]] and _has_wrong_rows(gate.parts[1])
+        if missing[gate.parts[0]] and counts_wrong_rows(gate.parts[1])
         else drop
         for gate, drop in zip(gates, drops, strict=True)
     ]
 
 
-def _has_wrong_rows(name: str) -> bool:
+def counts_wrong_rows(name: str) -> bool:
     """Whether a missing prediction can count as wrong in the metric."""
     metric = find_metric(name)
     return metric is not None and metric.inputs[0] == "labels"
@@ -129,9 +129,9 @@ def _clearness(gate: Gate, found: MetricValue) -> float:
 
 
 def _sides(gate: Gate, found: MetricValue) -> tuple[float | None, float | None]:
-    """How much worse the run is, and may be; these are the same where it scores every row as the baseline does."""
-    if found.reason == SAME and found.value is not None:
-        return found.value, found.value
+    """How much worse the run is, and may be; the latter None where nothing bounds it."""
+    if found.reason == NO_VARIATION:
+        found = replace(found, low=None, high=None)
     metric = find_metric(gate.parts[1])
     if metric is not None and metric.lower_is_better:
         return found.value, found.high

@@ -1,11 +1,12 @@
 """The methods of intervals: Wilson's of shares, the jackknife, Hall's for skewed metrics, and those of agreement.
 
-- Agreement (kappa, AC1, alpha, Matthews' correlation, balanced accuracy, macro averages): one minus the metric is taken
+- Agreement (kappa, AC1, alpha, Matthews' correlation): one minus the metric is taken
   as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
   many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
   Wilson's own interval but for the quantile.
 - The difference of two runs: the adjusted Wald interval of Agresti and Min (2005), half a row more on which only
-  the first run agrees, half a row on which only the second does, and two rows in all.
+  the first run agrees, half a row on which only the second does, and two rows in all. Where no row differs, at least
+  what the rule of three leaves open (Hanley and Lippman-Hand, 1983).
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
 """What Agresti and Min (2005) add: two rows in all, of which one is right in only one of the two runs."""
 LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
-FLAT = 1e-24
-"""A sum of squared changes below this is rounding: no row matters."""
+LEAST_CLUSTER_FREEDOM = 1.0
+"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
+FLAT = 1e-12
+"""The root of a sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
 """A skewness below this is 0: the correction divides by it."""
 IntervalEnds = tuple[float, float]
@@ -41,7 +44,8 @@ class MetricValue:
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
     interval, or both the value where all resamples give the same one (`reason` says so). `reason` also says where the
     interval may be too narrow. The value of `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and
-    columns by prediction.
+    columns by prediction. Of a share of rows in clusters, `clusters` counts these and `effective_n` is how many
+    independent rows the sample is worth.
     """
 
     value: Any
@@ -49,6 +53,8 @@ class MetricValue:
     high: float | None
     n: int
     reason: str = ""
+    clusters: int | None = None
+    effective_n: float | None = None
 
 
 def normal(level: float) -> float:
@@ -63,33 +69,10 @@ def student(level: float, freedom: float) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
-    """The ends of a share's interval, as values of the metric."""
-    if sample.cluster is None:
-        hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
-        low, high = wilson(round(float(hits)), round(float(trials)), level)
-    else:
-        low, high = _clustered(share, sample, level)
-    return share.metric_of(low), share.metric_of(high)
-
-
 def wilson(successes: int, trials: int, level: float) -> IntervalEnds:
     """The ends of Wilson's score interval of a proportion."""
     low, high = score(successes / trials, trials, normal(level))
     return low if successes else 0.0, high if successes < trials else 1.0
-
-
-def _clustered(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
-    hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
-    hits, trials = hits[trials > 0], trials[trials > 0]
-    clusters, rows = len(trials), float(trials.sum())
-    if clusters < 2:
-        return 0.0, 1.0
-    value = float(hits.sum()) / rows
-    away = hits - value * trials
-    robust = clusters / (clusters - 1) * float((away**2).sum()) / rows**2
-    worth = min(value * (1 - value) / robust, rows) if robust > 0 else float(clusters)
-    return score(value, worth, normal(level))
 
 
 def score(share: float, rows: float, quantile: float) -> IntervalEnds:
@@ -98,11 +81,6 @@ def score(share: float, rows: float, quantile: float) -> IntervalEnds:
     middle = (share + reach / 2) / (1 + reach)
     half = float(np.sqrt(reach * share * (1 - share) + reach**2 / 4)) / (1 + reach)
     return middle - half, middle + half
-
-
-def _by_cluster(column: Floats, sample: Sample) -> Floats:
-    assert sample.cluster is not None
-    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +120,20 @@ def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
     if n < 2:
         return StandardError(np.nan, LEAST_FREEDOM)
     deviation = values - float(values @ counts) / n
+    largest = float(np.abs(deviation).max())
+    if not math.isfinite(largest):
+        return StandardError(np.nan, LEAST_FREEDOM)
+    if not largest:
+        return None
+    deviation = deviation / largest  # fourth powers of the differences themselves overflow beyond 1e77
     squares = float(counts @ deviation**2)
-    if squares <= FLAT * max(1.0, float(np.abs(values).max()) ** 2):
+    if math.sqrt(squares) * largest <= FLAT * max(1.0, float(np.abs(values).max())):
         return None
     kurtosis = n * float(counts @ deviation**4) / squares**2
     information = 2 * n / (kurtosis - 1) if kurtosis > 1 else n - 1
     skewness = -float(counts @ deviation**3) / squares**1.5 * (n * n / ((n - 1) * (n - 2)) if n > 2 else 1.0)
     return StandardError(
-        float(np.sqrt((n - 1) / n * squares)), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
+        largest * math.sqrt((n - 1) / n * squares), min(n - 1, max(information, LEAST_FREEDOM)), skewness, information
     )
 
 
@@ -191,7 +175,7 @@ def agreement_interval(
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
-    variance = _variance(error, sample, whole=statistic.label_in_one_cluster) * disagreement**2
+    variance = _variance(error, sample) * disagreement**2
     if not variance:
         return None
     low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
@@ -207,19 +191,43 @@ def paired_interval(
     if not known or None in counts or (error is not None and not np.isfinite(error.error)):
         return None
     row = float(np.mean(known))
-    variance = (_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
+    variance = (_paired_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
     shrunk = sample.n / (sample.n + MORE_ROWS)
-    reach = normal(level) * math.sqrt(variance) * shrunk
+    reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
     widest = statistics[1].bounds[1] - statistics[0].bounds[0]
+    if error is None:
+        reach = max(reach, unseen_share(sample, level) * row * sample.n)
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
     return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
 
 
-def _variance(error: StandardError, sample: Sample, *, whole: bool = False) -> float:
-    """The jackknife's variance without its factor n / (n - 1), which clusters need that may hold all rows of a label."""
-    if whole and sample.cluster is not None:
-        return error.error**2
+def unseen_share(sample: Sample, level: float) -> float:
+    """The largest share of rows that may differ although none of the sample does: the rule of three."""
+    units = sample.n if sample.cluster is None else kish(np.bincount(sample.cluster).astype(np.float64))
+    return float(1 - ((1 - level) / 2) ** (1 / units))
+
+
+def _paired_quantile(sample: Sample, level: float) -> float:
+    """The normal quantile of independent rows; of clusters Student's on how many of equal size they are worth."""
+    if sample.cluster is None:
+        return normal(level)
+    effective = kish(np.bincount(sample.cluster).astype(np.float64))
+    return student(level, max(effective - 1, LEAST_CLUSTER_FREEDOM))
+
+
+def kish(sizes: Floats) -> float:
+    """How many clusters of equal size these are worth (Kish, 1965)."""
+    return float(sizes.sum()) ** 2 / float((sizes**2).sum())
+
+
+def _variance(error: StandardError, sample: Sample) -> float:
+    """The jackknife's variance without its factor n / (n - 1)."""
     return error.error**2 * (sample.units - 1) / sample.units
+
+
+def _paired_variance(error: StandardError, sample: Sample) -> float:
+    """The variance for a difference: in clusters the jackknife's whole one, which is CR3."""
+    return _variance(error, sample) if sample.cluster is None else error.error**2
 
 
 def _disagreeing(statistic: Statistic, sample: Sample) -> float:

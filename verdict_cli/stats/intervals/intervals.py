@@ -3,6 +3,7 @@
 | metric | interval |
 | --- | --- |
 | shares of rows: accuracy, precision, recall and F1 of a label, the mean of booleans | Wilson's |
+| balanced accuracy, and precision, recall and F1 averaged over the labels | MOVER of the labels' own |
 | agreement of labels, and differences of it or of shares between two runs | Wilson's by the jackknife; adjusted Wald |
 | other metrics that change smoothly with every row | jackknife, symmetric on the scale of their record |
 | the variance | jackknife, with Hall's correction for skewness |
@@ -28,19 +29,21 @@ from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
+    SAME,
     MetricValue,
     StandardError,
     agreement_interval,
     jackknife_errors,
     paired_interval,
     perfect_agreement_interval,
-    share_interval,
     skewness_corrected_interval,
     student,
     student_interval,
+    unseen_share,
 )
+from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
-from verdict_cli.stats.metrics.statistic import Statistic, TransformedStatistic
+from verdict_cli.stats.metrics.statistic import TOO_LARGE, Statistic, TransformedStatistic
 
 CONFIDENCE_LEVEL = 0.95
 RESAMPLES = 2000
@@ -75,7 +78,8 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
     for name, statistic in statistics.items():
         value = values[name]
         if value is None:
-            found[name] = MetricValue(None, None, None, sample.n, statistic.undefined if sample.n else "no rows")
+            why = _why_undefined(statistic, sample) if sample.n else "no rows"
+            found[name] = MetricValue(None, None, None, sample.n, why)
         elif sample.units < 2 and (statistic.share is None or sample.cluster is not None):
             found[name] = MetricValue(value, None, None, sample.n, ONE_UNIT.format(unit=_unit(sample)))
         elif sample.units < statistic.least_units:
@@ -84,7 +88,10 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            found[name] = MetricValue(value, *share_interval(statistic.share, sample, draw.level), sample.n)
+            found[name] = share_metric(value, statistic.share, sample, draw.level)
+        elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
+            ends = mean_share_interval(statistic.shares(), sample, draw.level)
+            found[name] = _within_bounds(value, *ends, statistic, sample)
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
             found[name] = _median(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
@@ -131,7 +138,14 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
     adjusted = paired_interval(value, error, (old, new), sample, draw.level)
+    if adjusted is None and error is None and np.isfinite(new.bounds).all():
+        reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
+        return MetricValue(value, value - reach, value + reach, sample.n, SAME)
     return adjusted or _metric_value(value, middle, error, both, sample, draw.level)
+
+
+def _why_undefined(statistic: Statistic, sample: Sample) -> str:
+    return TOO_LARGE if np.isinf(statistic.at(sample.counts[None, :])[0]) else statistic.undefined
 
 
 def value_of(statistic: Statistic, sample: Sample) -> float | None:

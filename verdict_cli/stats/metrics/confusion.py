@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats, Ints
-from verdict_cli.stats.metrics.statistic import Statistic, Sums, proportion, ratio, statistic_of
+from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, proportion, ratio, statistic_of
 
 MOST_DISTINCT_LABELS = 256
 """More distinct labels than this are not classes: the matrix would be mostly empty, and take 8 bytes a cell in each resample."""
@@ -110,7 +110,11 @@ def label_statistics(
     differs = (targets != predictions).astype(float)
 
     def of(
-        name: str, formula: Callable[[Counts], Floats], undefined: str = "no rows", *, by_label: bool = False
+        name: str,
+        formula: Callable[[Counts], Floats],
+        undefined: str = "no rows",
+        *,
+        shares: Callable[[], list[Proportion]] | None = None,
     ) -> Statistic:
         return statistic_of(
             name,
@@ -120,11 +124,22 @@ def label_statistics(
             with_disagreement=lambda weights, rows: float(
                 formula(_with_disagreement(table(weights[None, :]), rows))[0]
             ),
-            label_in_one_cluster=by_label,
+            shares=shares,
         )
 
+    def of_label(code: int, name: str) -> Proportion:
+        is_target, is_predicted = (targets == code).astype(float), (predictions == code).astype(float)
+        both = is_target * is_predicted
+        if name == "f1":
+            return Proportion(both, is_target + is_predicted - both, _f1_of_jaccard)
+        return Proportion(both, is_predicted if name == "precision" else is_target)
+
     given = {
-        "balanced_accuracy": of("balanced_accuracy", balanced_accuracy),
+        "balanced_accuracy": of(
+            "balanced_accuracy",
+            balanced_accuracy,
+            shares=lambda: [of_label(code, "recall") for code in np.unique(targets)],
+        ),
         "mcc": of("mcc", mcc, ONE_CLASS),
         "cohen_kappa": of("cohen_kappa", cohen_kappa, CONSTANT_LABELS),
         "gwet_ac1": of("gwet_ac1", lambda counts: gwet_ac1(counts, labels), "there is one label only"),
@@ -145,7 +160,7 @@ def label_statistics(
         def value(counts: Counts) -> Floats:
             return _macro(*formula(_diagonal(counts), *_sides(counts)), counts, scored)
 
-        return of(name, value, by_label=True)
+        return of(name, value, shares=lambda: [of_label(code, name) for code in found[:scored]])
 
     return given | {
         "precision": macro("precision", lambda right, targets, predictions: (right, predictions)),

@@ -13,7 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
-from verdict_cli.stats.metrics.statistic import LOG, Statistic, Sums, mean_of_values, proportion, ratio, statistic_of
+from verdict_cli.stats.metrics.statistic import (
+    LOG,
+    TOO_LARGE,
+    Statistic,
+    Sums,
+    mean_of_values,
+    proportion,
+    ratio,
+    statistic_of,
+)
 
 FLOAT_ROUNDING = 1e-12
 """A variance below this share of the second moment is rounding: the values are constant."""
@@ -23,8 +32,9 @@ ENOUGH = 20
 
 
 def _spread(second: Floats, first: Floats) -> Floats:
-    spread = second - first**2
-    return np.where(spread > FLOAT_ROUNDING * second, spread, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.where(np.isfinite(second), second - first**2, np.nan)
+    return np.where((spread > FLOAT_ROUNDING * second) | np.isnan(spread), spread, 0.0)
 
 
 class Means(NamedTuple):
@@ -47,7 +57,10 @@ class Moments:
         self.gap = float(x.mean() - y.mean()) if len(x) else 0.0
         u, v = _centred(x), _centred(y)
         distance = x - y
-        self._columns = np.stack([np.ones(len(x)), u, v, u * u, v * v, u * v, distance**2, np.abs(distance)], axis=1)
+        with np.errstate(over="ignore"):
+            columns = [np.ones(len(x)), u, v, u * u, v * v, u * v, distance**2, np.abs(distance)]
+        self._columns = np.stack(columns, axis=1)
+        self.finite = bool(np.isfinite(self._columns).all())
 
     def __call__(self, weights: Floats) -> Means:
         sums = weights @ self._columns
@@ -65,7 +78,7 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     moments = Moments(x, y)
 
     def of(name: str, formula: Callable[[Means], Floats], undefined: str = "no rows") -> Statistic:
-        return statistic_of(name, lambda weights: formula(moments(weights)), undefined)
+        return statistic_of(name, lambda weights: formula(moments(weights)), undefined if moments.finite else TOO_LARGE)
 
     def pearson(m: Means) -> Floats:
         return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
@@ -88,14 +101,18 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
 
 
 def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None = None) -> dict[str, Statistic]:
-    """The metrics of a value alone at each atom; the mean of booleans is a proportion. `bounds` are its scale's ends."""
+    """The metrics of a value alone at each atom; the mean of booleans, and of numbers that are all 0 or 1, is a proportion.
+
+    `bounds` are its scale's ends.
+    """
+    boolean = boolean or (bounds in (None, (0.0, 1.0)) and bool(len(x)) and bool(np.isin(x, (0.0, 1.0)).all()))
     u = _centred(x)
     ordered = Sums(x)
 
     def variance(weights: Floats) -> Floats:
         n = weights.sum(axis=1)
         spread = _spread(ratio(weights @ (u * u), n), ratio(weights @ u, n))
-        return np.where(n > 1, ratio(spread * n, n - 1), np.nan)
+        return np.where(n > 1, np.where(np.isnan(spread), np.inf, ratio(spread * n, n - 1)), np.nan)
 
     def median(weights: Floats) -> Floats:
         cumulated = np.cumsum(ordered(weights), axis=1)

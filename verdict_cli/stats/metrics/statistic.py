@@ -16,6 +16,8 @@ from verdict_cli.stats.columns.column import Floats, Ints
 NEAR = 1e-12
 """Values closer than this to an end of their range are taken to be this close: the transformations stay finite."""
 
+TOO_LARGE = "the numbers are too large to compute it"
+
 
 @dataclass(frozen=True, slots=True)
 class NormalizingScale:
@@ -119,8 +121,9 @@ class Statistic:
         at: The value under weights.
         undefined: When it is undefined, in words.
         bounds: The ends of its range.
-        interval: The method of its interval; each needs one of the next five.
+        interval: The method of its interval; each needs one of the next six.
         share: `proportion`: the share of rows that it is.
+        shares: `mean_of_proportions`: makes the shares whose mean it is.
         differs: `agreement`: 1 at the atoms whose labels differ, else 0 (or the share of a row's pairs of votes); the
             metric is 1 where none does.
         ordered: `order_statistics`: the values at the atoms, whose median it is.
@@ -130,7 +133,6 @@ class Statistic:
         with_disagreement: The value if, beside rows that all agree, this many rows did not: counts, rows -> value.
         blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
         least_units: The rows or clusters below which it has no interval.
-        label_in_one_cluster: Whether a cluster that is left out may hold all rows of a label.
         rounding: What whole counts add to the variance: counts -> variance.
     """
 
@@ -139,6 +141,7 @@ class Statistic:
     bounds: tuple[float, float] = REAL_LINE
     interval: IntervalMethod = "jackknife"
     share: Proportion | None = None
+    shares: Callable[[], list[Proportion]] | None = None
     differs: Floats | None = None
     ordered: Floats | None = None
     bins: CalibrationBins | None = None
@@ -147,7 +150,6 @@ class Statistic:
     with_disagreement: Callable[[Floats, float], float] | None = None
     blockwise: bool = False
     least_units: int = 0
-    label_in_one_cluster: bool = False
     rounding: Callable[[Floats], float] | None = None
 
     @property

@@ -77,6 +77,7 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "failed": run.failed,
         "figure": metric_json(metric),
         "difference": None if change is None else metric_json(change),
+        "p_of": None if point.test is None else point.test.of,
         "p": None if point.test is None else point.test.p,
         "p_holm": None if point.test is None else point.test.p_holm,
         "reason": point.reason or metric.reason,
@@ -124,7 +125,8 @@ def _differences_table(sweep: SweepResult) -> Table:
         )
         for point in sweep.points[1:]
     ]
-    return Table(("variant", "difference", "95% interval", "p (Holm)"), rows, (1, 3))
+    of = next((point.test.of for point in sweep.points if point.test is not None), "rows")
+    return Table(("variant", "difference", "95% interval", f"p of {of} (Holm)"), rows, (1, 3))
 
 
 def _notices(sweep: SweepResult) -> list[Note]:

@@ -1,0 +1,126 @@
+"""Intervals of shares of rows and of means of them.
+
+- A share of independent rows: Wilson's. In clusters: Wilson's of as many rows as the leverage-corrected variance is
+  worth (CR3, the jackknife of whole clusters: Bell and McCaffrey, 2002), with Student's quantile on the effective
+  number of clusters (Kish, 1965; Carter, Schnepel and Steigerwald, 2017), so that unequal clusters count as fewer.
+- A mean of shares, one a label: MOVER (Donner and Zou, 2002): the distances from each share to the ends of its own
+  interval are combined as standard errors would be. A rare label keeps its wide interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.interval_methods import (
+    LEAST_CLUSTER_FREEDOM,
+    IntervalEnds,
+    MetricValue,
+    kish,
+    normal,
+    score,
+    student,
+    wilson,
+)
+from verdict_cli.stats.metrics.statistic import Proportion
+
+ENOUGH_CLUSTERS = 5
+"""With fewer effective clusters the variance is known too badly for any method."""
+FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredShare:
+    """A share in clusters: how many clusters count, how many equal ones they are worth, and how many independent rows."""
+
+    value: float
+    clusters: int
+    effective_clusters: float
+    effective_rows: float
+
+    def interval(self, level: float) -> IntervalEnds:
+        """The ends of the share's interval."""
+        if self.clusters < 2:
+            return 0.0, 1.0
+        if not 0 < self.value < 1:
+            return score(self.value, self.effective_rows, normal(level))
+        freedom = max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)
+        return score(self.value, self.effective_rows, student(level, freedom))
+
+
+def share_metric(value: float, share: Proportion, sample: Sample, level: float) -> MetricValue:
+    """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
+    low, high = share_interval(share, sample, level)
+    if sample.cluster is None:
+        return MetricValue(value, low, high, sample.n)
+    found = clustered_share(share, sample)
+    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < ENOUGH_CLUSTERS else ""
+    return MetricValue(value, low, high, sample.n, few, found.clusters, found.effective_rows)
+
+
+def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
+    """The ends of a share's interval, as values of the metric."""
+    if sample.cluster is None:
+        hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
+        low, high = wilson(round(float(hits)), round(float(trials)), level)
+    else:
+        low, high = clustered_share(share, sample).interval(level)
+    return share.metric_of(low), share.metric_of(high)
+
+
+def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
+    """The share with what its clusters are worth."""
+    hits, trials = _by_cluster(share.hits, sample), _by_cluster(share.trials, sample)
+    hits, trials = hits[trials > 0], trials[trials > 0]
+    clusters, rows = len(trials), float(trials.sum())
+    value, effective = float(hits.sum()) / rows, kish(trials)
+    if clusters < 2:
+        return ClusteredShare(value, clusters, effective, effective)
+    without = (hits - value * trials) / (rows - trials)
+    variance = (clusters - 1) / clusters * float((without**2).sum())
+    worth = min(value * (1 - value) / variance, rows) if variance > 0 else effective
+    return ClusteredShare(value, clusters, effective, worth)
+
+
+def mean_share_interval(shares: Sequence[Proportion], sample: Sample, level: float) -> IntervalEnds:
+    """The ends of the interval of the mean of the shares; a share without trials counts as 0, and may be anything."""
+    below, above = np.zeros(len(shares)), np.zeros(len(shares))
+    total = 0.0
+    for index, share in enumerate(shares):
+        trials = float(sample.counts @ share.trials)
+        value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
+        low, high = share_interval(share, sample, level) if trials else (0.0, 1.0)
+        below[index], above[index] = max(value - low, 0.0), max(high - value, 0.0)
+        total += value
+    together = _correlations(shares, sample)
+    reach = [float(np.sqrt(max(float(side @ together @ side), 0.0))) for side in (below, above)]
+    return (total - reach[0]) / len(shares), (total + reach[1]) / len(shares)
+
+
+def _correlations(shares: Sequence[Proportion], sample: Sample) -> Floats:
+    """How the shares' errors go together; where no row shows it, fully if rows or clusters count in both."""
+    trials = np.stack([_by_unit(share.trials, sample) for share in shares])
+    hits = np.stack([_by_unit(share.hits, sample) for share in shares])
+    times = sample.counts if sample.cluster is None else np.ones(trials.shape[1])
+    rows = np.maximum((trials * times).sum(axis=1, keepdims=True), 1.0)
+    away = (hits - (hits * times).sum(axis=1, keepdims=True) / rows * trials) / rows
+    covariance = (away * times) @ away.T
+    spread = np.sqrt(np.diag(covariance))
+    known = np.outer(spread, spread) > 0
+    overlap = (trials @ trials.T > 0).astype(np.float64)
+    found: Floats = np.where(known, covariance / np.where(known, np.outer(spread, spread), 1.0), overlap)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _by_unit(column: Floats, sample: Sample) -> Floats:
+    return column if sample.cluster is None else _by_cluster(column, sample)
+
+
+def _by_cluster(column: Floats, sample: Sample) -> Floats:
+    assert sample.cluster is not None
+    return np.bincount(sample.cluster, column[sample.atom], minlength=sample.units).astype(np.float64)
