@@ -157,13 +157,14 @@ def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(be
     assert len(bench.asked) == 10
 
 
-def test_calls_in_flight_when_the_budget_is_spent_are_kept(bench: Any, read: Any) -> None:
+def test_calls_in_flight_when_the_budget_has_no_room_are_kept(bench: Any, read: Any) -> None:
     async def later(request: Request) -> Reply:
         await asyncio.sleep(0.02 * request.row.index)
         return await dollar(request)
 
     bench.rule = later
-    job = bench.job(10, concurrency=4, budget_usd=1)
+    head = "model: {name: m, max_tokens: 1, cost: {input_per_million: 0, output_per_million: 1000000}}"
+    job = bench.job(10, head=head, concurrency=4, budget_usd=4)
     with pytest.raises(BudgetError):
         bench.run(job)
     assert read(job.directory.results, "row") == [0, 1, 2, 3]
