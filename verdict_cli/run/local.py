@@ -137,6 +137,9 @@ class _LocalRunner:
         job, folder = self.job, self.part.folder
         self.journal = folder.open_journal(job.start.nodes, fresh=job.fresh)
         self.halt = Halt(self.stop)
+        if damaged := self.journal.damaged:
+            lines = "line is" if damaged == 1 else "lines are"
+            job.warn(f"{folder.journal}: {damaged:,} {lines} damaged; what is lost with them is called again")
         try:
             await self.claim()
             with ExitStack() as stack:

@@ -205,6 +205,18 @@ def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> Non
     assert len(bench.asked) == 1
 
 
+def test_a_damaged_journal_line_is_told_and_its_call_alone_is_made_again(bench: Any) -> None:
+    job = bench.job(10)
+    bench.run(job)
+    journal = job.directory.journal
+    journal.write_bytes(journal.read_bytes().replace(b"score", b"scorf", 1))
+    told: list[str] = []
+    facts = bench.run(replace(job, warn=told.append))
+    assert facts.recalled == 9
+    assert len(bench.asked) == 11
+    assert len(told) == 1 and "1 line is damaged" in told[0]
+
+
 def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
     async def refuse(_: Request) -> Reply:
         raise Refused("bad key")
