@@ -21,7 +21,7 @@ from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, result_colu
 from verdict_cli.run.retry_failed import FailedCalls, was_attempted
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.row_writer import RowWriter
-from verdict_cli.run.run_metadata import finish_run, start_run
+from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -291,4 +291,6 @@ class _FullRun(_LocalRunner):
 
     def conclude(self) -> None:
         """Write `run.json`."""
+        if self.complete and (error := changed_dataset(self.job)):
+            self.halt.fail(error)
         self.facts = finish_run(self.job, self.stats, complete=self.complete)

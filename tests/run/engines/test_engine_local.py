@@ -217,6 +217,21 @@ def test_a_damaged_journal_line_is_told_and_its_call_alone_is_made_again(bench: 
     assert len(told) == 1 and "1 line is damaged" in told[0]
 
 
+def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(bench: Any) -> None:
+    job = bench.job(10)
+    (file,) = job.dataset.files
+
+    async def rewrite(request: Request) -> Reply:
+        if request.row.index == 9:
+            file.write_text(file.read_text().replace("text 3", "TEXT 3"))
+        return Reply('{"score": 3}')
+
+    bench.rule = rewrite
+    with pytest.raises(DataError, match="rewritten while it was judged"):
+        bench.run(job)
+    assert job.directory.facts().status == "interrupted"
+
+
 def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
     async def refuse(_: Request) -> Reply:
         raise Refused("bad key")
