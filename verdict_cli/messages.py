@@ -218,7 +218,8 @@ class RunFacts:
     of the pool after the layer; ``stages`` has the stages of the units that escalate, by id.
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
     calibration in use was fitted, "" without one. ``reasons`` has the first message of each kind of failure.
-    ``replay`` names the recording that answered all calls, "" where models did.
+    ``replay`` names the recording that answered all calls, "" where models did. ``digests`` has the SHA-256 of the run's
+    files by name, once its report is written.
     """
 
     name: str
@@ -251,6 +252,7 @@ class RunFacts:
     calibrated: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     replay: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 Ask = Callable[[Request], Awaitable[Reply]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -258,3 +259,16 @@ def test_figures_and_their_intervals_are_made_without_importing_all_of_scipy_sta
         )
     )
     assert imported(config, data, tmp_path / "out", {"scipy.stats", "scipy.special"}) == {"scipy.special"}
+
+
+def test_the_rows_of_a_pipe_are_judged(shell: Any) -> None:
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    reader, writer = os.pipe()
+    os.write(writer, b'{"text": "one"}\n{"text": "two"}\n')
+    os.close(writer)
+    try:
+        done = shell("run", config, f"/dev/fd/{reader}", "--out", "piped", "--json")
+    finally:
+        os.close(reader)
+    assert done.code == 0
+    assert json.loads((shell.folder / "piped" / "run.json").read_text())["rows"] == 2

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, sent to a process that judges against a slow server on this machine."""
+"""Ctrl-C, SIGTERM and SIGHUP, sent to a process that judges against a slow server on this machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_of(shell: Any, url: str) -> list[str | Path]:
     return ["run", config, shell.rows(ROWS), "--out", "out", "--concurrency", "4"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_the_run_and_the_printed_command_asks_only_what_is_missing(
     number: signal.Signals, shell: Any, loopback: Any
 ) -> None:

@@ -54,6 +54,7 @@ GROUPS = {
     },
     "Maintenance": {
         "report": "Recompute a run's metrics and rewrite its report.",
+        "verify": "Check a run's files against its digests.",
         "cache": "Show or clear the cache of model replies.",
     },
 }

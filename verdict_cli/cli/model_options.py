@@ -13,7 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from verdict_cli.cli.console import print_error
+from verdict_cli.cli.console import print_error, print_message
 from verdict_cli.cli.options import (
     AllowCode,
     AllowHost,
@@ -140,6 +140,7 @@ class RowOptions(ModelOptions):
             concurrency=self.concurrency,
             budget_usd=self.budget,
             fresh=self.fresh,
+            warn=print_message,
             **more,
         )
 

@@ -19,12 +19,15 @@ from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
 def open_dataset(plan: Plan, data: str, spool_to: Path, *, skip_bad_rows: bool = False) -> Dataset:
-    """The dataset of the plan. Standard input (`-`) and the content of a URL are copied to files in `spool_to` first.
+    """The dataset of the plan. Standard input (`-`), a pipe's JSON lines and the content of a URL are copied to files in `spool_to` first.
 
     A bare name such as `xstest_sample` that is not a file is the sample of that name.
     """
     if data == "-":
         files: tuple[Path, ...] = (copy_stdin(sys.stdin.buffer, spool_to),)
+    elif Path(data).is_fifo():
+        with Path(data).open("rb") as pipe:
+            files = (copy_stdin(pipe, spool_to),)
     else:
         files = local_copy_of_url(data, spool_to) if is_remote_url(data) else _located(path_of(data))
     return dataset_for(plan, files, skip_bad_rows=skip_bad_rows)

@@ -1,15 +1,22 @@
-"""Ctrl-C and SIGTERM: the first stops a run gracefully, the second immediately."""
+"""Ctrl-C, SIGTERM and SIGHUP (a closed terminal): the first stops a run gracefully, the second immediately."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from verdict_cli.cli.console import print_message
 from verdict_cli.run.job import Stop
+
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    # `nohup` ignores SIGHUP, and it stays ignored; Windows has none.
+    if hasattr(signal, name) and not (name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+]
 
 
 @contextmanager
@@ -22,9 +29,10 @@ def stopping(stop: Stop) -> Iterator[None]:
         if stop.requested:
             os._exit(130)
         stop.request()
-        print_message("Stopping: waiting up to 5 s for calls in flight. Press Ctrl-C again to quit now.")
+        with suppress(OSError):  # the terminal may be closed
+            print_message("Stopping: waiting up to 5 s for calls in flight. Press Ctrl-C again to quit now.")
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
         yield
     finally:

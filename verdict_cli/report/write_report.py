@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.digests import write_digests
 from verdict_cli.run.load_run import RunResult
 from verdict_cli.run.run_directory import RunDirectory
 
@@ -104,6 +105,7 @@ def write_report(
     context = ReportContext(plan, directory.results, directory.calls, studied, facts.seed)
     _write(directory, "report.html", lambda: render_html(run_document(report, context)), warn)
     _write(directory, "junit.xml", lambda: render_junit(short), warn)
+    write_digests(directory, facts, files)
     return report
 
 

@@ -53,6 +53,8 @@ class RunOptions:
     spans: Spans = field(default_factory=Spans)
     preload: Callable[[], None] = lambda: None
     """Runs in a thread while the first calls are in flight: imports what the end of the run needs."""
+    warn: Callable[[str], None] = lambda _: None
+    """Takes what the user is told while the run is executed."""
     transform_row: Callable[[Row], Row] | None = None
     """What is judged in place of each row of the dataset."""
     rename_unit: Callable[[str], str] | None = None

@@ -21,7 +21,7 @@ from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_co
 from verdict_cli.run.retry_failed import FailedCalls, was_attempted
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.row_writer import RowWriter
-from verdict_cli.run.run_metadata import finish_run, start_run
+from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -137,6 +137,9 @@ class _LocalRunner:
         job, folder = self.job, self.part.folder
         self.journal = folder.open_journal(job.start.nodes, fresh=job.fresh)
         self.halt = Halt(self.stop)
+        if damaged := self.journal.damaged:
+            lines = "line is" if damaged == 1 else "lines are"
+            job.warn(f"{folder.journal}: {damaged:,} {lines} damaged; what is lost with them is called again")
         try:
             await self.claim()
             with ExitStack() as stack:
@@ -290,4 +293,6 @@ class _FullRun(_LocalRunner):
 
     def conclude(self) -> None:
         """Write `run.json`."""
+        if self.complete and (error := changed_dataset(self.job)):
+            self.halt.fail(error)
         self.facts = finish_run(self.job, self.stats, complete=self.complete)

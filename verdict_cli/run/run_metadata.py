@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from verdict_cli import __version__
+from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recording import CALLS
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.storage.datasets.read import dataset_fingerprint
 from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
@@ -41,6 +43,23 @@ def finish_run(job: RunJob, stats: RunStats, *, complete: bool) -> RunFacts:
     job.directory.deliver(job.directory.results.name, job.directory.calls.name)
     job.directory.write_facts(facts)
     return facts
+
+
+def changed_dataset(job: RunJob) -> DataError | None:
+    """The error of a dataset whose files were rewritten while they were judged; None where they were not."""
+    try:
+        if dataset_fingerprint(job.dataset, job.data.selection) == job.data.fingerprint:
+            return None
+    except DataError as error:
+        return error
+    return DataError(
+        Problem(
+            "dataset-changed",
+            "the dataset was rewritten while it was judged: some rows may be of its former content",
+            "the same command with --update judges it as it is now, and pays only for rows that it does not have",
+            str(job.dataset.files[0]),
+        )
+    )
 
 
 def run_fingerprint(plan: Plan, seed: int, replay: Path | None) -> str:

@@ -157,13 +157,14 @@ def test_no_call_is_started_once_the_budget_is_spent_and_a_larger_one_goes_on(be
     assert len(bench.asked) == 10
 
 
-def test_calls_in_flight_when_the_budget_is_spent_are_kept(bench: Any, read: Any) -> None:
+def test_calls_in_flight_when_the_budget_has_no_room_are_kept(bench: Any, read: Any) -> None:
     async def later(request: Request) -> Reply:
         await asyncio.sleep(0.02 * request.row.index)
         return await dollar(request)
 
     bench.rule = later
-    job = bench.job(10, concurrency=4, budget_usd=1)
+    head = "model: {name: m, max_tokens: 1, cost: {input_per_million: 0, output_per_million: 1000000}}"
+    job = bench.job(10, head=head, concurrency=4, budget_usd=4)
     with pytest.raises(BudgetError):
         bench.run(job)
     assert read(job.directory.results, "row") == [0, 1, 2, 3]
@@ -202,6 +203,33 @@ def test_a_call_without_a_known_cost_ends_a_run_with_a_budget(bench: Any) -> Non
     with pytest.raises(BudgetError, match="no known cost"):
         bench.run(bench.job(10, concurrency=1, budget_usd=3))
     assert len(bench.asked) == 1
+
+
+def test_a_damaged_journal_line_is_told_and_its_call_alone_is_made_again(bench: Any) -> None:
+    job = bench.job(10)
+    bench.run(job)
+    journal = job.directory.journal
+    journal.write_bytes(journal.read_bytes().replace(b"score", b"scorf", 1))
+    told: list[str] = []
+    facts = bench.run(replace(job, warn=told.append))
+    assert facts.recalled == 9
+    assert len(bench.asked) == 11
+    assert len(told) == 1 and "1 line is damaged" in told[0]
+
+
+def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_not_finished(bench: Any) -> None:
+    job = bench.job(10)
+    (file,) = job.dataset.files
+
+    async def rewrite(request: Request) -> Reply:
+        if request.row.index == 9:
+            file.write_text(file.read_text().replace("text 3", "TEXT 3"))
+        return Reply('{"score": 3}')
+
+    bench.rule = rewrite
+    with pytest.raises(DataError, match="rewritten while it was judged"):
+        bench.run(job)
+    assert job.directory.facts().status == "interrupted"
 
 
 def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:

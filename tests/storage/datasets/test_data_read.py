@@ -1,5 +1,6 @@
 """What a dataset's rows are, which of them are taken, and what makes two datasets the same."""
 
+import gzip
 import io
 import json
 import os
@@ -13,10 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError, OutputError, Problem, RowError
+from verdict_cli.storage.datasets import files
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.local_copy import copy_stdin
 from verdict_cli.storage.datasets.read import scan, stream_rows
@@ -217,3 +220,34 @@ def test_standard_input_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="standard input cannot be saved"):
         copy_stdin(io.BytesIO(b""), tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.jsonl.gz", "d.csv", "d.csv.gz", "d.jsonl.zst"])
+@pytest.mark.parametrize("content", [b'{"a": "%s"}\n' % (b"x" * 5000), b"\n" * 5000])
+def test_a_line_and_blank_lines_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes
+) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(files, "MOST_BLANK_LINES", 1000)
+    pack = {".gz": gzip.compress, ".zst": zstandard.compress}.get(Path(name).suffix, bytes)
+    (tmp_path / name).write_bytes(pack(b'"a"\n' * name.startswith("d.csv") + content))
+    found = problem(Dataset((tmp_path / name,)))
+    assert found.code == "too-long"
+    assert found.line in (1, 2, 1001, 1002)
+
+
+@pytest.mark.parametrize(
+    "line", ['{"a": 1, "a": 2}', '{"a": 1, "b": {"c": "\\"", "c": 3}}', '{"a": [{"b": "", "\\u0062": 1}]}']
+)
+def test_a_duplicate_key_of_a_row_is_an_error(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(f'{{"a": 0}}\n{line}\n')
+    found = problem(Dataset((path,)))
+    assert (found.code, found.line) == ("duplicate-key", 2)
+
+
+def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "d.jsonl", [{"n": 2**64 + 1, "text": 'a \\ "quoted" \u00e4 text'}, {"n": -(10**40)}])
+    dataset = Dataset((path,))
+    scan(dataset)
+    assert [row.source["n"] for row in stream_rows(dataset)] == [2**64 + 1, -(10**40)]

@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import math
+import random
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -251,3 +252,20 @@ def test_export_to_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", MIXED)
     with pytest.raises(OutputError, match="cannot be written"):
         export_table(path, tmp_path / "nowhere" / "t.csv")
+
+
+def test_no_flipped_bit_in_the_data_of_a_table_goes_unnoticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", [{"row": place, "score": place % 7} for place in range(2000)])
+    content = path.read_bytes()
+    told, chosen = 0, random.Random(0)
+    for _ in range(60):
+        damaged = bytearray(content)
+        damaged[chosen.randrange(4, len(content) // 2)] ^= 1 << chosen.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = read(path)
+        except DataError:
+            told += 1
+        else:
+            assert found == [{"row": place, "score": place % 7} for place in range(2000)]
+    assert told > 50

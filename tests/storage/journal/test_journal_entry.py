@@ -50,6 +50,25 @@ def test_an_entry_comes_back_as_it_was(entry: JournalEntry) -> None:
     assert key_of(line) == entry.key
 
 
+def test_no_flipped_bit_of_a_line_changes_the_entry() -> None:
+    entry = JournalEntry("c0ffee", "judge", 0, 1, Reply('{"score": 3}', usage=Usage(10, 5), cost_usd=0.25))
+    line = encode_entry(entry)
+    for bit in range(8 * len(line.rstrip())):
+        damaged = bytearray(line)
+        damaged[bit // 8] ^= 1 << bit % 8
+        for read in (decode_entry, key_of):
+            with pytest.raises(ValueError):
+                read(bytes(damaged))
+
+
+def test_a_line_without_a_checksum_is_still_read() -> None:
+    entry = JournalEntry("c0ffee", "judge", 0, 1, Reply("3", cost_usd=0.25))
+    old = encode_entry(entry)[:-19] + b"}\n"
+    assert b"crc" not in old
+    assert decode_entry(old) == entry
+    assert key_of(old) == entry.key
+
+
 def test_infinite_logprobs_stay_infinite() -> None:
     entry = JournalEntry("0", "judge", 0, 0, Reply("a", logprobs=((Alternative("a", -math.inf),),)))
     assert decode_entry(encode_entry(entry)) == entry

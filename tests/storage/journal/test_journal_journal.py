@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -265,3 +266,39 @@ def test_a_line_without_its_end_is_not_joined_to_the_next_entry(tmp_path: Path) 
         journal.append(last)
     with Journal.open(tmp_path / "journal.jsonl") as journal:
         assert [journal.has(entry.row, "judge") for entry in (first, cut, last)] == [True, False, True]
+
+
+def test_a_damaged_line_is_counted_and_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path, 3)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1].replace(b"four", b"five") + lines[2])
+    with Journal.open(path) as journal:
+        assert journal.damaged == 1
+        assert [journal.recall(row, "judge") for row in "012"] == [entry(0), None, entry(2)]
+
+
+@pytest.mark.parametrize("change", ["removed", "moved", "replaced"])
+def test_a_journal_that_was_taken_away_stops_the_run_at_the_next_flush(tmp_path: Path, change: str) -> None:
+    folder = tmp_path / "out"
+
+    async def write() -> None:
+        journal = Journal.open(folder / "journal.jsonl")
+        try:
+            journal.append(entry(0))
+            await journal.flush()
+            if change == "removed":
+                shutil.rmtree(folder)
+            else:
+                folder.rename(tmp_path / "elsewhere")
+            if change == "replaced":
+                filled(folder / "journal.jsonl", 1)
+            journal.append(entry(1))
+            with pytest.raises(OutputError, match="removed or moved"):
+                await journal.flush()
+            with pytest.raises(OutputError, match="removed or moved"):
+                journal.append(entry(2))
+        finally:
+            journal.close()
+
+    asyncio.run(write())

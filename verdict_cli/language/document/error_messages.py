@@ -60,12 +60,12 @@ def explain_error(
         if _is_of_key(detail):
             path = path[:-1]
         grouped.setdefault(path, []).append((detail, owner))
+    entered = {path[:depth] for path in grouped for depth in range(len(path))}
     found = []
     for path, details in grouped.items():
         detail, owner = details[0]
         kinds = {known["type"] for known, _ in details}
-        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in grouped)
-        if deeper and kinds <= {"too_short"}:
+        if path in entered and kinds <= {"too_short"}:
             continue
         code, message, hint, at_key = _words(detail, kinds, owner, path)
         whole = place(path)

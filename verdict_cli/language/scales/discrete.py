@@ -111,20 +111,23 @@ class DiscreteScale(Scale):
         if self.range is not None:
             error = range_error(self.range)
             return ("range", *error) if error is not None else self._scores_error()
-        seen: list[Any] = []
+        seen: set[Any] = set()
+        written: set[str] = set()
         for value in self.values_ or ():
             if not _plain(value).strip():
                 return ("values", f"{value!r} is not a word that a model can answer", "give each value a name")
-            if any(value == known or _plain(value) == _plain(known) for known in seen):
+            if value in seen or _plain(value) in written:
                 return ("values", f"the value {value!r} is a duplicate", "name each value once")
-            seen.append(value)
+            seen.add(value)
+            written.add(_plain(value))
         return self._scores_error()
 
     def _scores_error(self) -> ScaleIssue | None:
         if self.scores is None:
             return None
+        written = set(self.written_values())
         for value in self.scores:
-            if value not in self.written_values():
+            if value not in written:
                 return ("scores", f"{value!r} is not a value of the scale", f"its values are {self.display()}")
         for value in self.written_values():
             if value not in self.scores:

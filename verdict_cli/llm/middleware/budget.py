@@ -1,15 +1,18 @@
-"""Budget: start no call once the run is stopping or its budget is spent.
+"""Budget: reserve each call's worst case, and start no call once the run is stopping or its budget is spent.
 
 It is inside the rate limits, so that a call that waited for them is checked when its turn comes.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
+from verdict_cli.llm.providers.prices import charged_usd, worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
+from verdict_cli.model import Model
 
 
 class HaltedError(VerdictError):
@@ -20,20 +23,63 @@ class HaltedError(VerdictError):
 
 @dataclass
 class Spending:
-    """The cost of the calls so far. Those of the run that this one resumes count when they are recalled."""
+    """The cost of the calls so far, and with a budget what is reserved for the calls in flight.
+
+    The cost of the calls of the run that this one resumes counts when they are recalled.
+    """
 
     budget_usd: float | None = None
     spent_usd: float = 0.0
     unknown: str = ""
+    reserved_usd: float = 0.0
+    in_flight: int = 0
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
-    def add(self, reply: Reply | None) -> None:
-        """Count a reply that was paid for, readable or not; None: there was none."""
+    def add(self, reply: Reply | None, model: Model | None = None) -> None:
+        """Count a reply of ``model`` that was paid for, readable or not; None: there was none."""
         if reply is None:
             return
-        if reply.cost_usd is None:
+        cost = reply.cost_usd
+        if self.budget_usd is not None and model is not None:
+            cost = charged_usd(model, cost, reply.usage)
+        if cost is None:
             self.unknown = reply.model
         else:
-            self.spent_usd += reply.cost_usd
+            self.spent_usd += cost
+
+    async def reserve(self, worst_usd: float | None, halted: Callable[[], bool] = lambda: False) -> float:
+        """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.
+
+        A call that does not fit even alone is made alone, so that the budget is exceeded by one call at most. Returns
+        what is to be settled. Raises BudgetError as `check` does, HaltedError once ``halted`` is true.
+        """
+        if self.budget_usd is None:
+            return 0.0
+        worst = self.budget_usd if worst_usd is None else worst_usd
+        while True:
+            if halted():
+                raise HaltedError("the run is stopping")
+            self.check()
+            room = self.budget_usd * (1 + 1e-9) - self.spent_usd - self.reserved_usd
+            if not self.in_flight or worst <= room:
+                break
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        self.in_flight += 1
+        self.reserved_usd += worst
+        return worst
+
+    def settle(self, reserved_usd: float) -> None:
+        """Release what `reserve` returned, once the call has ended and its reply was added."""
+        if self.budget_usd is None or not self.in_flight:
+            return
+        self.in_flight -= 1
+        self.reserved_usd = self.reserved_usd - reserved_usd if self.in_flight else 0.0
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     def check(self) -> None:
         """Raises BudgetError if no further call may be made."""
@@ -57,16 +103,28 @@ def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt:
     async def ask_unless_halted(request: Request) -> Reply:
         if halted():
             raise HaltedError("the run is stopping")
+        if spending.budget_usd is None:
+            return await ask_counted(request)
         try:
-            spending.check()
+            reserved = await spending.reserve(worst_case_usd(request), halted)
+        except BudgetError as error:
+            halt(error)
+            raise
+        try:
+            return await ask_counted(request)
+        finally:
+            spending.settle(reserved)
+
+    async def ask_counted(request: Request) -> Reply:
+        try:
             reply = await ask(request)
         except (ReplyError, Rejected, Retryable) as error:
-            spending.add(error.reply)
+            spending.add(error.reply, request.model)
             raise
         except (Refused, BudgetError) as error:
             halt(error)
             raise
-        spending.add(reply)
+        spending.add(reply, request.model)
         return reply
 
     return ask_unless_halted
@@ -80,10 +138,10 @@ def count_recalled_cost(ask: Ask, spending: Spending) -> Ask:
             reply = await ask(request)
         except (ReplyError, Rejected, Retryable) as error:
             if error.reply is not None and error.reply.recalled:
-                spending.add(error.reply)
+                spending.add(error.reply, request.model)
             raise
         if reply.recalled:
-            spending.add(reply)
+            spending.add(reply, request.model)
         return reply
 
     return ask_and_count

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import MOST_TOKENS, Reply, Request, Usage
 from verdict_cli.model import Model
 
@@ -29,7 +30,12 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     if model.cost is not None:
         per_token = model.cost.input_per_million, model.cost.output_per_million
         return (usage.prompt_tokens * per_token[0] + usage.completion_tokens * per_token[1]) / 1e6
-    rates, long = _tariff(model.name)
+    return list_price_usd(model.name, usage, cached_tokens)
+
+
+def list_price_usd(name: str, usage: Usage, cached_tokens: int = 0) -> float | None:
+    """Dollars for one call by litellm's data file; None if it has no price for the model."""
+    rates, long = _tariff(name)
     for above, others in long:
         if usage.prompt_tokens > above:
             rates = others
@@ -38,6 +44,41 @@ def cost_usd(model: Model, usage: Usage | None, cached_tokens: int = 0) -> float
     read, write, cached = rates
     fresh = usage.prompt_tokens - cached_tokens
     return float(fresh * read + cached_tokens * cached + usage.completion_tokens * write)
+
+
+REPLY_TOKENS = 4096
+"""The longest reply that is assumed where neither `max_tokens` nor litellm's data file limits it."""
+_BYTES_A_TOKEN = 2
+"""Fewer UTF-8 bytes than a token has on average in any common language, so that prompts are rather over-estimated."""
+_IMAGE_TOKENS = 2000
+"""Assumed for each image of a prompt."""
+
+
+def worst_case_usd(request: Request) -> float | None:
+    """The most that a call is expected to cost; None if the model's price is unknown. Built-in models cost nothing."""
+    model = request.model
+    if is_local(model.name):
+        return 0.0
+    size = sum(len(message.content.encode(errors="surrogatepass")) for message in request.messages)
+    if request.json_schema is not None:
+        size += len(json.dumps(request.json_schema, default=str))
+    images = sum(len(message.images) for message in request.messages)
+    prompt = size // _BYTES_A_TOKEN + _IMAGE_TOKENS * images
+    return charged_usd(model, cost_usd(model, usage := Usage(prompt, _longest_reply(model))), usage)
+
+
+def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:
+    """``cost``, or the list price where that is higher: under a budget a pipeline file may raise a known price only."""
+    if cost is None or model.cost is None:
+        return cost
+    return max(cost, list_price_usd(model.name, usage) or 0.0)
+
+
+def _longest_reply(model: Model) -> int:
+    limit = model.sampling().get("max_completion_tokens", model.max_tokens)
+    if limit is None:
+        limit = (prices_of(model.name) or {}).get("max_output_tokens")
+    return limit if _is_count(limit) else REPLY_TOKENS
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ class RecordedColumns:
 
         self._path = path
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 columns = [name for name in _NAMES + _OUTCOME + _REST if name in file.schema_arrow.names]
                 missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
                 if missing:

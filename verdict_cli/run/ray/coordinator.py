@@ -27,12 +27,16 @@ its calls count late."""
 
 @dataclass(frozen=True, slots=True)
 class PermitRequest:
-    """A call that waits for its permit; ``ticket`` is its number in the worker's partition."""
+    """A call that waits for its permit; ``ticket`` is its number in the worker's partition.
+
+    ``worst_usd`` is the most that it is expected to cost, None if its price is unknown.
+    """
 
     ticket: int
     node: str
     model: Model
     tokens: int
+    worst_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,11 @@ class Coordinator:
         worker.requests |= {request.ticket: request for request in requests}
         self._admit(worker, requests)
         for ticket, outcome in ended:
-            worker.requests.pop(ticket, None)
+            request = worker.requests.pop(ticket, None)
             task, end = worker.waiting.pop(ticket, None), worker.ends.pop(ticket, None)
             if task is None or end is None or end.done():  # refused meanwhile, or its permit was taken away
-                self._spending.add(None if outcome is None else outcome.reply)
+                model = None if request is None else request.model
+                self._spending.add(None if outcome is None else outcome.reply, model)
             elif outcome is None:
                 task.cancel()
             else:
@@ -217,14 +222,17 @@ class Coordinator:
 
         async def sent_elsewhere(_: Request) -> Reply:
             nonlocal permitted
-            self._spending.check()
-            permitted = True
-            del worker.requests[request.ticket]
-            worker.permitted.append(request.ticket)
-            worker.changed.set()
-            outcome = await end
-            self._spending.add(outcome.reply)
-            return outcome.result()
+            reserved = await self._spending.reserve(request.worst_usd)
+            try:
+                permitted = True
+                del worker.requests[request.ticket]
+                worker.permitted.append(request.ticket)
+                worker.changed.set()
+                outcome = await end
+                self._spending.add(outcome.reply, request.model)
+                return outcome.result()
+            finally:
+                self._spending.settle(reserved)
 
         ask = rate_limited(sent_elsewhere, self._gates, lambda _: request.tokens)
         try:

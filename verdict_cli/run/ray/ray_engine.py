@@ -29,7 +29,7 @@ from verdict_cli.run.ray.partition import (
 )
 from verdict_cli.run.ray.worker import WorkerOptions, WorkerResult, fetch_tables, judge_partition, pipeline_files
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.run.run_metadata import finish_run, start_run
+from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 
@@ -97,6 +97,8 @@ class _RayRun:
             folders = [RunDirectory(self.parts / name) for name in self.started]
             ended = [Partition((), 0, folder) for folder in folders if folder.results.exists()]
             join_partitions(ended, job.directory, job.plan, job.data.columns)
+            if self.stats.done == job.data.rows and self.error is None:
+                self.error = changed_dataset(job)
             complete = self.stats.done == job.data.rows and self.error is None
             facts = finish_run(job, self.stats, complete=complete)
             clear_partitions(job.directory)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from verdict_cli.errors import ProviderError, ReplyError
 from verdict_cli.llm.middleware.rate_limit import estimate_tokens, rate_limited
 from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.providers.prices import worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.run.job import Stop
 from verdict_cli.run.model_client import ModelClient
@@ -93,7 +94,9 @@ class SharedModelClient(ModelClient):
 
     async def _permit(self, ticket: int, request: Request) -> None:
         permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
-        self._requests.append(PermitRequest(ticket, request.node, request.model, estimate_tokens(request)))
+        self._requests.append(
+            PermitRequest(ticket, request.node, request.model, estimate_tokens(request), worst_case_usd(request))
+        )
         self._changed.set()
         try:
             await permit

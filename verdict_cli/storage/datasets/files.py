@@ -123,6 +123,29 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(unreadable(path, error)) from error
 
 
+LONGEST_LINE = 64 << 20
+"""Bytes of a line, decompressed: a compressed file of 1 MB can hold a line of 1 GB."""
+MOST_BLANK_LINES = 1_000_000
+"""Blank lines in succession: half a megabyte of compressed ones takes a minute to skip."""
+
+
+def bounded_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of the stream of ``path``. Raises DataError for one that is too long, and for too many blank ones."""
+    number = blank = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            message = f"the line is longer than {LONGEST_LINE:,} bytes"
+            raise DataError(
+                Problem("too-long", message, "put large values in files, or shorten them", str(path), number)
+            )
+        blank = blank + 1 if line.isspace() else 0
+        if blank > MOST_BLANK_LINES:
+            message = f"more than {MOST_BLANK_LINES:,} blank lines in succession"
+            raise DataError(Problem("too-long", message, "remove them", str(path), number))
+        yield line
+
+
 def unreadable(path: Path, error: OSError) -> Problem:
     """The problem for an error of the operating system."""
     if isinstance(error, FileNotFoundError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import open_bytes
+from verdict_cli.storage.datasets.files import bounded_lines, open_bytes
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
 
 
 def jsonl_records(path: Path) -> Iterator[JsonRecord]:
-    """The file's objects with their lines, from 1. Integers beyond 64 bits become floats."""
+    """The file's objects with their lines, from 1."""
     with open_bytes(path) as stream:
-        for line, text in enumerate(stream, 1):
+        for line, text in enumerate(bounded_lines(path, stream), 1):
             if not text.isspace():
                 yield line, parse_json_line(text)
 
@@ -31,7 +32,45 @@ def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         return broken_json(text, error)
-    return value if isinstance(value, dict) else not_an_object(value)
+    if not isinstance(value, dict):
+        return not_an_object(value)
+    return _exact(text) if _is_inexact(text, value) else value
+
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+
+
+def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
+    """Whether orjson may have changed the object: it keeps the last of duplicate keys, and makes large integers floats.
+
+    A lost key has lost its quotes. Escaped quotes are counted exactly by `_exact` only, which takes ten times as long.
+    """
+    if rb"\u0022" in text or _LONG_NUMBER.search(text):
+        return True
+    try:
+        return orjson.dumps(value).count(b'"') != text.count(b'"')
+    except TypeError:
+        return True
+
+
+def _exact(text: bytes) -> dict[str, Any] | Problem:
+    """The object with integers of any size, or the problem of a key that it has twice."""
+    duplicates: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            duplicates.append(next(key for key, count in counts.items() if count > 1))
+        return made
+
+    try:
+        value: dict[str, Any] = json.loads(text, object_pairs_hook=keep)
+    except (ValueError, RecursionError) as error:
+        return Problem("broken-json", f"the row cannot be read: {error}", "write very long numbers as text")
+    if duplicates:
+        return Problem("duplicate-key", f"the key {duplicates[0]!r} is a duplicate", "name each key of an object once")
+    return value
 
 
 def not_an_object(value: Any) -> Problem:

@@ -106,7 +106,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+        with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _refuse_duplicates(path, file.schema_arrow.names)
             yield file
     except FileNotFoundError as error:

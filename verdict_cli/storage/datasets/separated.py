@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import SPREADSHEET, open_bytes
+from verdict_cli.storage.datasets import files
+from verdict_cli.storage.datasets.files import SPREADSHEET, bounded_lines, open_bytes
 from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
-
-_LONGEST_CELL = 1 << 30
 
 
 def csv_header(path: Path) -> tuple[str, ...]:
@@ -37,8 +37,8 @@ def tsv_records(path: Path) -> Iterator[JsonRecord]:
 class _Lines:
     """The stream's lines as text, keeping the first problem of their encoding until it is taken."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._stream = bounded_lines(path, stream)
         self._trouble: Problem | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -61,7 +61,7 @@ _ZIPPED = "PK\x03\x04"
 
 def _header(path: Path, delimiter: str) -> tuple[str, ...]:
     with open_bytes(path) as stream:
-        for line, cells in _cells(stream, delimiter):
+        for line, cells in _cells(path, stream, delimiter):
             if isinstance(cells, Problem):
                 raise DataError(cells.at(str(path), line, 0, ""))
             problem = _bad_header(cells)
@@ -77,7 +77,7 @@ def _bad_header(names: list[str]) -> Problem | None:
     if "" in names:
         where = names.index("") + 1
         return Problem("bad-header", f"column {where} of the header has no name", "give every column a name")
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         return Problem("bad-header", f"the header names {twice!r} twice", "rename one of the columns")
     return None
@@ -86,7 +86,7 @@ def _bad_header(names: list[str]) -> Problem | None:
 def _records(path: Path, delimiter: str) -> Iterator[JsonRecord]:
     names = _header(path, delimiter)
     with open_bytes(path) as stream:
-        rows = _cells(stream, delimiter)
+        rows = _cells(path, stream, delimiter)
         next(rows, None)
         for line, cells in rows:
             if isinstance(cells, Problem):
@@ -99,10 +99,10 @@ def _records(path: Path, delimiter: str) -> Iterator[JsonRecord]:
                 yield line, Problem("cell-count", message, hint)
 
 
-def _cells(stream: IO[bytes], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
+def _cells(path: Path, stream: IO[bytes], delimiter: str) -> Iterator[tuple[int, list[str] | Problem]]:
     """Each row that is not blank: its first line, and its cells or why they cannot be told."""
-    csv.field_size_limit(_LONGEST_CELL)
-    lines = _Lines(stream)
+    csv.field_size_limit(files.LONGEST_LINE)
+    lines = _Lines(path, stream)
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
     while True:
         start = reader.line_num + 1

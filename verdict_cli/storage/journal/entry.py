@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import zlib
 from typing import Any
 
 import orjson
@@ -56,9 +58,9 @@ class JournalEntry(Struct, frozen=True):
 
 
 def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
-    """The entry as one line of JSON with its line end; ``fingerprint`` where the entry has none.
+    """The entry as one line of JSON with its checksum and line end; ``fingerprint`` where the entry has none.
 
-    Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON cannot express, is a string.
+    The last key, ``crc``, is the CRC-32 of the line without it, in 8 hex digits. Logprobs are lists ``[token, logprob]``; an infinite logprob, which JSON cannot express, is a string.
     """
     fields: dict[str, Any] = {
         "row": entry.row,
@@ -75,9 +77,10 @@ def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
         if entry.failure or entry.error or entry.retryable:
             fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     try:
-        return orjson.dumps(fields) + b"\n"
+        text = orjson.dumps(fields)
     except TypeError:  # half a surrogate pair: orjson refuses it, the standard library escapes it
-        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        text = json.dumps(fields, separators=(",", ":")).encode()
+    return b'%s,"crc":"%08x"}\n' % (text[:-1], zlib.crc32(text))
 
 
 def decode_entry(line: bytes) -> JournalEntry:
@@ -108,18 +111,35 @@ def key_of(line: bytes) -> CallKey:
         key = fields["row"], fields["node"], fields["fingerprint"], fields["call"], fields["attempt"]
         if "latency" not in fields or not isinstance(key[0], str):
             raise ValueError("this line is not a journal entry")
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("this line is not a journal entry") from error
     return key
 
 
+_CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}\s*\Z')
+_CHECKSUM_LENGTH = 19
+_KEYS = frozenset(
+    ["row", "node", "fingerprint", "call", "attempt", "latency", "reply", "failure", "error", "retryable", "crc"]
+)
+
+
 def _parsed(line: bytes) -> Any:
+    """The JSON of a line. ValueError for a damaged line; lines of earlier versions have no checksum."""
+    checksum = _CHECKSUM.search(line, max(0, len(line) - _CHECKSUM_LENGTH))
+    if checksum is not None:
+        covered = zlib.crc32(b"}", zlib.crc32(memoryview(line)[: checksum.start()]))
+        if covered != int(checksum[1], 16):
+            raise ValueError("this line is damaged: its checksum differs")
     try:
-        return orjson.loads(line)
+        fields = orjson.loads(line)
     except orjson.JSONDecodeError:
         if rb"\ud" not in line.lower():
             raise
-        return json.loads(line)
+        fields = json.loads(line)
+    # A damaged checksum would else look like a line of an earlier version, which has no other keys.
+    if not fields.keys() <= _KEYS or ("crc" in fields and checksum is None):
+        raise ValueError("this line is not a journal entry")
+    return fields
 
 
 def reply_fields(reply: Reply) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ class Journal:
         self._reader = path.open("rb")
         self._index = DigestIndex()
         self._end = self._on_disk = 0
+        self.damaged = 0  # lines of earlier runs that cannot be read: their calls are made again
         self._thread = ThreadPoolExecutor(1, "journal")
         self._syncing: asyncio.Task[None] | None = None
         self._broken: OutputError | None = None
@@ -189,6 +191,7 @@ class Journal:
         written = self._end
         try:
             os.fsync(self._descriptor)
+            self._check_in_place()
         except OSError as error:
             self._broken = _refused(self._path, error)
             raise self._broken from error
@@ -199,6 +202,11 @@ class Journal:
                 self._unsent = error
                 raise
         self._on_disk = written
+
+    def _check_in_place(self) -> None:
+        """OSError where the file was removed or moved meanwhile: a write to it still succeeds then, and is lost."""
+        if not os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+            raise FileNotFoundError(errno.ENOENT, "another file is in its place")
 
     def _send(self, segments: Segments, start: int, end: int) -> None:
         """Put the lines between two offsets of the file into the store."""
@@ -231,7 +239,7 @@ class Journal:
 
     def _index_lines(self) -> None:
         """Fill the index and truncate the file after its last entry. A damaged line before an entry is skipped."""
-        offset = end = 0
+        offset = end = damaged = 0
         for line in self._reader:
             start, offset = offset, offset + len(line)
             if not line.endswith(b"\n"):
@@ -239,9 +247,11 @@ class Journal:
             try:
                 key = key_of(line)
             except ValueError:
+                damaged += 1
                 continue
             self._index.put(digest_bytes(key), start)
             end = offset
+        self.damaged = damaged
         os.ftruncate(self._descriptor, end)
         os.lseek(self._descriptor, end, os.SEEK_SET)
         self._end = self._on_disk = end
@@ -259,6 +269,11 @@ def _sync_directory(path: Path) -> None:
 
 
 def _refused(path: Path, error: OSError) -> OutputError:
+    if isinstance(error, FileNotFoundError):
+        return OutputError(
+            f"{path} was removed or moved while the run was writing to it",
+            hint="move its directory back and run the same command, or run it with another --out",
+        )
     return OutputError(
         f"{path}: the journal cannot be written: {error.strerror or error}",
         hint="free some space, check the permissions, or choose another --out; the same command resumes the run",

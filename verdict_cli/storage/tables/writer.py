@@ -155,7 +155,7 @@ class ParquetTable:
     def _open(self) -> None:
         import pyarrow.parquet as pq
 
-        self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd")
+        self._writer = pq.ParquetWriter(self._part, self._schema(), compression="zstd", write_page_checksum=True)
         self._written = dict(self._kinds)
 
     def _hand_over(self, *, last: bool = False) -> None:
@@ -230,7 +230,7 @@ class ParquetTable:
         old = self._part
         self._generation += 1
         self._open()
-        with pq.ParquetFile(old) as file:
+        with pq.ParquetFile(old, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)

@@ -1,0 +1,73 @@
+"""`verdict verify`: a run's files against the digests in its run.json."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+FILES = (
+    "journal.jsonl",
+    "results.parquet",
+    "calls.parquet",
+    "spec.yaml",
+    "report.json",
+    "report.md",
+    "report.html",
+    "junit.xml",
+)
+
+
+@pytest.fixture
+def run(shell: Any) -> Any:
+    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
+    assert shell("run", config, shell.rows(5), "--out", "out").code == 0
+    return shell
+
+
+def test_a_run_as_it_ended_is_verified(run: Any) -> None:
+    done = run("verify", "out")
+    assert done.code == 0
+    assert "9 files" in done.err
+    assert run("report", "out").code == 0
+    assert run("verify", "out").code == 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_changed_file_is_named(run: Any, name: str) -> None:
+    path = run.folder / "out" / name
+    path.write_bytes(path.read_bytes() + b" ")
+    done = run("verify", "out")
+    assert done.code == 2
+    assert f"{name}: the content has changed" in done.err
+    path.unlink()
+    assert f"{name}: the file is missing" in run("verify", "out").err
+
+
+def test_a_changed_fact_or_digest_is_named(run: Any) -> None:
+    path = run.folder / "out" / "run.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps(facts | {"calls": facts["calls"] + 1}))
+    assert "run.json: the content has changed" in run("verify", "out").err
+    facts["digests"].pop("results.parquet")
+    path.write_text(json.dumps(facts))
+    done = run("verify", "out")
+    assert done.code == 2
+    assert "run.json has no digest" in done.err
+
+
+def test_a_rewritten_report_does_not_vouch_for_a_changed_journal(run: Any) -> None:
+    path = run.folder / "out" / "journal.jsonl"
+    path.write_bytes(path.read_bytes() + b" ")
+    assert run("report", "out").code == 0
+    assert run("verify", "out").code == 2
+
+
+def test_a_run_without_digests_is_an_error_with_a_fix(run: Any) -> None:
+    path = run.folder / "out" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"digests": {}}))
+    done = run("verify", "out")
+    assert done.code == 2
+    assert "the run has no digests" in done.err
+    assert run("verify", "elsewhere").code == 2

@@ -1,0 +1,77 @@
+"""Digests of a finished run's files in its run.json, and their verification."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.messages import RunFacts
+from verdict_cli.run.remote_directory import JOURNAL
+from verdict_cli.run.run_directory import RunDirectory
+from verdict_cli.run.validate_run import facts_of
+
+_EVIDENCE = (JOURNAL, "results.parquet", "calls.parquet")
+"""What only `verdict run` writes: a rewritten report keeps its digests, else it would vouch for damaged tables."""
+_OWN = "run.json"
+
+
+def write_digests(directory: RunDirectory, facts: RunFacts, names: Sequence[str]) -> RunFacts:
+    """Write `run.json` with the digests of these files, and of journal and tables where it has none."""
+    known = facts.digests
+    digests = {
+        name: known[name] if name in known and name in _EVIDENCE else file_digest(directory.path / name)
+        for name in dict.fromkeys((*_EVIDENCE, *names))
+        if name != _OWN and (directory.path / name).is_file()
+    }
+    sealed = replace(facts, digests=digests)
+    sealed = replace(sealed, digests={**digests, _OWN: _facts_digest(sealed)})
+    directory.write_facts(sealed)
+    return sealed
+
+
+def changed_files(directory: RunDirectory, facts: RunFacts) -> list[str]:
+    """What differs from the digests in `run.json`, a message for each file. DataError where there are no digests."""
+    if not facts.digests:
+        raise DataError(
+            Problem(
+                "no-digests",
+                "the run has no digests: it has not ended, or an earlier version made it",
+                "the command that started it resumes it; `verdict report RUN` adds digests of the files as they are",
+                str(directory.path / _OWN),
+            )
+        )
+    found = []
+    for name, digest in facts.digests.items():
+        path = directory.path / name
+        if name == _OWN:
+            actual = _facts_digest(facts)
+        elif Path(name).name != name or not path.is_file():
+            found.append(f"{name}: the file is missing")
+            continue
+        else:
+            actual = file_digest(path)
+        if actual != digest:
+            found.append(f"{name}: the content has changed since the run ended")
+    missing = {_OWN, *(name for name in _EVIDENCE if (directory.path / name).exists())} - facts.digests.keys()
+    return found + [f"{name}: run.json has no digest of it" for name in sorted(missing)]
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file. DataError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(Problem("not-readable", f"cannot be read: {error.strerror or error}", "", str(path))) from None
+
+
+def _facts_digest(facts: RunFacts) -> str:
+    """The SHA-256 of the facts with the digests of all other files, which chains them."""
+    others = {name: digest for name, digest in facts.digests.items() if name != _OWN}
+    read = facts_of(orjson.dumps(asdict(replace(facts, digests=others))))  # as a reader gets them: 0 becomes 0.0
+    return hashlib.sha256(orjson.dumps(asdict(read), option=orjson.OPT_SORT_KEYS)).hexdigest()
