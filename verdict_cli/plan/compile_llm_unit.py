@@ -38,7 +38,7 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
     work = LLMNode(
         unit=unit,
         prompt=prompt,
-        suffix=_suffix(unit, scale),
+        scale=scale if unit.scale_instructions and unit.scaled_field() is not None else None,
         response=response,
         reading=reading,
         models=models,
@@ -69,11 +69,6 @@ def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -
         for index, text in enumerate(texts)
     )
     return tuple((letter, option) for letter, option in compiled if option is not None)
-
-
-def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
-    field = unit.scaled_field()
-    return scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
 
 
 def _follow_up(context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:
