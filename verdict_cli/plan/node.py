@@ -89,7 +89,9 @@ class LLMNode:
     def suffix(self, draw: int) -> str:
         """What is added to the last user message; ``draw`` seeds the order of a scale with `shuffle: true`."""
         field = self.unit.scaled_field()
-        return "" if self.scale is None or field is None else self.scale.shuffled_sentence(field, draw)
+        if self.scale is None or field is None:
+            return ""
+        return f"{self.scale.shuffled_sentence(field, draw)} {self.reading.instruction}".rstrip()
 
 
 @dataclass(frozen=True)
