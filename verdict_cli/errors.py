@@ -218,7 +218,7 @@ class ReplyError(VerdictError):
     """
 
     kind = "unreadable"
-    kinds = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "invalid"})
+    kinds = frozenset({"unreadable", "off-scale", "cut-off", "refused", "empty", "no-logprobs", "low-mass", "invalid"})
 
     def __init__(self, message: str, *, hint: str = "", kind: str = "", reply: Any = None) -> None:
         super().__init__(message, hint=hint)

@@ -104,7 +104,7 @@ def test_a_resolved_pipeline_is_the_same_pipeline(tmp_path: Path, monkeypatch):
         assert (one.id, one.name, one.output) == (other.id, other.name, other.output)
         assert one.settings.get("scale") == other.settings.get("scale")
         assert one.work.models == other.work.models and one.work.follow_up == other.work.follow_up
-        assert one.work.suffix == other.work.suffix and one.work.reading.output == other.work.reading.output
+        assert one.work.suffix(7) == other.work.suffix(7) and one.work.reading.output == other.work.reading.output
         assert [part for _, part in one.work.prompt.sections] == [part for _, part in other.work.prompt.sections]
 
 

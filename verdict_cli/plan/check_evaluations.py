@@ -13,7 +13,9 @@ from verdict_cli.language import gate_rules as gates
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import Published
-from verdict_cli.language.expressions.paths import ExpressionPath, Resolved
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved
+from verdict_cli.language.fields.types import ScaleType
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
@@ -57,6 +59,7 @@ def check_evaluations(
         base: tuple[str | int, ...] = ("evaluate", name)
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
+        _check_nominal(names, evaluation, base, scope)
         texts: list[tuple[ExpressionPath, str | None]] = [((key,), getattr(evaluation, key)) for key in _EXPRESSIONS]
         texts += [(("by", index), text) for index, text in enumerate(evaluation.by)]
         texts += [(("options", index), text) for index, text in enumerate(evaluation.options or ())]
@@ -78,6 +81,31 @@ def check_evaluations(
         for text in gate.where or {}:
             _check(names, text, ("gates", index, "where", text), scope.resolve, use_column)
     return scope.used
+
+
+_NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
+
+
+def _check_nominal(
+    names: Namespace, evaluation: evaluations.Evaluation, base: ExpressionPath, scope: ResultScope
+) -> None:
+    """Report statistics of ranks or distances over values of a nominal scale, which have neither."""
+    if evaluation.prediction is None:
+        return
+    try:
+        path = compile_expression(evaluation.prediction, EVALUATION_ROOTS).path
+        kind = None if path is None else scope.resolve(path).type
+    except ExpressionError:
+        return  # reported where the expression is checked
+    if not isinstance(kind, ScaleType) or kind.scale.ordered:
+        return
+    why = f"`{evaluation.prediction}` is on a nominal scale ({kind.scale.display()}): no value is above another"
+    hint = "use accuracy, cohen_kappa or f1, or give the scale `scores:` or `ordered: true`, worst first"
+    for index, metric in enumerate(evaluation.metrics or ()):
+        if metric.removesuffix("_within") in _NEEDS_ORDER:
+            names.problem("bad-evaluation", f"`{metric}` needs an order; {why}", hint, (*base, "metrics", index))
+    if evaluation.kind in ("ordinal", "numeric"):
+        names.problem("bad-evaluation", f"`kind: {evaluation.kind}` needs an order; {why}", hint, (*base, "kind"))
 
 
 def _panel(

@@ -71,7 +71,13 @@ class CompileContext:
         except UnknownNameError as error:
             self.problem("unknown-scale", error.message, error.hint, "scale")
             return None
-        return scale if names.check_scale(scale, path) else None
+        if not names.check_scale(scale, path):
+            return None
+        warning = scale.warning()
+        if warning is not None:
+            key, message, hint = warning
+            self.warn(message, hint, path if isinstance(unit.scale, str) else (*path, key))
+        return scale
 
     def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:
         """The types of a declared schema; one that cannot be known is reported and `Unknown`."""

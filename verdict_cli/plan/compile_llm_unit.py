@@ -38,10 +38,10 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
     work = LLMNode(
         unit=unit,
         prompt=prompt,
-        suffix=_suffix(unit, scale),
+        scale=scale if unit.scale_instructions and unit.scaled_field() is not None else None,
         response=response,
         reading=reading,
-        models=models,
+        models=capped(models, reading.token_cap),
         follow_up=_follow_up(context, reading, models),
         options=options,
         letters=letters,
@@ -71,9 +71,17 @@ def _options(context: CompileContext, unit: LLMUnit, letters: tuple[str, ...]) -
     return tuple((letter, option) for letter, option in compiled if option is not None)
 
 
-def _suffix(unit: LLMUnit, scale: Scale | None) -> str:
-    field = unit.scaled_field()
-    return scale.sentence(field) if scale is not None and field is not None and unit.scale_instructions else ""
+_CAPS = {"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict", "n_predict"}
+
+
+def capped(models: tuple[Model, ...], most: int) -> tuple[Model, ...]:
+    """The models with at most this many tokens a reply where they set no limit themselves; 0: as they are."""
+    return tuple(
+        model.model_copy(update={"max_tokens": most})
+        if most and model.max_tokens is None and not _CAPS & model.params.keys()
+        else model
+        for model in models
+    )
 
 
 def _follow_up(context: CompileContext, reading: BoundExtractor, models: tuple[Model, ...]) -> tuple[Model, ...]:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
-from verdict_cli.language.fields.types import NUMBER, TEXT, FieldType, PlainType, RecordType, ScaleType, UnknownType
+from verdict_cli.language.fields.types import (
+    MASS_TYPE,
+    NUMBER,
+    TEXT,
+    FieldType,
+    PlainType,
+    RecordType,
+    ScaleType,
+    UnknownType,
+)
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
@@ -94,6 +103,7 @@ def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) ->
 def _all_poolable(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
     common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
     names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
+    names = tuple(name for name in names if parents[0].output.fields[name] != MASS_TYPE)
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
         hint = _WAYS_OUT if common else "the units that are pooled need a field in common"

@@ -16,6 +16,7 @@ from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.prompts.prompt import CompiledPrompt
+from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
@@ -72,13 +73,13 @@ class OutputFields:
 class LLMNode:
     """What a unit that calls a model asks, and how it reads the reply.
 
-    ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``suffix`` is the
-    scale's sentence, added to the last user message. ``process`` makes the output of a unit defined in Python.
+    ``models`` are tried in order; ``follow_up`` are those of the extractor's second call. ``scale`` is
+    the one whose sentence is added to the last user message, None where there is none. ``process`` makes the output of a unit defined in Python.
     """
 
     unit: LLMUnit
     prompt: CompiledPrompt
-    suffix: str
+    scale: Scale | None
     response: RecordType
     reading: BoundExtractor
     models: tuple[Model, ...]
@@ -87,6 +88,13 @@ class LLMNode:
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
     process: OutputFunction | None = None
+
+    def suffix(self, draw: int) -> str:
+        """What is added to the last user message; ``draw`` seeds the order of a scale with `shuffle: true`."""
+        field = self.unit.scaled_field()
+        if self.scale is None or field is None:
+            return ""
+        return f"{self.scale.shuffled_sentence(field, draw)} {self.reading.instruction}".rstrip()
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
         response = spec.reading.read(reply, request)
         spec.accept(response)
     except ReplyError as error:
-        if cut and error.failure == "unreadable":
+        # A reply that ran into the extractor's own cap was not the value alone; more tokens would not help.
+        if cut and error.failure == "unreadable" and not spec.reading.token_cap:
             error = ReplyError(f"the reply was cut off: {error.message}", hint="raise `max_tokens`", kind="cut-off")
         raise _UnreadError(reply, error) from None
     except RowError as error:

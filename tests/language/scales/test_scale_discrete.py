@@ -206,3 +206,69 @@ def test_the_shared_cases_of_scales_hold(value_cases: dict[str, list[dict[str, A
         assert {type(value).__name__ for value in scale.values()} == {expect["type"]}, case["name"]
         assert scale.display() == expect["display"], case["name"]
         assert [token for token, _ in scale.tokens()] == expect["token_support"], case["name"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "ordered"),
+    [
+        (LIKERT, True),
+        (DiscreteScale(range=("a", "e")), True),
+        (DiscreteScale(values=(1, 3)), True),
+        (DiscreteScale(values=("bad", "good"), scores={"bad": 0, "good": 1}), True),
+        (DiscreteScale(["bad", "good"], ordered=True), True),
+        (DiscreteScale(["good", "bad"], end_is_worst=True), True),
+        (DiscreteScale(["no_error", "error"]), False),
+        (DiscreteScale(values=(1, 2), ordered=False), False),
+        (DiscreteScale(values=(False, True)), False),
+        (Categories(values=(1, 2)), False),
+    ],
+)
+def test_only_an_ordered_scale_names_a_worst_and_a_best_end(scale: DiscreteScale, ordered: bool) -> None:
+    assert scale.validation_error() is None
+    assert scale.ordered is ordered
+    assert ("is the worst" in scale.sentence("score")) is ordered
+    assert (scale.best() is not None) is ordered
+
+
+def test_a_nominal_scale_has_the_same_sentence_from_a_file_and_from_python() -> None:
+    sentences = {
+        scale.sentence("choice")
+        for scale in (
+            DiscreteScale(["yes", "no"]),
+            DiscreteScale.model_validate({"type": "discrete", "values": ["yes", "no"]}),
+            Categories(values=("yes", "no")),
+        )
+    }
+    assert sentences == {"The choice must be exactly one of: yes, no."}
+
+
+def test_a_shuffled_nominal_scale_lists_each_value_once_in_an_order_that_the_draw_decides() -> None:
+    scale = DiscreteScale(["a1", "b1", "c1"], shuffle=True)
+    sentences = [scale.shuffled_sentence("score", draw) for draw in range(60)]
+    assert sentences == [scale.shuffled_sentence("score", draw) for draw in range(60)]
+    orders = {tuple(text.removeprefix("The score must be exactly one of: ")[:-1].split(", ")) for text in sentences}
+    assert len(orders) == 6
+    assert {frozenset(order) for order in orders} == {frozenset(("a1", "b1", "c1"))}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"range": [1, 5], "shuffle": True},
+        {"values": [1, 2], "shuffle": True},
+        {"range": [1, 5], "ordered": False},
+        {"values": ["a1", "b1"], "scores": {"a1": 0, "b1": 1}, "ordered": False},
+    ],
+)
+def test_an_order_that_contradicts_the_scale_is_a_problem(keys: dict[str, Any]) -> None:
+    assert DiscreteScale.model_validate(keys).validation_error() is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"), [([1, 5], True), ([0, 1], False), ([1, 3, 5], False), (["1", "5"], False)]
+)
+def test_two_numbers_as_values_are_warned_of(values: list[Any], warned: bool) -> None:
+    issue = DiscreteScale(values).warning()
+    assert (issue is not None) is warned
+    assert issue is None or "did you mean range" in issue[1]
+    assert DiscreteScale(values, ordered=True if not isinstance(values[0], str) else None).warning() is None

@@ -27,6 +27,8 @@ class BoundExtractor:
         json_schema: The schema by which the provider is to return JSON, if it can.
         top_logprobs: How many alternatives to request at each position.
         support: The tokens of the scale, worst first, for models that answer with one of them.
+        instruction: What is added to the prompt after the scale's sentence.
+        token_cap: The most tokens of a reply where the model sets no `max_tokens`; 0: no limit.
         corrects: Whether a retry shows the model the reply that could not be read.
         whole: Whether a reply that was cut off cannot be read, because what counts is at its end.
         repaired: ``repaired(text)`` says of a text that was read whether it deviates from the requested format.
@@ -38,6 +40,8 @@ class BoundExtractor:
     json_schema: Mapping[str, Any] | None = None
     top_logprobs: int = 0
     support: tuple[str, ...] = ()
+    instruction: str = ""
+    token_cap: int = 0
     corrects: bool = False
     whole: bool = False
     repaired: Callable[[str], bool] = lambda _: False

@@ -6,14 +6,17 @@ import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
 from verdict_cli.language.extractors.token_support import Support, ambiguity, support_of
-from verdict_cli.language.fields.types import NUMBER, DistributionType, FieldType, RecordType, ScaleType
+from verdict_cli.language.extractors.token_value import Position, bare_token, find_value, position_at, spelled
+from verdict_cli.language.fields.types import MASS_TYPE, NUMBER, DistributionType, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
 from verdict_cli.messages import Alternative, Reply, is_logprob
@@ -28,17 +31,17 @@ TOP_LOGPROBS = 20
 UNCLEAR_REPLY = 0.01
 """The share of the scale's probability that may be on tokens that begin several values. More would bias the result."""
 
-_Position = tuple[Alternative, ...]
 
+def distribution(
+    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0
+) -> tuple[dict[Any, float], float]:
+    """The probability of each value, normalised over the token support and in its order; and the support's own mass.
 
-def distribution(reply: Reply, scale: Scale) -> dict[Any, float]:
-    """Probability of each value, normalised over the token support, in the order of the support.
-
-    It is read at the first position whose alternatives contain a support token.
+    They are those at the position where the reply's value begins.
 
     Raises:
-        ReplyError: the model returned no log-probabilities, no position contains a support token, their mass is zero or
-            NaN, or the model writes a value in several tokens of which the first does not identify it.
+        ReplyError: the model returned no log-probabilities, the reply is not exactly one value, the support's mass is
+            below ``min_mass``, zero or NaN, or the value's first token does not identify it.
     """
     if not reply.logprobs:
         raise ReplyError(
@@ -47,27 +50,32 @@ def distribution(reply: Reply, scale: Scale) -> dict[Any, float]:
             kind="no-logprobs",
         )
     support = support_of(scale)
-    for index, position in enumerate(reply.logprobs):
-        mass, unclear = _mass(support, position)
-        if not mass and not (position and support.values(position[0].token)):
-            continue
-        total = math.fsum(mass.values())
-        if total == 0 and unclear == 0:
-            raise ReplyError("the scale's tokens have no probability at all", kind="no-logprobs")
-        if unclear > UNCLEAR_REPLY * total:
-            raise _several_tokens(position[0].token)
-        _refuse_longer(support, reply.logprobs[index : index + 3])
-        values = dict.fromkeys(value for _, value in scale.tokens())
-        return {value: mass.get(value, 0.0) / total for value in values}
-    raise ReplyError(f"none of the tokens {scale.display()} is among the alternatives", kind="no-logprobs")
+    found = find_value(reply.text, support, after)
+    index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
+    position = reply.logprobs[index]
+    around = not _values(support, drawn, lead, around=False)
+    if _values(support, drawn, lead, around=around) != (found.value,):
+        raise _several_tokens(reply.text.strip())
+    mass, unclear = _mass(support, position, lead, around=around)
+    total = math.fsum(mass.values())
+    if total == 0 or total < min_mass:
+        raise ReplyError(
+            f"the scale's tokens have a probability of {total:.2g} together, less than {min_mass:g}",
+            hint="ask for the value alone, or lower `min_mass`",
+            kind="low-mass",
+        )
+    if unclear > UNCLEAR_REPLY * total:
+        raise _several_tokens(reply.text.strip())
+    values = dict.fromkeys(value for _, value in scale.tokens())
+    return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
 
-def _mass(support: Support, position: _Position) -> tuple[dict[Any, float], float]:
+def _mass(support: Support, position: Position, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
     """The probability of each value, and of tokens that begin several values."""
     mass: dict[Any, float] = {}
     unclear = 0.0
     for alternative in position:
-        values = support.values(alternative.token)
+        values = _values(support, alternative.token, lead, around=around)
         if len(values) == 1:
             mass[values[0]] = mass.get(values[0], 0.0) + _probability(alternative)
         elif values:
@@ -75,16 +83,20 @@ def _mass(support: Support, position: _Position) -> tuple[dict[Any, float], floa
     return mass, unclear
 
 
+def _values(support: Support, token: str, lead: str, *, around: bool) -> tuple[Any, ...]:
+    """The values that a token can mean, without ``lead``, the text before the value in the token that was drawn.
+
+    ``around``: the drawn token has quotes, emphasis or a period around its value, so other tokens may have them too.
+    """
+    word = spelled(token)
+    word = word[len(lead) :] if lead.strip() and word.startswith(lead) else word
+    return support.values(word) or (support.values(bare_token(word)) if around else ())
+
+
 def _probability(alternative: Alternative) -> float:
     if not is_logprob(alternative.logprob):
         raise ReplyError(f"{alternative.logprob!r} is not a log-probability", kind="no-logprobs")
     return math.exp(alternative.logprob)
-
-
-def _refuse_longer(support: Support, positions: tuple[_Position, ...]) -> None:
-    chosen, *following = (position[0].token if position else "" for position in positions)
-    if support.continues(chosen, "".join(following)):
-        raise _several_tokens(chosen + "".join(following))
 
 
 def _several_tokens(written: str) -> ReplyError:
@@ -96,9 +108,20 @@ def _several_tokens(written: str) -> ReplyError:
 
 
 DISTRIBUTION_FIELD = "distribution"
+MASS_FIELD = "mass"
+
+SPARE_TOKENS = 8
+"""Tokens that a reply may have beside its value: quotes, emphasis, a period, white space."""
+
+BYTES_A_TOKEN = 3
+"""A cautious estimate of how much of a value one token writes."""
 
 
 class _TokenExtractor(Extractor):
+    after: Annotated[str, Field(min_length=1)] | None = None
+    """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
+    min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
 
@@ -111,6 +134,12 @@ class _TokenExtractor(Extractor):
                 "",
                 f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.type_name()}",
                 "give the unit such a scale, leave `explanation` out, or use `structured`",
+            )
+        if MASS_FIELD in response.fields:
+            return (
+                "",
+                f"`{self.type}` gives a field {MASS_FIELD!r} of its own",
+                "choose another name for the response's field",
             )
         ambiguous = ambiguity(scale)
         if ambiguous:
@@ -138,12 +167,24 @@ class _TokenExtractor(Extractor):
         assert fitted is None or isinstance(fitted, ProbabilityMap)
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
-            probabilities = distribution(reply, scale)
-            return {name: score(probabilities if fitted is None else apply_map(probabilities, fitted), request)}
+            probabilities, mass = distribution(reply, scale, after=self.after, min_mass=self.min_mass)
+            value = score(probabilities if fitted is None else apply_map(probabilities, fitted), request)
+            return {name: value, MASS_FIELD: mass}
 
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
         support = tuple(token for token, _ in worst_first)
-        return BoundExtractor(RecordType({name: kind}), read, top_logprobs=TOP_LOGPROBS, support=support)
+        longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in support)
+        return BoundExtractor(
+            RecordType({name: kind, MASS_FIELD: MASS_TYPE}),
+            read,
+            top_logprobs=TOP_LOGPROBS,
+            support=support,
+            instruction=_VALUE_ALONE if self.after is None else f"End with {self.after!r} and the value alone.",
+            token_cap=longest + SPARE_TOKENS if self.after is None else 0,
+        )
+
+
+_VALUE_ALONE = "Do not explain. Respond with the value alone."
 
 
 def _scale(response: RecordType) -> Scale:

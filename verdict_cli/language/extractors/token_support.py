@@ -39,16 +39,6 @@ class Support:
         word = token.strip().strip("▁Ġ")
         return word if self.cased else word.casefold()
 
-    def continues(self, token: str, following: str) -> bool:
-        """Whether the text after a token turns its value into a longer value or a longer number."""
-        word = self.normal(token)
-        if word not in self.exact or following[:1].isspace():
-            return False
-        text = word + self.normal(following)
-        longer = [known for known in self.exact if known != word and known.startswith(word)]
-        number = word[-1].isdigit() and re.match(r"[.,]?\d", following) is not None
-        return number or (text != word and any(text.startswith(known) or known.startswith(text) for known in longer))
-
 
 def support_of(scale: Scale) -> Support:
     cased = _cased(scale)

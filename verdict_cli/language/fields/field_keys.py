@@ -146,7 +146,9 @@ def fits(given: FieldType, expected: FieldType) -> bool:
         if isinstance(given, ScaleType):
             kind = given.json_schema().get("type")
             return kind == expected.json_schema()["type"] or (kind == "integer" and expected.name == "float")
-        return isinstance(given, PlainType) and given.name == "int" and expected.name == "float"
+        return isinstance(given, PlainType) and (
+            given.name == expected.name or (given.name, expected.name) == ("int", "float")
+        )
     if isinstance(expected, TextListType):
         return isinstance(given, TextListType) and not expected.ranks
     if isinstance(expected, ScaleType) and isinstance(given, ScaleType):

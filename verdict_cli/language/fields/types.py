@@ -238,4 +238,10 @@ class UnknownType:
         return None
 
 
+@dataclass(frozen=True)
+class MassType(PlainType):
+    """How much probability the tokens of a scale had: evidence of a value, which is not pooled with values."""
+
+
+MASS_TYPE = MassType("float")
 TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
@@ -20,9 +20,6 @@ class Scale(ConfigModel):
 
     A subclass with a finite set of values gives `values()` and `tokens()`; one without gives `bounds()`.
     """
-
-    ordered: ClassVar[bool] = True
-    """Whether the values run from a worst to a best one."""
 
     type: str
     """The type of scale."""
@@ -43,6 +40,15 @@ class Scale(ConfigModel):
     def read(self, value: Any) -> Any:
         """The value of the scale that a reply's text or JSON value means. ReplyError when it means none."""
         raise NotImplementedError
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the values run from a worst to a best one; those of a nominal scale do not."""
+        return True
+
+    def warning(self) -> ScaleIssue | None:
+        """What makes sense but is probably not meant, None when nothing."""
+        return None
 
     def values(self) -> tuple[Any, ...]:
         """All values, worst first; empty where they cannot be listed."""
@@ -85,6 +91,10 @@ class Scale(ConfigModel):
     def sentence(self, field: str) -> str:
         """The sentence about a field on this scale that is added to a prompt."""
         raise NotImplementedError
+
+    def shuffled_sentence(self, field: str, draw: int) -> str:
+        """The sentence with the values in an order that ``draw`` seeds, where the scale has `shuffle: true`."""
+        return self.sentence(field)
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of a value."""
@@ -134,7 +144,7 @@ SCALES: Registry[type[Scale]] = Registry(
 
 _TYPE_OF_KEY = {
     **dict.fromkeys(("yes", "no"), "boolean"),
-    **dict.fromkeys(("range", "values", "scores"), "discrete"),
+    **dict.fromkeys(("range", "values", "scores", "ordered"), "discrete"),
     **dict.fromkeys(("min", "max"), "continuous"),
 }
 """Keys that imply a type where a mapping has no `type`. All other scales need one."""

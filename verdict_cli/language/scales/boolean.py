@@ -10,6 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue
+from verdict_cli.language.scales.order import shuffled
 from verdict_cli.language.scales.parse_value import folded, match_value
 
 
@@ -24,6 +25,8 @@ class BooleanScale(Scale):
     """Tokens that mean false; prompts use the first one."""
     end_is_worst: bool = False
     """Whether true is the worse end."""
+    shuffle: bool = False
+    """Whether the prompt lists the two words in an order drawn for each row and unit."""
 
     @python_constructor
     def __init__(
@@ -32,10 +35,19 @@ class BooleanScale(Scale):
         yes: Sequence[str] | None = None,
         no: Sequence[str] | None = None,
         end_is_worst: bool = False,
+        shuffle: bool = False,
         **keys: Any,
     ) -> None:
         tokens = {name: words for name, words in (("yes", yes), ("no", no)) if words is not None}
-        super().__init__(**tokens, end_is_worst=end_is_worst, **keys)
+        super().__init__(**tokens, end_is_worst=end_is_worst, shuffle=shuffle, **keys)
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    def best(self) -> bool:
+        """The answer that counts as a pass, though the prompt does not call it the best."""
+        return not self.end_is_worst
 
     def values(self) -> tuple[Any, ...]:
         return (True, False) if self.end_is_worst else (False, True)
@@ -66,7 +78,14 @@ class BooleanScale(Scale):
         return f"{self.yes[0]}, {self.no[0]}"
 
     def sentence(self, field: str) -> str:
-        return f'Answer with "{self.yes[0]}" or "{self.no[0]}" as the {field}.'
+        return _sentence(field, self.yes[0], self.no[0])
+
+    def shuffled_sentence(self, field: str, draw: int) -> str:
+        return _sentence(field, *shuffled((self.yes[0], self.no[0]), draw)) if self.shuffle else self.sentence(field)
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
+
+
+def _sentence(field: str, first: str, second: str) -> str:
+    return f'Answer with "{first}" or "{second}" as the {field}.'

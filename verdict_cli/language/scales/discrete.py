@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue
+from verdict_cli.language.scales.order import shuffled
 from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
 
 MAX_VALUES = 1000
@@ -73,14 +74,21 @@ Value = Annotated[str | int | float | bool, Field(union_mode="left_to_right")]
 
 
 class DiscreteScale(Scale):
-    """Listed values, or a range with both ends included; worst value first."""
+    """Listed values, or a range with both ends included; worst value first.
+
+    A range, numbers and values with `scores` are ordered. Words without scores are nominal: none is the worst or the best.
+    """
 
     type: Literal["discrete"] = "discrete"
     """The type of scale."""
     range: Annotated[tuple[Value, ...], Field(min_length=2, max_length=3)] | None = None
     """First and last value (integers, decimals or single letters) and optionally the step between values."""
     values_: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(default=None, alias="values")
-    """The values, worst first."""
+    """The values; of an ordered scale the worst first."""
+    ordered_: bool | None = Field(default=None, alias="ordered")
+    """Whether the listed `values` run from worst to best; by default where they are numbers or have `scores`."""
+    shuffle: bool = False
+    """Whether the prompt lists the values of a nominal scale in an order drawn for each row and unit."""
     end_is_worst: bool = False
     """Whether the last value is the worst one."""
     scores: dict[Value, float] | None = None
@@ -94,6 +102,8 @@ class DiscreteScale(Scale):
         *,
         scores: Mapping[Any, float] | None = None,
         end_is_worst: bool = False,
+        ordered: bool | None = None,
+        shuffle: bool = False,
         **keys: Any,
     ) -> None:
         """A tuple is a range with an optional step, `(1, 5)`, `("a", "e")`, `(0, 1, 0.25)`; a list has the values."""
@@ -102,7 +112,16 @@ class DiscreteScale(Scale):
                 hint = "a range `DiscreteScale((1, 5))`, or the values `DiscreteScale(['A', 'B'])`"
                 raise UsageError(f"{type(self).__name__} takes a tuple or a list, not {values!r:.80}", hint=hint)
             keys["range" if isinstance(values, tuple) else "values"] = values
-        super().__init__(**keys, scores=None if scores is None else dict(scores), end_is_worst=end_is_worst)
+        keys |= {"scores": None if scores is None else dict(scores), "end_is_worst": end_is_worst}
+        super().__init__(**keys, ordered=ordered, shuffle=shuffle)
+
+    @property
+    def ordered(self) -> bool:
+        if self.ordered_ is not None:
+            return self.ordered_
+        words = any(isinstance(value, str | bool) for value in self.values_ or ())
+        # `end_is_worst` says which end is the worst, so there is one.
+        return not words or self.scores is not None or self.end_is_worst
 
     def validation_error(self) -> ScaleIssue | None:
         if (self.range is None) == (self.values_ is None):
@@ -110,7 +129,7 @@ class DiscreteScale(Scale):
             return ("", "a discrete scale needs either `range` or `values`", hint)
         if self.range is not None:
             error = range_error(self.range)
-            return ("range", *error) if error is not None else self._scores_error()
+            return ("range", *error) if error is not None else self._scores_error() or self._order_error()
         seen: set[Any] = set()
         written: set[str] = set()
         for value in self.values_ or ():
@@ -120,7 +139,26 @@ class DiscreteScale(Scale):
                 return ("values", f"the value {value!r} is a duplicate", "name each value once")
             seen.add(value)
             written.add(_plain(value))
-        return self._scores_error()
+        return self._scores_error() or self._order_error()
+
+    def _order_error(self) -> ScaleIssue | None:
+        if self.ordered_ is False and (self.range is not None or self.scores is not None or self.end_is_worst):
+            key = "a range" if self.range is not None else "`scores`" if self.scores is not None else "`end_is_worst`"
+            return ("ordered", f"a scale with {key} is ordered", "leave `ordered: false` out, or list only `values`")
+        if self.shuffle and self.ordered:
+            hint = "leave `shuffle` out, or write `ordered: false` if no value is better than another"
+            return ("shuffle", "an ordered scale is listed from one end to the other", hint)
+        return None
+
+    def warning(self) -> ScaleIssue | None:
+        if self.values_ is None or len(self.values_) != 2 or self.ordered_ is not None or self.scores is not None:
+            return None
+        first, last = self.values_
+        if isinstance(first, str | bool) or isinstance(last, str | bool) or 0 <= last - first <= 1:
+            return None
+        message = f"the scale has two values, {first} and {last}, and none between them: did you mean range"
+        hint = f"write `range: [{first}, {last}]`; `ordered: true` says that two values are meant"
+        return ("values", message, hint)
 
     def _scores_error(self) -> ScaleIssue | None:
         if self.scores is None:
@@ -184,12 +222,20 @@ class DiscreteScale(Scale):
         return ", ".join(_plain(value) for value in self.written_values())
 
     def sentence(self, field: str) -> str:
+        if not self.ordered:
+            return f"The {field} must be exactly one of: {self.display()}."
         values = self.values()
         ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best" if len(values) > 1 else ""
         return f"The {field} must be one of: {self.display()}{ends}."
 
+    def shuffled_sentence(self, field: str, draw: int) -> str:
+        if not self.shuffle:
+            return self.sentence(field)
+        words = [_plain(value) for value in self.written_values()]
+        return f"The {field} must be exactly one of: {', '.join(shuffled(words, draw))}."
+
     def json_schema(self) -> dict[str, Any]:
-        """The enumeration has the worst value first."""
+        """The enumeration has the worst value of an ordered scale first."""
         types = {type(value) for value in self.written_values()}
         schema: dict[str, Any] = {"enum": list(self.values())}
         if len(types) == 1:
@@ -214,10 +260,12 @@ LIKERT = DiscreteScale((1, 5))
 class Categories(DiscreteScale):
     """The values of a categorical judge: no worst and no best one."""
 
-    ordered: ClassVar[bool] = False
+    @property
+    def ordered(self) -> bool:
+        return False
 
-    def sentence(self, field: str) -> str:
-        return f"The {field} must be exactly one of: {self.display()}."
+    def warning(self) -> ScaleIssue | None:
+        return None
 
 
 def _plain(value: Any) -> str:
