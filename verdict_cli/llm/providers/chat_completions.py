@@ -31,7 +31,7 @@ TOOL = "reply"
 """The tool whose arguments are the reply where JSON is asked for by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """Asks for the reply as events, with its usage."""
-_INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
+INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
 def arguments(request: Request, way: JsonMode = "schema") -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _settings(request: Request, way: JsonMode) -> dict[str, Any]:
     schema = request.json_schema
     if schema is not None:
         if way == "schema":
-            form = {"name": TOOL, "schema": schema, "strict": _is_strict(schema)}
+            form = {"name": TOOL, "schema": schema, "strict": is_strict(schema)}
             asked["response_format"] = {"type": "json_schema", "json_schema": form}
         elif way == "tool":
             function = {"name": TOOL, "description": "Gives the reply.", "parameters": schema}
@@ -61,7 +61,7 @@ def _messages(request: Request, way: JsonMode) -> list[dict[str, Any]]:
     said = [{"role": one.role, "content": content(one)} for one in request.messages]
     if way == "words" and request.json_schema is not None:
         last = request.messages[-1]
-        told = f"{last.content}{_INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
+        told = f"{last.content}{INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
         said[-1] = {"role": last.role, "content": content(replace(last, content=told))}
     return said
 
@@ -131,18 +131,18 @@ def parameters(asked: Mapping[str, Any]) -> str:
     return orjson.dumps(sent, default=str).decode()
 
 
-def _is_strict(schema: Any) -> bool:
+def is_strict(schema: Any) -> bool:
     """Whether the API's strict mode takes the schema: every object closed, every property required."""
     if isinstance(schema, list | tuple):
-        return all(_is_strict(part) for part in schema)
+        return all(is_strict(part) for part in schema)
     if not isinstance(schema, Mapping):
         return True
     if schema.get("type") == "object":
         named = schema.get("properties", {})
         if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
             return False
-        return all(_is_strict(part) for part in named.values())
-    return all(_is_strict(part) for part in schema.values())
+        return all(is_strict(part) for part in named.values())
+    return all(is_strict(part) for part in schema.values())
 
 
 def read_body(
