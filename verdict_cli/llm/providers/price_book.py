@@ -99,7 +99,7 @@ def source() -> str:
 
 def model_names() -> list[str]:
     """The names of all models in the file."""
-    return _ENTRY.findall(_text())
+    return list(_places())
 
 
 @lru_cache(maxsize=1024)
@@ -149,25 +149,20 @@ def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
 
 def _latest_dated(name: str) -> str | None:
     """The newest dated name of a model that the file has only with a date."""
-    dated = [each for each in _names() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
+    dated = [each for each in _places() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
     return max(dated, default=None)
 
 
 @cache
-def _names() -> frozenset[str]:
-    return frozenset(model_names())
+def _places() -> dict[str, int]:
+    """Where each model's entry starts in the file's text. ``sample_spec`` explains the others."""
+    return {found[1]: found.end() - 1 for found in _ENTRY.finditer(_text()) if found[1] != "sample_spec"}
 
 
 def _entry(name: str) -> Mapping[str, Any] | None:
     # Only the entries asked for are parsed: the whole would take tens of megabytes.
-    if name not in _names():
-        return None
-    text = _text()
-    found = re.search(r"^ {4}" + re.escape(json.dumps(name)) + r": (?=\{)", text, re.MULTILINE)
-    if found is None:
-        return None
-    entry, _ = json.JSONDecoder().raw_decode(text, found.end())
-    return entry if isinstance(entry, dict) else None
+    place = _places().get(name)
+    return None if place is None else json.JSONDecoder().raw_decode(_text(), place)[0]
 
 
 @lru_cache(maxsize=1)
