@@ -35,7 +35,7 @@ class Model(ConfigModel):
     """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
     name: Annotated[str, Field(min_length=1)]
-    """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-3-5-haiku-latest`."""
+    """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
     timeout: Annotated[float, Field(gt=0)] = 60.0

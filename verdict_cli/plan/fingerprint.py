@@ -148,7 +148,8 @@ def _models(node: Node) -> list[Any]:
 
 
 def model_keys(model: Model) -> dict[str, Any]:
-    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION)
+    default = {"structured"} if model.structured == "auto" else set()
+    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION | default)
 
 
 def canonical(value: Any) -> Any:

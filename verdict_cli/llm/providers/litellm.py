@@ -1,4 +1,4 @@
-"""Every model that litellm knows and that does not speak the OpenAI protocol."""
+"""Every model that litellm knows and that the native provider does not serve."""
 
 from __future__ import annotations
 

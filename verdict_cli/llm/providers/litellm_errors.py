@@ -53,7 +53,7 @@ def _bad_request(name: str, exception: Any) -> Ours:
 def _unknown(name: str, exception: Any) -> Ours:
     return Refused(
         f"no provider is known for the model {name!r}",
-        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
+        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-haiku-4-5, "
         "or openai/NAME with api_base for an OpenAI-compatible server",
     )
 
