@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -30,13 +30,15 @@ class Cost(ConfigModel):
     """Dollars for a million prompt tokens."""
     output_per_million: Annotated[float, Field(ge=0)]
     """Dollars for a million reply tokens."""
+    cached_per_million: Annotated[float, Field(ge=0)] | None = None
+    """Dollars for a million prompt tokens read from the provider's cache; by default as `input_per_million`."""
 
 
 class Model(ConfigModel):
     """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
     name: Annotated[str, Field(min_length=1)]
-    """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-3-5-haiku-latest`."""
+    """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""
     retries: Annotated[int, Field(ge=0), Whole] = 2
     """Extra attempts after a failed or unreadable call."""
     timeout: Annotated[float, Field(gt=0)] = 60.0
@@ -49,6 +51,10 @@ class Model(ConfigModel):
     """What the endpoint allows."""
     cost: Cost | None = None
     """Prices, where the model's price is not known."""
+    base_model: Annotated[str, Field(min_length=1)] | None = None
+    """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
+    structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
+    """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
     cache: bool = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)
@@ -65,6 +71,11 @@ class Model(ConfigModel):
     """Texts that end the reply."""
     reasoning_effort: str | None = None
     """How long a reasoning model may think, in the provider's words."""
+
+    @property
+    def known_name(self) -> str:
+        """The name by which prices and capabilities are looked up."""
+        return self.base_model or self.name
 
     def sampling(self) -> dict[str, Any]:
         """The sampling arguments that were set, as litellm and the OpenAI API name them."""

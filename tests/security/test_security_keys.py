@@ -134,10 +134,13 @@ def test_nothing_else_is_this_machine(host: str) -> None:
     assert key_of({"ZERO": "0", "H": host}, name="gpt-4o", api_base=f"http://{host}:8000/v1") is None
 
 
-def test_a_provider_key_that_litellm_finds_goes_to_no_other_provider() -> None:
+def test_a_provider_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-own")
     trouble = check_model(Model(name="anthropic/m", api_base="https://api.groq.com/v1"))
     assert trouble is not None and "--allow-host api.groq.com" in trouble
     assert check_model(Model(name="anthropic/m", api_base="https://api.anthropic.com")) is None
+    trouble = check_model(Model(name="cohere/m", api_base="https://api.groq.com/v1"))
+    assert trouble is not None and "litellm would send a key" in trouble
 
 
 def test_a_providers_key_does_not_go_to_another_provider() -> None:
@@ -217,7 +220,7 @@ def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
     ],
 )
 def test_arguments_of_a_request_are_taken(params: dict[str, Any]) -> None:
-    for name, base in (("anthropic/claude-3-5-haiku-latest", None), ("m", "http://127.0.0.1/v1")):
+    for name, base in (("cohere/command-r-08-2024", None), ("m", "http://127.0.0.1/v1")):
         assert check_model(Model(name=name, api_base=base, params=params)) is None
 
 

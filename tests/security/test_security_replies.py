@@ -21,7 +21,7 @@ from verdict_cli.llm.providers.chat_completions import read_body
 from verdict_cli.llm.providers.http_errors import error_detail
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.native import NativeProvider
-from verdict_cli.llm.providers.prices import read_usage
+from verdict_cli.llm.providers.usage import read_usage
 from verdict_cli.messages import Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
 

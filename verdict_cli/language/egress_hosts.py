@@ -26,6 +26,7 @@ OWNERS = {
     "DEEPSEEK_API_KEY": "api.deepseek.com",
     "FIREWORKS_API_KEY": "api.fireworks.ai",
     "GEMINI_API_KEY": "generativelanguage.googleapis.com",
+    "GOOGLE_API_KEY": "generativelanguage.googleapis.com",
     "GROQ_API_KEY": "api.groq.com",
     "HF_TOKEN": "router.huggingface.co",
     "MISTRAL_API_KEY": "api.mistral.ai",
@@ -60,6 +61,12 @@ def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
         return True
     host = address.host
     return address.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
+
+
+def is_provider_host(url: str) -> bool:
+    """Whether the address's host is a known provider's."""
+    address = _parsed(url)
+    return address is not None and address.host in _PROVIDERS
 
 
 def is_user_host(url: str, environ: Mapping[str, str]) -> bool:

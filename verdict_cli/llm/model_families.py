@@ -1,10 +1,11 @@
-"""Models by name: built-in ones, those that speak the OpenAI chat-completions protocol, and litellm's, with their hosts."""
+"""Models by name: built-in ones, those whose protocol the program speaks, and litellm's, with their hosts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from verdict_cli.language.egress_hosts import OWNERS, key_variable
 from verdict_cli.language.model_address import AddressError, parse_address
@@ -16,16 +17,31 @@ REPLAY_PREFIX = "replay/"
 _LOCAL_PREFIXES = (BASELINE_PREFIX, REPLAY_PREFIX)
 
 
+ProtocolName = Literal["chat", "anthropic", "gemini", "responses"]
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How models named ``PREFIX/NAME`` are reached: the variables of the base URL and the key, and the default base URL."""
+    """How models named ``PREFIX/NAME`` are reached: the variables of the base URL and the key, the default base URL, and the
+    protocol that the server speaks. ``other_key`` is a second variable of the key; ``is_hosted``: its servers always want one."""
 
     base_variables: tuple[str, ...]
     key_variable: str
     default_base: str = ""
+    protocol: ProtocolName = "chat"
+    other_key: str = ""
+    is_hosted: bool = False
+
+
+def _provider(name: str, default_base: str = "", protocol: ProtocolName = "chat", other_key: str = "") -> Family:
+    variables = (f"{name.upper()}_API_BASE", f"{name.upper()}_BASE_URL")
+    return Family(variables, key_variable(name), default_base, protocol, other_key, is_hosted=True)
 
 
 _OPENAI = Family(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY", f"https://{OPENAI_HOST}/v1")
+_RESPONSES = replace(_OPENAI, protocol="responses")
+_ANTHROPIC = _provider("anthropic", "https://api.anthropic.com", "anthropic")
+AZURE = _provider("azure")
 OLLAMA = Family((), "OLLAMA_API_KEY")
 _FAMILIES = {
     "openai": _OPENAI,
@@ -35,9 +51,25 @@ _FAMILIES = {
     "litellm_proxy": Family(("LITELLM_PROXY_API_BASE",), "LITELLM_PROXY_API_KEY"),
     "ollama": OLLAMA,
     "ollama_chat": OLLAMA,
+    "anthropic": _ANTHROPIC,
+    "gemini": _provider("gemini", "https://generativelanguage.googleapis.com", "gemini", "GOOGLE_API_KEY"),
+    "azure": AZURE,
+    "cerebras": _provider("cerebras", "https://api.cerebras.ai/v1"),
+    "deepinfra": _provider("deepinfra", "https://api.deepinfra.com/v1/openai"),
+    "deepseek": _provider("deepseek", "https://api.deepseek.com/v1"),
+    "fireworks_ai": _provider("fireworks_ai", "https://api.fireworks.ai/inference/v1"),
+    "groq": _provider("groq", "https://api.groq.com/openai/v1"),
+    "mistral": _provider("mistral", "https://api.mistral.ai/v1"),
+    "nvidia_nim": _provider("nvidia_nim", "https://integrate.api.nvidia.com/v1"),
+    "openrouter": _provider("openrouter", "https://openrouter.ai/api/v1"),
+    "perplexity": _provider("perplexity", "https://api.perplexity.ai"),
+    "together_ai": _provider("together_ai", "https://api.together.xyz/v1"),
+    "xai": _provider("xai", "https://api.x.ai/v1"),
 }
-_OPENAI_NAME = re.compile(r"(gpt-|o[134](-|$)|chatgpt-)(?!.*-(codex|deep-research|instruct|pro))")
-"""OpenAI's chat models. litellm serves those that need the completions or the responses protocol."""
+_OPENAI_NAME = re.compile(r"(gpt-(?!.*-instruct)|o[134](-|$)|chatgpt-|codex-)")
+"""OpenAI's models. litellm serves those that need the completions protocol."""
+_RESPONSES_NAME = re.compile(r"codex-|(gpt-|o[134]-)(.*-)?(codex|deep-research|pro)(-|$)")
+"""OpenAI's models that only the Responses API serves."""
 _LITELLM_ARGUMENTS = (
     "allowed_openai_params api_version aws_region_name base_url client custom_llm_provider drop_params fallbacks "
     "headers mock_response num_retries organization timeout vertex_location vertex_project"
@@ -54,13 +86,26 @@ def is_local(model_name: str) -> bool:
 
 def family(model: Model) -> Family | None:
     """The model's family; None for a model of another protocol, or with an argument that only litellm knows."""
-    if not _ONLY_LITELLM.isdisjoint(model.params):
+    prefix, slash, name = model.name.partition("/")
+    of_prefix = _FAMILIES.get(prefix) if slash else _bare_name_family(model)
+    if of_prefix is None or (of_prefix is OLLAMA and not model.api_base):
         return None
-    prefix, slash, _ = model.name.partition("/")
-    if not slash:
-        return _OPENAI if model.api_base or _OPENAI_NAME.match(model.name) else None
-    of_prefix = _FAMILIES.get(prefix)
-    return of_prefix if of_prefix is not OLLAMA or model.api_base else None
+    if not _ONLY_LITELLM.isdisjoint(set(model.params) - ({"api_version"} if of_prefix is AZURE else set())):
+        return None
+    if of_prefix is _OPENAI and _RESPONSES_NAME.match(name or prefix) and _is_openais(model.api_base):
+        return _RESPONSES
+    return of_prefix
+
+
+def _bare_name_family(model: Model) -> Family | None:
+    if model.name.startswith("claude-"):
+        return _ANTHROPIC
+    return _OPENAI if model.api_base or _OPENAI_NAME.match(model.name) else None
+
+
+def _is_openais(api_base: str | None) -> bool:
+    """Whether the address is OpenAI's or not set. Another server's model of a similar name speaks chat completions."""
+    return not api_base or api_base.rstrip("/").endswith("/responses") or f"//{OPENAI_HOST}" in api_base
 
 
 def base_url(model: Model, of: Family, environ: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from verdict_cli.model import Model
 from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
-_CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache"}
+_CONNECTION = {"api_base", "api_key_env", "timeout", "rate_limit", "cost", "cache", "base_model"}
 """How a model is reached, not what it is asked."""
 _COMPARED_BY_MEANING = {
     "name",
@@ -161,7 +161,8 @@ def _models(node: Node) -> list[Any]:
 
 
 def model_keys(model: Model) -> dict[str, Any]:
-    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION)
+    default = {"structured"} if model.structured == "auto" else set()
+    return model.model_dump(mode="json", exclude_none=True, exclude=_CONNECTION | default)
 
 
 def canonical(value: Any) -> Any:

@@ -15,7 +15,7 @@ from verdict_cli.llm.middleware.rate_limit import CHARACTERS_A_TOKEN
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
-from verdict_cli.llm.providers.prices import cost_usd
+from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan

@@ -12,7 +12,7 @@ from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
-from verdict_cli.llm.providers.prices import cost_usd
+from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.prices import cost_usd
+from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Plan

@@ -94,6 +94,7 @@ def test_another_run_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
         with_model(max_tokens=9),
         with_model(seed=1),
         with_model(stop="x"),
+        with_model(structured="tool"),
         with_model(params={"top_k": 3}),
         with_model(api_base="http://127.0.0.1:2/v1"),
     ],
@@ -112,6 +113,7 @@ def test_whatever_may_change_the_reply_makes_another_request(other: Request) -> 
         asking(inserted=("x",)),
         with_model(retries=9),
         with_model(timeout=1.0),
+        with_model(base_model="gpt-4o"),
         with_model(api_base="http://127.0.0.1:1/v1/"),
     ],
 )

@@ -43,7 +43,7 @@ def test_what_will_not_answer_is_known_before_the_run(settings: dict[str, Any], 
     "settings",
     [
         {"name": "baseline/random"},
-        {"name": "anthropic/claude-3-5-haiku-latest"},
+        {"name": "cohere/command-r-08-2024"},
         {"name": "mine", "api_base": "http://127.0.0.1:8000/v1"},
         {"name": "hosted_vllm/mine", "api_base": "http://127.0.0.1:8000/v1"},
         {"name": "ollama/llama3"},

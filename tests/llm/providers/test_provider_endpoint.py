@@ -27,8 +27,7 @@ def test_openais_names_go_to_openai(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["claude-3-5-haiku-latest", "anthropic/x", "ollama/llama3", "o365", "gpt-3.5-turbo-instruct", "gpt-5-pro", "a/b"],
+    "name", ["cohere/x", "bedrock/x", "gemini-2.5-pro", "ollama/llama3", "o365", "gpt-3.5-turbo-instruct", "a/b"]
 )
 def test_other_names_are_litellms(name: str) -> None:
     assert found({}, name=name) is None
@@ -100,3 +99,62 @@ def test_messages_show_an_address_without_its_secrets() -> None:
     there = found({}, name="mine", api_base="https://host.example/v1?key=secret")
     assert there is not None
     assert (there.host, there.display) == ("host.example", "https://host.example/v1")
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("anthropic/claude-haiku-4-5", "https://api.anthropic.com/v1/messages"),
+        ("claude-haiku-4-5", "https://api.anthropic.com/v1/messages"),
+        ("gemini/g-2", "https://generativelanguage.googleapis.com/v1beta/models/g-2:generateContent"),
+        ("groq/m", "https://api.groq.com/openai/v1/chat/completions"),
+        ("openrouter/openai/gpt-4o", "https://openrouter.ai/api/v1/chat/completions"),
+        ("o3-pro", "https://api.openai.com/v1/responses"),
+        ("o1-pro-2025-03-19", "https://api.openai.com/v1/responses"),
+        ("o3-deep-research", "https://api.openai.com/v1/responses"),
+        ("o4-mini-deep-research", "https://api.openai.com/v1/responses"),
+        ("gpt-5.1-codex-max", "https://api.openai.com/v1/responses"),
+        ("openai/gpt-5-pro", "https://api.openai.com/v1/responses"),
+        ("codex-mini-latest", "https://api.openai.com/v1/responses"),
+        ("gpt-4o-preview", "https://api.openai.com/v1/chat/completions"),
+    ],
+)
+def test_each_provider_is_called_at_its_own_address(name: str, url: str) -> None:
+    keys = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+    there = found(dict.fromkeys(keys, "k"), name=name)
+    assert there is not None and (there.url, there.key) == (url, "k")
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:1", "http://127.0.0.1:1/", "http://127.0.0.1:1/v1"])
+def test_the_version_is_added_to_anthropics_address_unless_present(base: str) -> None:
+    there = found({}, name="anthropic/c", api_base=base)
+    assert there is not None and there.url == "http://127.0.0.1:1/v1/messages"
+
+
+def test_another_servers_codex_speaks_chat_completions() -> None:
+    there = found({}, name="openai/my-codex-pro", api_base=BASE)
+    assert there is not None and there.url == f"{BASE}/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("version", "path"),
+    [
+        ("", "/openai/v1/chat/completions"),
+        ("2024-10-21", "/openai/deployments/mine/chat/completions?api-version=2024-10-21"),
+    ],
+)
+def test_azure_is_called_by_deployment_where_a_version_is_set(version: str, path: str) -> None:
+    base = "https://here.openai.azure.com"
+    environ = {"AZURE_API_BASE": base, "AZURE_API_KEY": "k", "AZURE_API_VERSION": version}
+    there = found(environ, name="azure/mine")
+    assert there is not None and (there.url, there.key) == (base + path, "k")
+
+
+def test_googles_other_variable_holds_geminis_key_too() -> None:
+    there = found({"GOOGLE_API_KEY": "g"}, name="gemini/x")
+    assert there is not None and (there.key, there.key_variable) == ("g", "GOOGLE_API_KEY")
+
+
+def test_a_providers_key_is_refused_to_a_host_that_the_file_chose() -> None:
+    with pytest.raises(Refused, match="ANTHROPIC_API_KEY is not sent to evil"):
+        found({"ANTHROPIC_API_KEY": "k"}, name="anthropic/c", api_base="https://evil.example")

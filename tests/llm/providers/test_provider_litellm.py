@@ -133,7 +133,7 @@ def test_a_key_variable_that_is_not_set_is_refused_by_its_name(
     request_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
-    model = Model(name="anthropic/claude-3-5-haiku-latest", api_key_env="MY_KEY")
+    model = Model(name="cohere/command-r-08-2024", api_key_env="MY_KEY")
     problem = outcome(LitellmProvider, request_for(model))
     assert isinstance(problem, Refused) and "MY_KEY" in problem.message
 

@@ -30,6 +30,8 @@ class ModelKeys(TypedDict, total=False):
     api_key_env: str
     rate_limit: Mapping[str, int]
     cost: Mapping[str, float]
+    base_model: str
+    structured: Literal["auto", "schema", "tool", "json", "words"]
     cache: bool
     params: Mapping[str, Any]
     temperature: float

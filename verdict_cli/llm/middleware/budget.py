@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
-from verdict_cli.llm.providers.prices import charged_usd, worst_case_usd
+from verdict_cli.llm.providers.worst_case import charged_usd, worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import Model
 
@@ -51,7 +51,7 @@ class Spending:
         """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.
 
         A call that does not fit even alone is made alone, so that the budget is exceeded by one call at most. Returns
-        what is to be settled. Raises BudgetError as `check` does, HaltedError once ``halted`` is true.
+        the cost that is still unknown. Raises BudgetError as `check` does, HaltedError once ``halted`` is true.
         """
         if self.budget_usd is None:
             return 0.0

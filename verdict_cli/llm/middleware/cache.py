@@ -109,7 +109,7 @@ class CacheKeys:
                     self._url(model),
                     model.name,
                     [(message.role, message.content, message.images) for message in request.messages],
-                    model.sampling(),
+                    model.sampling() | ({} if model.structured == "auto" else {"structured": model.structured}),
                     request.json_schema,
                     request.top_logprobs,
                     request.seed,

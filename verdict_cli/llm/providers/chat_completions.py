@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers.http_errors import clean
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.prices import cost_usd, paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import assemble
+from verdict_cli.llm.providers.usage import paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
 from verdict_cli.llm.providers.wire_values import loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
@@ -28,7 +30,7 @@ TOOL = "reply"
 """The tool whose arguments are the reply where JSON is requested by a tool call."""
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 """Requests the reply as events, with its usage."""
-_INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
+INSTRUCTION = "\n\nReply with one JSON object, and nothing else, that satisfies this JSON Schema:\n"
 
 
 def arguments(request: Request, mode: JsonMode = "schema") -> dict[str, Any]:
@@ -42,12 +44,14 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
     schema = request.json_schema
     if schema is not None:
         if mode == "schema":
-            form = {"name": TOOL, "schema": schema, "strict": _is_strict(schema)}
+            form = {"name": TOOL, "schema": schema, "strict": is_strict(schema)}
             settings["response_format"] = {"type": "json_schema", "json_schema": form}
         elif mode == "tool":
             function = {"name": TOOL, "description": "Gives the reply.", "parameters": schema}
             settings["tools"] = [{"type": "function", "function": function}]
             settings["tool_choice"] = {"type": "function", "function": {"name": TOOL}}
+        elif mode == "json":
+            settings["response_format"] = {"type": "json_object"}
     if request.top_logprobs:
         settings["logprobs"] = True
         settings["top_logprobs"] = request.top_logprobs
@@ -56,9 +60,9 @@ def _settings(request: Request, mode: JsonMode) -> dict[str, Any]:
 
 def _messages(request: Request, mode: JsonMode) -> list[dict[str, Any]]:
     messages = [{"role": message.role, "content": message_content(message)} for message in request.messages]
-    if mode == "prompt" and request.json_schema is not None:
+    if mode in ("prompt", "json") and request.json_schema is not None:
         last = request.messages[-1]
-        instructed = f"{last.content}{_INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
+        instructed = f"{last.content}{INSTRUCTION}{orjson.dumps(request.json_schema).decode()}"
         messages[-1] = {"role": last.role, "content": message_content(replace(last, content=instructed))}
     return messages
 
@@ -106,8 +110,11 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
     settings = _settings(request, mode)
     settings["model"] = name
     settings.pop("extra_headers", None)
+    settings.pop("api_version", None)  # part of Azure's address
     settings |= settings.pop("extra_body", None) or {}
-    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.match(name):
+    if "seed" in settings and request.model.name.startswith("mistral/"):
+        settings["random_seed"] = settings.pop("seed")
+    if "max_tokens" in settings and _TAKES_COMPLETION_TOKENS.match(request.model.base_model or name):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
@@ -128,24 +135,31 @@ def parameters(settings: Mapping[str, Any]) -> str:
     return orjson.dumps(sent, default=str).decode()
 
 
-def _is_strict(schema: Any) -> bool:
+def is_strict(schema: Any) -> bool:
     """Whether the API's strict mode takes the schema: every object closed, every property required."""
     if isinstance(schema, list | tuple):
-        return all(_is_strict(part) for part in schema)
+        return all(is_strict(part) for part in schema)
     if not isinstance(schema, Mapping):
         return True
     if schema.get("type") == "object":
         named = schema.get("properties", {})
         if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(named):
             return False
-        return all(_is_strict(part) for part in named.values())
-    return all(_is_strict(part) for part in schema.values())
+        return all(is_strict(part) for part in named.values())
+    return all(is_strict(part) for part in schema.values())
 
 
 def read_body(
-    content: bytes, request: Request, latency_s: float, sent: str = "", hidden: tuple[str, ...] = ()
+    content: bytes,
+    request: Request,
+    latency_s: float,
+    sent: str = "",
+    hidden: tuple[str, ...] = (),
+    protocol: WireProtocol | None = None,
 ) -> Reply:
     """The reply in a body, without the ``hidden`` texts that the server may have repeated.
+
+    ``protocol`` is that of the server, None for chat completions.
 
     Raises Retryable for a body that is not a chat completion (the message says why), ReplyError for a refusal or an empty
     or cut-off reply, Rejected if the provider's filter withheld it. The errors carry the reply that was paid for, if the
@@ -154,7 +168,11 @@ def read_body(
     name = request.model.name
     streamed = request.stream and not content.lstrip().startswith(b"{")
     try:
-        envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
+        if protocol is None:
+            envelope = redact(assemble(content, hidden) if streamed else loads(content), hidden)
+        else:
+            whole = redact(protocol.assemble(events(content)) if streamed else loads(content), hidden)
+            envelope = protocol.to_chat(whole) if isinstance(whole, dict) else whole
     except (ValueError, RecursionError) as fault:
         error = _broken(name, f"the body {'is not a reply' if streamed else 'is not JSON'}: {fault}")
         error.reply = paid_reply(usage_in_text(content), request, latency_s, sent)
@@ -183,13 +201,13 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as fault:
         raise _broken(name, str(fault)) from None
-    usage, cached = read_usage(envelope.get("usage"))
+    usage, cached, cache_write = read_usage(envelope.get("usage"))
     reply = Reply(
         text,
         finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
-        cost_usd=cost_usd(request.model, usage, cached),
+        cost_usd=cost_usd(request.model, usage, cached, cache_write, _short(envelope.get("service_tier"))),
         model=_short(envelope.get("model")) or name,
         latency_s=latency_s,
         sent=sent,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from verdict_cli.errors import Refused
-from verdict_cli.language.egress_hosts import ALLOWED, key_variable, may_have_key
+from verdict_cli.language.egress_hosts import ALLOWED, LOOPBACK, host_of, is_provider_host, key_variable, may_have_key
 from verdict_cli.language.model_address import FORM, Address, AddressError, parse_address
-from verdict_cli.llm.model_families import OLLAMA, OPENAI_HOST, Family, base_url, family, litellm_address, provider_of
+from verdict_cli.llm.model_families import AZURE, OLLAMA, Family, base_url, family, litellm_address, provider_of
+from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.model import Model
 
@@ -22,6 +25,8 @@ class Endpoint:
     name: str
     key: str | None
     key_variable: str
+    stream_url: str = ""
+    """The URL of streamed calls where it differs."""
 
     @property
     def host(self) -> str:
@@ -45,26 +50,70 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
         variables = " or ".join(["api_base", *of.base_variables])
         raise Refused(f"model {model.name} has no address", hint=f"set {variables} to the server's base URL")
     address = _address(model, base)
+    name = model.name.partition("/")[2] or model.name
+    if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
+        name = f"accounts/fireworks/models/{name}"
     if of is OLLAMA and not address.path.rstrip("/"):
         base += "/v1"
-    url = base if base.endswith("/chat/completions") else f"{base}/chat/completions"
+    url, stream_url = _urls(model, of, base, address, name, environ)
     variable = model.api_key_env or of.key_variable
-    required = bool(model.api_key_env) or address.host == OPENAI_HOST
+    required = bool(model.api_key_env) or _is_of_provider(of, base, address)
     key = key_in(variable, environ) if required else environ.get(variable, "").strip()
+    if not key and not model.api_key_env and (other := environ.get(of.other_key, "").strip()):
+        key, variable = other, of.other_key
+    may_send = not model.api_base or may_have_key(base, variable, environ)
+    if not may_send and (of.is_hosted or (key and model.api_key_env)):
+        raise Refused(
+            f"model {model.name}: the key in {variable} is not sent to {address.host}, which the pipeline file chose",
+            hint=f"if that host is yours, export {ALLOWED}={address.host}; every command but `serve` takes --allow-host {address.host} too",
+        )
     if not key and required:
         raise Refused(
             f"model {model.name} needs a key: the environment variable {variable} is not set",
             hint=f"export {variable}=…, or name another variable with api_key_env",
         )
-    if key and model.api_base and not may_have_key(base, variable, environ):
-        if model.api_key_env:
-            raise Refused(
-                f"model {model.name}: the key in {variable} is not sent to {address.host}, which the pipeline file chose",
-                hint=f"if that host is yours, export {ALLOWED}={address.host}; every command but `serve` takes --allow-host {address.host} too",
-            )
-        key = ""
-    name = model.name.partition("/")[2] or model.name
-    return Endpoint(url, name, key or None, variable)
+    return Endpoint(url, name, key if key and may_send else None, variable, stream_url)
+
+
+def _is_of_provider(of: Family, base: str, address: Address) -> bool:
+    """Whether the address is the provider's own, which takes no call without a key."""
+    if of is AZURE:
+        return address.host not in LOOPBACK
+    return is_provider_host(base) and host_of(of.default_base) == address.host
+
+
+def _urls(
+    model: Model, of: Family, base: str, address: Address, name: str, environ: Mapping[str, str]
+) -> tuple[str, str]:
+    """The URL of plain and of streamed calls."""
+    if of is AZURE:
+        return (_azure_url(model, base, address, name, environ),) * 2
+    protocol = protocol_of(of)
+    if protocol is None:
+        return (base if base.endswith("/chat/completions") else f"{base}/chat/completions",) * 2
+    paths = protocol.path(name, False), protocol.path(name, True)
+    if base.endswith(paths[0]):
+        base = base.removesuffix(paths[0])
+    elif protocol.version and not _VERSION.search(address.path.rstrip("/")):
+        base += protocol.version
+    return base + paths[0], base + paths[1]
+
+
+_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
+_AZURE_V1 = ("", "v1", "latest", "preview")
+"""The values of the API version with which Azure is called at its versionless address."""
+
+
+def _azure_url(model: Model, base: str, address: Address, name: str, environ: Mapping[str, str]) -> str:
+    """The address of a deployment: of the dated API where a version is set, else of the v1 API."""
+    if base.endswith("/chat/completions"):
+        return base
+    version = str(model.params.get("api_version") or environ.get("AZURE_API_VERSION", "")).strip()
+    if address.path.rstrip("/"):
+        return f"{base}/chat/completions"
+    if version in _AZURE_V1:
+        return f"{base}/openai/v1/chat/completions"
+    return f"{base}/openai/deployments/{quote(name, safe='')}/chat/completions?api-version={quote(version, safe='')}"
 
 
 def _address(model: Model, base: str) -> Address:

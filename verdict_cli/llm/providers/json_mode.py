@@ -8,9 +8,19 @@ from typing import Literal
 
 from verdict_cli.errors import Rejected
 from verdict_cli.messages import Reply
+from verdict_cli.model import Model
 
-JsonMode = Literal["schema", "tool", "prompt"]
-"""The provider's JSON-schema output, a forced call of one tool, or an instruction after the last message; best first."""
+JsonMode = Literal["schema", "tool", "json", "prompt"]
+"""The provider's JSON-schema output, a forced call of one tool, its JSON output without a schema together with an instruction
+after the last message, or that instruction alone."""
+
+_OF_KEY: dict[str, JsonMode] = {"schema": "schema", "tool": "tool", "json": "json", "words": "prompt"}
+
+
+def chosen_mode(model: Model) -> JsonMode | None:
+    """The mode that the model's `structured` key sets; None for `auto`."""
+    return _OF_KEY.get(model.structured)
+
 
 _NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "prompt"}
 _NAMES_THE_MODE = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Every model that litellm knows and that does not speak the OpenAI protocol."""
+"""Every model that litellm knows and that the native provider does not serve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import STREAMED, arguments, parameters, read_envelope
 from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import allowance_of, clean
-from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback
+from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.messages import Allowance, Reply, Request
@@ -61,8 +61,13 @@ class LitellmProvider:
         model = request.model
         if request.json_schema is None:
             return await self._send(request, "schema")
+        chosen = chosen_mode(model)
+        if chosen is not None:
+            return await self._send(request, chosen)
         target = (model.name, model.api_base, model.api_key_env)
-        return await self._json_modes.ask(target, _best_json_mode(model.name), lambda mode: self._send(request, mode))
+        return await self._json_modes.ask(
+            target, _best_json_mode(model.known_name), lambda mode: self._send(request, mode)
+        )
 
     async def _send(self, request: Request, mode: JsonMode) -> Reply:
         model = request.model
@@ -129,7 +134,7 @@ class LitellmProvider:
 
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
         """The reply with the provider's limits, and with litellm's cost where the pipeline has no price."""
-        cost_usd = reply.cost_usd if model.cost is not None else self._price(response)
+        cost_usd = reply.cost_usd if model.cost or model.base_model else self._price(response)
         return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
 
     def _price(self, response: Any) -> float | None:

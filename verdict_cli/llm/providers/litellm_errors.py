@@ -9,7 +9,7 @@ from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_detail, error_of, retry_after
-from verdict_cli.llm.providers.prices import priced_models
+from verdict_cli.llm.providers.price_book import model_names
 from verdict_cli.llm.providers.secrets import redact_text
 
 Ours = ProviderError | ReplyError
@@ -54,14 +54,14 @@ def _bad_request(name: str, exception: Any) -> Ours:
 def _unknown(name: str, exception: Any) -> Ours:
     return Refused(
         f"no provider is known for the model {name!r}",
-        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-3-5-haiku-latest, "
+        hint=f"{_near(name)}write PROVIDER/NAME as litellm does, such as anthropic/claude-haiku-4-5, "
         "or openai/NAME with api_base for an OpenAI-compatible server",
     )
 
 
 def _near(name: str) -> str:
     """`did you mean gpt-4o-mini? ` for the nearest model that has a price; "" if none is near."""
-    close = get_close_matches(name.rpartition("/")[2], priced_models(), n=1, cutoff=0.8)
+    close = get_close_matches(name.rpartition("/")[2], model_names(), n=1, cutoff=0.8)
     return f"did you mean {close[0]}? " if close else ""
 
 

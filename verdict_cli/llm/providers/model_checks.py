@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from verdict_cli.llm.model_families import OPENAI_HOST, is_local
+from verdict_cli.language.egress_hosts import is_provider_host
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers import provider_class
 from verdict_cli.llm.providers.endpoint import endpoint_address
-from verdict_cli.llm.providers.prices import prices_of
+from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.model import Model
 
@@ -22,15 +23,17 @@ _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
 def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     """A parameter that this model does not take, with the fix; None if nothing is known.
 
-    A model at an address of the user's own is another model, whatever its name, so nothing is known about it.
+    A model at an address of the user's own is another model, whatever its name, so nothing is known about it unless its
+    `base_model` says which one it is.
     """
     url, _ = endpoint_address(model)
-    entry = None if "://" in url and OPENAI_HOST not in url else prices_of(model.name)
+    is_own = "://" in url and not model.base_model and not is_provider_host(url)
+    entry = None if is_own else entry_of(model.known_name)
     if entry is None:
         return None
     sampling = model.sampling()
     reasons = bool(entry.get("supports_reasoning"))
-    if reasons and _REASONING.match(model.name) and not entry.get("supports_none_reasoning_effort"):
+    if reasons and _REASONING.match(model.known_name) and not entry.get("supports_none_reasoning_effort"):
         for name in ("temperature", "top_p"):
             if sampling.get(name) not in (None, 1):
                 return f"{name} is not taken by this reasoning model (only its default, 1); remove it"
@@ -105,7 +108,7 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
 
 def sees_images(model: Model) -> bool | None:
     """Whether the model takes images, by litellm's data file; None for a model that it does not list."""
-    entry = prices_of(model.name)
+    entry = entry_of(model.known_name)
     return None if entry is None else bool(entry.get("supports_vision"))
 
 

@@ -1,4 +1,4 @@
-"""OpenAI-compatible chat completions over pyreqwest, which keeps connections and does their work outside of Python."""
+"""Chat completions and the other wire protocols over pyreqwest, which keeps connections and does their work outside of Python."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from pyreqwest.response import Response
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
-from verdict_cli.llm.model_families import family
+from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
 from verdict_cli.llm.providers.http_errors import allowance_of, error_detail, error_of, retry_after
-from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback
+from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
+from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
 from verdict_cli.llm.providers.sse import TextStream
+from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
@@ -42,7 +44,9 @@ class _Target:
     """
 
     endpoint: Endpoint
+    protocol: WireProtocol | None
     url: Url
+    stream_url: Url
     headers: Mapping[str, str]
     client: Client
     secrets: tuple[str, ...]
@@ -50,14 +54,15 @@ class _Target:
 
 
 class NativeProvider:
-    """Answers models of the OpenAI families. Clients are opened at the first call of a model."""
+    """Answers models whose protocol the program speaks. Clients are opened at the first call of a model."""
 
     def __init__(self, on_token: TokenCallback | None = None) -> None:
         self._on_token = on_token
         self._clients = HttpClients()
-        self._targets: dict[tuple[str, str | None, str | None], _Target] = {}
+        self._targets: dict[tuple[Any, ...], _Target] = {}
         self._json_modes = JsonModeFallback()
         self._bodies = RequestBodies()
+        self._protocol_bodies = ProtocolBodies()
 
     @staticmethod
     def serves(model: Model) -> bool:
@@ -78,17 +83,23 @@ class NativeProvider:
         target = self._target(request.model)
         if request.json_schema is None:
             return self._send(request, target, "schema")
+        chosen = chosen_mode(request.model)
+        if chosen is not None:
+            return self._send(request, target, chosen)
         return self._json_modes.ask(target, "schema", lambda mode: self._send(request, target, mode))
 
     def _send(self, request: Request, target: _Target, mode: JsonMode) -> Coroutine[Any, Any, Reply]:
         model = request.model
         try:
-            body, parameters = self._bodies.get(request, target.endpoint.name, mode)
+            if target.protocol is None:
+                body, parameters = self._bodies.get(request, target.endpoint.name, mode)
+            else:
+                body, parameters = self._protocol_bodies.get(request, target.protocol, target.endpoint.name, mode)
         except TypeError as error:
             raise Rejected(f"model {model.name}: the request cannot be written as JSON: {error}") from None
         extra = model.params.get("extra_headers")
         headers = {**target.headers, **_headers(extra, "params.extra_headers")} if extra else target.headers
-        post = target.client.post(target.url).headers(headers).body_bytes(body)
+        post = target.client.post(target.stream_url if request.stream else target.url).headers(headers).body_bytes(body)
         return self._receive(post.timeout(_seconds(model.timeout)).build_streamed(), request, target, parameters)
 
     async def _receive(self, sending: StreamRequest, request: Request, target: _Target, parameters: str) -> Reply:
@@ -97,7 +108,7 @@ class NativeProvider:
         try:
             async with sending as response:
                 if request.stream or not _has_bounded_length(response):
-                    on_bytes = self._token_listener(request, response.status, target.secrets)
+                    on_bytes = self._token_listener(request, response.status, target)
                     content = await _read(response, model.name, on_bytes)
                 else:
                     content = bytes(await response.bytes())
@@ -118,19 +129,20 @@ class NativeProvider:
         hidden = target.secrets
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
-        reply = read_body(content, request, latency_s, parameters, hidden)
+        reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:
         self._targets.clear()
         await self._clients.close()
 
-    def _token_listener(self, request: Request, status: int, hidden: tuple[str, ...]) -> Callable[[bytes], None] | None:
+    def _token_listener(self, request: Request, status: int, target: _Target) -> Callable[[bytes], None] | None:
         """What passes the bytes of a streamed reply on as text; None if nobody listens."""
         on_token = self._on_token
         if on_token is None or not request.stream or status != 200:
             return None
-        stream = TextStream()
+        stream = TextStream(None if target.protocol is None else target.protocol.text_of)
+        hidden = target.secrets
 
         def listen(part: bytes) -> None:
             if text := redact_text(stream.feed(part), hidden):
@@ -139,7 +151,7 @@ class NativeProvider:
         return listen
 
     def _target(self, model: Model) -> _Target:
-        key = (model.name, model.api_base, model.api_key_env)
+        key = (model.name, model.api_base, model.api_key_env, model.params.get("api_version"))
         target = self._targets.get(key)
         if target is None:
             target = self._targets[key] = self._create_target(model)
@@ -148,14 +160,21 @@ class NativeProvider:
     def _create_target(self, model: Model) -> _Target:
         of = family(model)
         if of is None:
-            raise Refused(f"model {model.name} does not speak the OpenAI protocol")
+            raise Refused(f"model {model.name} is not one of this provider")
         address = endpoint(model, of, os.environ)
-        key = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-        headers = _HEADERS | _headers(key, address.key_variable)
+        protocol = protocol_of(of)
+        if protocol is not None:
+            own = protocol.headers(address.key or "")
+        elif of is AZURE:
+            own = {"api-key": address.key} if address.key else {}
+        else:
+            own = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+        headers = _HEADERS | _headers(own, address.key_variable)
         url = Url(address.url)
+        stream_url = Url(address.stream_url or address.url)
         secrets = model_secrets(model, os.environ)
         error_secrets = (*secrets, *address_secrets(address.url, os.environ))
-        return _Target(address, url, headers, self._clients.get(url), secrets, error_secrets)
+        return _Target(address, protocol, url, stream_url, headers, self._clients.get(url), secrets, error_secrets)
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from verdict_cli.llm.providers.secrets import redact
@@ -24,13 +24,13 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
     positions: list[Any] = []
     finish = None
     for line in content.splitlines():
-        parsed = _event(line)
+        parsed = read_event(line)
         if parsed is None:
             continue
         event: dict[str, Any] = redact(parsed, hidden)
         if event.get("error"):
             return event
-        envelope |= {key: event[key] for key in ("model", "usage") if event.get(key)}
+        envelope |= {key: event[key] for key in ("model", "usage", "service_tier") if event.get(key)}
         for choice in _listed(event.get("choices")):
             message.add(_mapping(choice.get("delta")))
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
@@ -91,9 +91,13 @@ def _listed(value: Any) -> list[Any]:
 
 
 class TextStream:
-    """The text of a stream's events as their bytes arrive, for display. Broken events are left to `assemble`."""
+    """The text of a stream's events as their bytes arrive, for display. Broken events are left to `assemble`.
 
-    def __init__(self) -> None:
+    ``text_of`` is the text of one event; without it, that of a chat completion's.
+    """
+
+    def __init__(self, text_of: Callable[[Mapping[str, Any]], str] | None = None) -> None:
+        self._text_of = text_of or _chat_text
         self._rest = b""
 
     def feed(self, content: bytes) -> str:
@@ -103,11 +107,14 @@ class TextStream:
         texts: list[str] = []
         for line in lines:
             try:
-                event = _event(line.rstrip(b"\r")) or {}
-                texts += [_delta_text(choice.get("delta") or {}) for choice in event.get("choices") or ()]
+                texts.append(self._text_of(read_event(line.rstrip(b"\r")) or {}))
             except (ValueError, AttributeError, TypeError):
                 continue
         return "".join(texts)
+
+
+def _chat_text(event: Mapping[str, Any]) -> str:
+    return "".join(_delta_text(choice.get("delta") or {}) for choice in event.get("choices") or ())
 
 
 def _delta_text(delta: dict[str, Any]) -> str:
@@ -117,7 +124,7 @@ def _delta_text(delta: dict[str, Any]) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
+def read_event(line: bytes) -> dict[str, Any] | None:
     """The event in a line of the stream, None for a line without one. Raises ValueError for a broken one."""
     data = line.removeprefix(b"data:").strip()
     if not line.startswith(b"data:") or not data or data == b"[DONE]":

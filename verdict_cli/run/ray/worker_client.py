@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from verdict_cli.errors import ProviderError, ReplyError
 from verdict_cli.llm.middleware.rate_limit import estimate_tokens, rate_limited
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.prices import worst_case_usd
+from verdict_cli.llm.providers.worst_case import worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.run.job import Stop
 from verdict_cli.run.model_client import ModelClient

@@ -1,0 +1,209 @@
+"""Anthropic's Messages API (`/v1/messages`), as pure functions: request → body, body → chat completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import Refused
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.wire_protocol import (
+    Envelope,
+    WireProtocol,
+    chat_completion,
+    count,
+    data_url,
+    object_at,
+    objects,
+    parts_of,
+    split_system,
+)
+from verdict_cli.messages import Request
+
+_DEFAULT_MAX_TOKENS = 4096
+"""The API needs a limit. Judges' replies are short; a model's own maximum would only raise what a run reserves."""
+_THINKING_TOKENS = {"low": 1024, "medium": 4096, "high": 16384}
+"""Thinking budgets for `reasoning_effort`; 1,024 is the least that the API takes."""
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_UNSUPPORTED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength")
+"""Keywords that the API's structured output refuses. They move into the description, where the model reads them."""
+
+
+def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    if request.top_logprobs:
+        hint = "use a structured score, or a model whose API gives log-probabilities"
+        raise Refused(f"model {request.model.name} returns no token log-probabilities", hint=hint)
+    settings = request.model.sampling()
+    if "seed" in settings:
+        raise Refused(f"model {request.model.name} takes no seed", hint="remove `seed` from the model")
+    system, turns = split_system(request.messages)
+    body: dict[str, Any] = {"model": name, "max_tokens": settings.pop("max_tokens", _DEFAULT_MAX_TOKENS)}
+    effort = settings.pop("reasoning_effort", None)
+    if effort is not None:
+        _think(body, settings, str(effort), request.model.name)
+    if "stop" in settings:
+        stop = settings.pop("stop")
+        body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+    if system:
+        body["system"] = [{"type": "text", "text": system}]
+    body["messages"] = [{"role": turn.role, "content": [_part(part) for part in parts_of(turn)]} for turn in turns]
+    schema = request.json_schema
+    if schema is not None:
+        if mode == "tool" and ("thinking" in body or "thinking" in settings):
+            mode = "prompt"  # the API refuses a forced tool together with thinking
+        if mode == "schema":
+            body["output_config"] = {"format": {"type": "json_schema", "schema": _supported(schema)}}
+        elif mode == "tool":
+            tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
+            body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
+        else:
+            instruction = INSTRUCTION + orjson.dumps(schema).decode()
+            body["messages"][-1]["content"].append({"type": "text", "text": instruction.lstrip()})
+    if request.stream:
+        body["stream"] = True
+    settings.pop("extra_headers", None)
+    return body | (settings.pop("extra_body", None) or {}) | settings
+
+
+def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model: str) -> None:
+    if effort in ("none", "minimal"):
+        return
+    if effort not in _THINKING_TOKENS:
+        raise Refused(f"model {model}: unknown reasoning_effort {effort!r}", hint="use low, medium or high")
+    if settings.get("temperature", 1) != 1 or "top_p" in settings:
+        hint = "remove temperature and top_p, or reasoning_effort"
+        raise Refused(f"model {model} takes no temperature together with reasoning_effort", hint=hint)
+    budget = _THINKING_TOKENS[effort]
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+    # The limit includes the thinking, and must be larger than its budget.
+    body["max_tokens"] += budget
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"type": "text", "text": part["text"]}
+    url = part["image_url"]["url"]
+    embedded = data_url(url)
+    if embedded is None:
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    kind, data = embedded
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+
+
+def _supported(schema: Any) -> Any:
+    """The schema without the keywords that structured output refuses; the reply is still checked against all of it."""
+    if isinstance(schema, list | tuple):
+        return [_supported(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    bounds = {key: schema[key] for key in _UNSUPPORTED if key in schema and not isinstance(schema[key], Mapping)}
+    kept = {key: _supported(part) for key, part in schema.items() if key not in bounds}
+    if bounds:
+        limits = ", ".join(f"{key}: {value}" for key, value in bounds.items())
+        kept["description"] = f"{kept['description']} ({limits})" if kept.get("description") else limits
+    return kept
+
+
+def _to_chat(envelope: Envelope) -> dict[str, Any]:
+    if envelope.get("type") == "error" or "content" not in envelope:
+        return {"error": envelope.get("error") or "no content"}
+    blocks = objects(envelope.get("content"))
+    text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+    used = next((b.get("input") for b in blocks if b.get("type") == "tool_use" and b.get("name") == TOOL), None)
+    stop = envelope.get("stop_reason")
+    finish = _FINISH.get(str(stop), "stop")
+    thinking = "".join(str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking")
+    usage = _usage(envelope.get("usage"))
+    refusal = (text or "the model refused") if finish == "refusal" else None
+    if stop == "pause_turn":
+        return {"error": "the server paused its turn", "usage": usage}
+    if thinking:
+        text = text.lstrip()
+    return chat_completion(
+        text,
+        finish,
+        usage,
+        model=str(envelope.get("model") or ""),
+        arguments=used if isinstance(used, dict) else None,
+        refusal=refusal,
+        extra={"service_tier": object_at(envelope, "usage").get("service_tier"), "reasoning": thinking},
+    )
+
+
+def _usage(usage: Any) -> dict[str, Any] | None:
+    """OpenAI's form. Anthropic counts tokens read from and written to its cache apart from the others of the prompt."""
+    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
+        return None
+    read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    return {
+        "prompt_tokens": count(usage.get("input_tokens")) + read + written,
+        "completion_tokens": count(usage.get("output_tokens")),
+        "prompt_tokens_details": {"cached_tokens": read, "cache_creation_tokens": written},
+    }
+
+
+def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    ended = False
+    for event in stream:
+        match event.get("type"):
+            case "error":
+                return {"type": "error", "error": event.get("error")}
+            case "message_start":
+                whole = dict(object_at(event, "message"))
+            case "content_block_start":
+                blocks[count(event.get("index"))] = {**object_at(event, "content_block"), "written": []}
+            case "content_block_delta":
+                block = blocks.setdefault(count(event.get("index")), {"type": "text", "text": "", "written": []})
+                block["written"].append(object_at(event, "delta"))
+            case "message_delta":
+                whole |= {key: value for key, value in object_at(event, "delta").items() if value is not None}
+                whole["usage"] = {**object_at(whole, "usage"), **object_at(event, "usage")}
+            case "message_stop":
+                ended = True
+    if not ended:
+        raise ValueError("the stream ended before the reply did")
+    return {**whole, "content": [_block(blocks[index]) for index in sorted(blocks)]}
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    deltas = block.pop("written")
+
+    def joined(key: str) -> str:
+        return "".join(str(delta[key]) for delta in deltas if isinstance(delta.get(key), str))
+
+    if block.get("type") == "tool_use":
+        try:
+            return {**block, "input": orjson.loads(joined("partial_json") or "{}")}
+        except orjson.JSONDecodeError:
+            raise ValueError("the tool's arguments are not JSON") from None
+    return {**block, "text": str(block.get("text") or "") + joined("text"), "thinking": joined("thinking")}
+
+
+def _text_of(event: Envelope) -> str:
+    delta = object_at(event, "delta")
+    said = delta.get("text") or delta.get("partial_json")
+    return said if event.get("type") == "content_block_delta" and isinstance(said, str) else ""
+
+
+ANTHROPIC_MESSAGES = WireProtocol(
+    name="anthropic",
+    version="/v1",
+    path=lambda _name, _stream: "/messages",
+    headers=lambda key: ({"x-api-key": key} if key else {}) | {"anthropic-version": "2023-06-01"},
+    body=_body,
+    to_chat=_to_chat,
+    assemble=_assemble,
+    text_of=_text_of,
+)

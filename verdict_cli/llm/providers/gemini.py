@@ -1,0 +1,200 @@
+"""Google's Gemini API (`models/NAME:generateContent`), as pure functions: request → body, body → chat completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from verdict_cli.errors import Refused
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.wire_protocol import (
+    Envelope,
+    WireProtocol,
+    chat_completion,
+    count,
+    data_url,
+    object_at,
+    objects,
+    parts_of,
+    split_system,
+)
+from verdict_cli.messages import Request
+
+_CONFIG = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maxOutputTokens",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+_FILTERED = frozenset({"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "IMAGE_SAFETY"})
+_THINKING_TOKENS = {"none": 0, "minimal": 0, "low": 1024, "medium": 4096, "high": 16384}
+"""Thinking budgets for `reasoning_effort` of the 2.x models; later ones take the level itself."""
+_FEWEST_THINKING_PRO = 128
+"""The 2.5 Pro models cannot stop thinking; this is the least budget they take."""
+_MOST_LOGPROBS = 19
+"""The most alternatives that the API gives at a position."""
+
+
+def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    settings = request.model.sampling()
+    system, turns = split_system(request.messages)
+    body: dict[str, Any] = {}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    body["contents"] = [
+        {"role": "model" if turn.role == "assistant" else "user", "parts": [_part(part) for part in parts_of(turn)]}
+        for turn in turns
+    ]
+    config = {theirs: settings.pop(ours) for ours, theirs in _CONFIG.items() if ours in settings}
+    if "stop" in settings:
+        stop = settings.pop("stop")
+        config["stopSequences"] = [stop] if isinstance(stop, str) else list(stop)
+    effort = settings.pop("reasoning_effort", None)
+    if effort is not None:
+        config["thinkingConfig"] = _thinking(str(effort), name, request.model.name)
+    if request.top_logprobs:
+        config |= {"responseLogprobs": True, "logprobs": min(request.top_logprobs, _MOST_LOGPROBS)}
+    schema = request.json_schema
+    if schema is not None:
+        if mode == "schema":
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+        elif mode == "tool":
+            function = {"name": TOOL, "description": "Gives the reply.", "parametersJsonSchema": schema}
+            body["tools"] = [{"functionDeclarations": [function]}]
+            body["toolConfig"] = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}}
+        else:
+            config |= {"responseMimeType": "application/json"} if mode == "json" else {}
+            instruction = INSTRUCTION + orjson.dumps(schema).decode()
+            body["contents"][-1]["parts"].append({"text": instruction})
+    if config:
+        body["generationConfig"] = config
+    if "safety_settings" in settings:
+        body["safetySettings"] = settings.pop("safety_settings")
+    settings.pop("extra_headers", None)
+    return body | (settings.pop("extra_body", None) or {}) | settings
+
+
+def _thinking(effort: str, name: str, model: str) -> dict[str, Any]:
+    if effort not in _THINKING_TOKENS:
+        raise Refused(f"model {model}: unknown reasoning_effort {effort!r}", hint="use none, low, medium or high")
+    if not name.startswith("gemini-2"):
+        return {"thinkingLevel": "low" if effort in ("none", "minimal") else effort}
+    budget = _THINKING_TOKENS[effort]
+    return {"thinkingBudget": max(budget, _FEWEST_THINKING_PRO) if "pro" in name else budget}
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"text": part["text"]}
+    url = part["image_url"]["url"]
+    embedded = data_url(url)
+    if embedded is None:
+        return {"fileData": {"fileUri": url}}
+    kind, data = embedded
+    return {"inlineData": {"mimeType": kind, "data": data}}
+
+
+def _to_chat(envelope: Envelope) -> dict[str, Any]:
+    usage = _usage(envelope.get("usageMetadata"))
+    candidates = objects(envelope.get("candidates"))
+    model = str(envelope.get("modelVersion") or "")
+    if not candidates:
+        blocked = object_at(envelope, "promptFeedback").get("blockReason")
+        if blocked:
+            return chat_completion("", "content_filter", usage, model=model)
+        return {"error": envelope.get("error") or "no candidates", "usage": usage}
+    candidate = candidates[0]
+    parts = objects(object_at(candidate, "content").get("parts"))
+    text = "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
+    thoughts = "".join(str(part.get("text") or "") for part in parts if part.get("thought"))
+    calls = [call for part in parts if (call := object_at(part, "functionCall")).get("name") == TOOL]
+    reason = str(candidate.get("finishReason") or "STOP")
+    finish = "length" if reason == "MAX_TOKENS" else "content_filter" if reason in _FILTERED else "stop"
+    if reason in ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"):
+        return {"error": f"the model's function call is malformed ({reason})", "usage": usage}
+    return chat_completion(
+        text,
+        finish,
+        usage,
+        model=model,
+        arguments=calls[0].get("args") if calls else None,
+        logprobs=_logprobs(candidate.get("logprobsResult")),
+        extra={"reasoning": thoughts},
+    )
+
+
+def _usage(usage: Any) -> dict[str, Any] | None:
+    """OpenAI's form: thoughts are charged as output."""
+    if not isinstance(usage, Mapping) or "promptTokenCount" not in usage:
+        return None
+    thoughts = count(usage.get("thoughtsTokenCount"))
+    return {
+        "prompt_tokens": count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount")),
+        "completion_tokens": count(usage.get("candidatesTokenCount")) + thoughts,
+        "prompt_tokens_details": {"cached_tokens": count(usage.get("cachedContentTokenCount"))},
+        "completion_tokens_details": {"reasoning_tokens": thoughts},
+    }
+
+
+def _logprobs(result: Any) -> list[dict[str, Any]] | None:
+    if not isinstance(result, Mapping):
+        return None
+    chosen = objects(result.get("chosenCandidates"))
+    others = objects(result.get("topCandidates"))
+    positions = []
+    for index, token in enumerate(chosen):
+        listed = objects(others[index].get("candidates")) if index < len(others) else []
+        positions.append({**_alternative(token), "top_logprobs": [_alternative(each) for each in listed]})
+    return positions
+
+
+def _alternative(token: Mapping[str, Any]) -> dict[str, Any]:
+    return {"token": token.get("token", ""), "logprob": token.get("logProbability", 0.0)}
+
+
+def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    parts: list[Any] = []
+    candidate: dict[str, Any] = {}
+    for event in stream:
+        if event.get("error"):
+            return dict(event)
+        whole |= {key: value for key, value in event.items() if key != "candidates"}
+        for found in objects(event.get("candidates"))[:1]:
+            parts += objects(object_at(found, "content").get("parts"))
+            candidate |= found
+    if "finishReason" not in candidate and "promptFeedback" not in whole:
+        raise ValueError("the stream ended before the reply did")
+    if candidate:
+        whole["candidates"] = [{**candidate, "content": {"role": "model", "parts": parts}}]
+    return whole
+
+
+def _text_of(event: Envelope) -> str:
+    found = objects(event.get("candidates"))[:1]
+    parts = objects(object_at(found[0], "content").get("parts")) if found else []
+    return "".join(str(part.get("text") or "") for part in parts if not part.get("thought"))
+
+
+def _path(name: str, stream: bool) -> str:
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/models/{quote(name, safe='')}:{method}"
+
+
+GEMINI = WireProtocol(
+    name="gemini",
+    version="/v1beta",
+    path=_path,
+    headers=lambda key: {"x-goog-api-key": key} if key else {},
+    body=_body,
+    to_chat=_to_chat,
+    assemble=_assemble,
+    text_of=_text_of,
+)

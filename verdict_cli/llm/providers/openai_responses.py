@@ -1,0 +1,144 @@
+"""OpenAI's Responses API (`/v1/responses`), for the models that only it serves: request → body, body → chat completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from verdict_cli.errors import Refused
+from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL, is_strict
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.wire_protocol import (
+    Envelope,
+    WireProtocol,
+    chat_completion,
+    count,
+    object_at,
+    objects,
+    parts_of,
+)
+from verdict_cli.messages import Request
+
+_FEWEST_TOKENS = 16
+"""The least `max_output_tokens` that the API takes."""
+_ABSENT = ("seed", "stop")
+
+
+def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
+    settings = request.model.sampling()
+    for key in _ABSENT:
+        if key in settings:
+            raise Refused(f"model {request.model.name} takes no {key}", hint=f"remove `{key}` from the model")
+    # `store: false`: the API otherwise keeps every request and reply for thirty days.
+    body: dict[str, Any] = {"model": name, "store": False}
+    if "max_tokens" in settings:
+        body["max_output_tokens"] = max(_FEWEST_TOKENS, settings.pop("max_tokens"))
+    effort = settings.pop("reasoning_effort", None)
+    if effort is not None:
+        body["reasoning"] = {"effort": effort}
+    schema = request.json_schema
+    messages: list[dict[str, Any]] = [
+        {"role": one.role, "content": [_part(one.role, part) for part in parts_of(one)]} for one in request.messages
+    ]
+    if schema is not None:
+        if mode == "schema":
+            body["text"] = {
+                "format": {"type": "json_schema", "name": TOOL, "schema": schema, "strict": is_strict(schema)}
+            }
+        elif mode == "tool":
+            function = {
+                "name": TOOL,
+                "description": "Gives the reply.",
+                "parameters": schema,
+                "strict": is_strict(schema),
+            }
+            body |= {"tools": [{"type": "function", **function}], "tool_choice": {"type": "function", "name": TOOL}}
+        else:
+            body |= {"text": {"format": {"type": "json_object"}}} if mode == "json" else {}
+            messages[-1]["content"].append({"type": "input_text", "text": INSTRUCTION + orjson.dumps(schema).decode()})
+    body["input"] = messages
+    if request.top_logprobs:
+        body |= {"top_logprobs": request.top_logprobs, "include": ["message.output_text.logprobs"]}
+    if request.stream:
+        body["stream"] = True
+    settings.pop("extra_headers", None)
+    return body | (settings.pop("extra_body", None) or {}) | settings
+
+
+def _part(role: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"type": "output_text" if role == "assistant" else "input_text", "text": part["text"]}
+    return {"type": "input_image", "image_url": part["image_url"]["url"]}
+
+
+def _to_chat(envelope: Envelope) -> dict[str, Any]:
+    usage = _usage(envelope.get("usage"))
+    if envelope.get("error") or not isinstance(envelope.get("output"), list):
+        return {"error": envelope.get("error") or "no output", "usage": usage}
+    items = objects(envelope.get("output"))
+    parts = [part for item in items if item.get("type") == "message" for part in objects(item.get("content"))]
+    texts = [part for part in parts if part.get("type") == "output_text"]
+    calls = [item for item in items if item.get("type") == "function_call" and item.get("name") == TOOL]
+    positions = [position for part in texts for position in objects(part.get("logprobs"))]
+    summaries = [part for item in items if item.get("type") == "reasoning" for part in objects(item.get("summary"))]
+    return chat_completion(
+        "".join(str(part.get("text") or "") for part in texts),
+        _finish(envelope),
+        usage,
+        model=str(envelope.get("model") or ""),
+        arguments=calls[0].get("arguments") if calls else None,
+        refusal="".join(str(part.get("refusal") or "") for part in parts if part.get("type") == "refusal") or None,
+        logprobs=[dict(position) for position in positions] or None,
+        extra={
+            "service_tier": envelope.get("service_tier"),
+            "reasoning": "\n".join(str(part.get("text") or "") for part in summaries),
+        },
+    )
+
+
+def _finish(envelope: Envelope) -> str:
+    if envelope.get("status") != "incomplete":
+        return "stop"
+    reason = object_at(envelope, "incomplete_details").get("reason")
+    return "content_filter" if reason == "content_filter" else "length"
+
+
+def _usage(usage: Any) -> dict[str, Any] | None:
+    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
+        return None
+    return {
+        "prompt_tokens": count(usage.get("input_tokens")),
+        "completion_tokens": count(usage.get("output_tokens")),
+        "prompt_tokens_details": object_at(usage, "input_tokens_details"),
+        "completion_tokens_details": object_at(usage, "output_tokens_details"),
+    }
+
+
+def _assemble(stream: Iterable[Envelope]) -> dict[str, Any]:
+    for event in stream:
+        match event.get("type"):
+            case "response.completed" | "response.incomplete" | "response.failed":
+                return dict(object_at(event, "response"))
+            case "error":
+                return {"error": event.get("message") or event.get("error") or "an error in the stream"}
+    raise ValueError("the stream ended before the reply did")
+
+
+def _text_of(event: Envelope) -> str:
+    said = event.get("delta")
+    kinds = ("response.output_text.delta", "response.function_call_arguments.delta")
+    return said if event.get("type") in kinds and isinstance(said, str) else ""
+
+
+OPENAI_RESPONSES = WireProtocol(
+    name="responses",
+    version="",
+    path=lambda _name, _stream: "/responses",
+    headers=lambda key: {"Authorization": f"Bearer {key}"} if key else {},
+    body=_body,
+    to_chat=_to_chat,
+    assemble=_assemble,
+    text_of=_text_of,
+)

@@ -1,0 +1,246 @@
+"""Prices, context windows and retirement dates of models, from litellm's data file, read without importing litellm.
+
+Names are looked up as people spell them: with or without a provider's prefix, a region, a date or a version. What the
+file does not say is None, never 0.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from verdict_cli.messages import Usage
+from verdict_cli.model import Model
+
+_FILE = "model_prices_and_context_window_backup.json"
+_LONG = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_ENTRY = re.compile(r'^ {4}"([^"]+)": \{', re.MULTILINE)
+_DATE = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|\d{4}|latest)$")
+_VERSION = re.compile(r"-v\d+(:\d+)?$")
+_REGION = re.compile(r"^(us|eu|apac|au|jp|ca|sa|global|us-gov)\.")
+_OPEN_PREFIXES = frozenset({"openai", "litellm_proxy", "responses", "text-completion-openai"})
+"""Prefixes that say a protocol, not whose model it is."""
+TIERS = {"flex": "_flex", "priority": "_priority", "batch": "_batches"}
+"""Service tiers, and how the file's keys of their prices end."""
+BATCH_SHARE = 0.5
+"""What batches cost where the file has no price for them: providers that sell them charge half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Dollars a token: read, written, read from the provider's cache, and written to it."""
+
+    read: float
+    write: float
+    cached: float
+    cache_write: float
+
+    def cost(self, prompt: int, completion: int, cached: int = 0, cache_write: int = 0) -> float:
+        """Dollars for one call; cached and cache-written tokens are among those of the prompt."""
+        fresh = prompt - cached - cache_write
+        return fresh * self.read + cached * self.cached + cache_write * self.cache_write + completion * self.write
+
+
+def cost_usd(
+    model: Model, usage: Usage | None, cached: int = 0, cache_write: int = 0, tier: str | None = None
+) -> float | None:
+    """Dollars for one call by the pipeline's own prices, else by the file's; None if the price or the usage is unknown.
+
+    ``cached`` and ``cache_write`` are the prompt's tokens read from and written to the provider's cache. ``tier`` is the
+    service tier that the reply states; without it, the one that the request asked for counts.
+    """
+    if usage is None:
+        return None
+    if model.cost is not None:
+        read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
+        per_cached = model.cost.cached_per_million
+        own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
+        return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+    requested = tier or model.params.get("service_tier")
+    rates = rates_of(model.known_name, usage.prompt_tokens, str(requested or ""))
+    return None if rates is None else rates.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+
+
+def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
+    """The model's rates for a prompt of that length in a service tier (``flex``, ``priority``, ``batch``); None where unknown.
+
+    A tier without a price of its own is charged at the ordinary one, batches at half of it.
+    """
+    lengths = _tariff(name, tier)
+    found = None
+    for above, rates in lengths:
+        if prompt_tokens > above or above == 0:
+            found = rates
+    return found
+
+
+def context_window(name: str) -> int | None:
+    """The most tokens that a prompt may have; None where unknown."""
+    return _whole(entry_of(name), "max_input_tokens", "max_tokens")
+
+
+def most_output_tokens(name: str) -> int | None:
+    """The most tokens that a reply may have; None where unknown."""
+    return _whole(entry_of(name), "max_output_tokens")
+
+
+def least_cacheable_tokens(name: str) -> int | None:
+    """The shortest prefix that the provider caches; None where unknown."""
+    return _whole(entry_of(name), "prompt_cache_min_tokens")
+
+
+def retirement_date(name: str) -> datetime.date | None:
+    """The day on which the provider retires the model; None where unknown."""
+    text = (entry_of(name) or {}).get("deprecation_date")
+    try:
+        return datetime.date.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def supports(name: str, what: str) -> bool | None:
+    """Whether the model supports something (``vision``, ``response_schema``, ``tool_choice`` …); None where unknown."""
+    found = (entry_of(name) or {}).get(f"supports_{what}")
+    return found if isinstance(found, bool) else None
+
+
+def source() -> str:
+    """Where the prices come from, for people: the package and its version."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return "no price data (litellm is not installed)"
+
+
+def model_names() -> list[str]:
+    """The names of all models in the file."""
+    return list(_places())
+
+
+@lru_cache(maxsize=1024)
+def entry_of(name: str) -> Mapping[str, Any] | None:
+    """The file's entry for a model as it is spelled, or as it is nearly spelled; None where there is none."""
+    for spelling, providers in _spellings(name):
+        entry = _entry(spelling)
+        if entry is not None and (providers is None or _is_of(entry, providers)):
+            return entry
+    prefix, slash, rest = name.rpartition("/")
+    dated = _latest_dated(rest if slash and prefix in _OPEN_PREFIXES | {"anthropic"} else name)
+    return None if dated is None else _entry(dated)
+
+
+def _spellings(name: str) -> Iterator[tuple[str, str | None]]:
+    """Spellings to look for in turn, with the provider that an entry must be of (None: any)."""
+    for spelling in _variants(name):
+        yield spelling, None
+    prefix, slash, rest = name.partition("/")
+    if not slash:
+        return
+    owner = None if prefix in _OPEN_PREFIXES else prefix
+    while True:
+        for spelling in _variants(rest):
+            yield spelling, owner
+        _, slash, rest = rest.partition("/")
+        if not slash:
+            return
+
+
+def _variants(name: str) -> Iterator[str]:
+    yield name
+    plain = _REGION.sub("", name)
+    if plain != name:
+        yield plain
+    for form in (_DATE, _VERSION):
+        shorter = form.sub("", plain)
+        if shorter != plain:
+            yield shorter
+            plain = shorter
+
+
+def _is_of(entry: Mapping[str, Any], owner: str) -> bool:
+    provider = str(entry.get("litellm_provider") or "")
+    return provider == owner or provider.startswith((f"{owner}_", f"{owner}-")) or owner.startswith(provider)
+
+
+def _latest_dated(name: str) -> str | None:
+    """The newest dated name of a model that the file has only with a date."""
+    dated = [each for each in _places() if each.startswith(name) and _DATE.fullmatch(each[len(name) :])]
+    return max(dated, default=None)
+
+
+@cache
+def _places() -> dict[str, int]:
+    """Where each model's entry starts in the file's text. ``sample_spec`` explains the others."""
+    return {found[1]: found.end() - 1 for found in _ENTRY.finditer(_text()) if found[1] != "sample_spec"}
+
+
+def _entry(name: str) -> Mapping[str, Any] | None:
+    # Only the entries asked for are parsed: the whole would take tens of megabytes.
+    place = _places().get(name)
+    return None if place is None else json.JSONDecoder().raw_decode(_text(), place)[0]
+
+
+@lru_cache(maxsize=1)
+def _text() -> str:
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return ""
+    path = Path(spec.origin).with_name(_FILE)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@lru_cache(maxsize=256)
+def _tariff(name: str, tier: str) -> tuple[tuple[int, Rates | None], ...]:
+    """(tokens above which, rates), the shortest prompts first."""
+    entry = entry_of(name) or {}
+    limits = sorted({int(found[1]) for key in entry if (found := _LONG.fullmatch(key))})
+    return (
+        (0, _rates(entry, "", tier)),
+        *((1000 * limit, _rates(entry, f"_above_{limit}k_tokens", tier)) for limit in limits),
+    )
+
+
+def _rates(entry: Mapping[str, Any], length: str, tier: str) -> Rates | None:
+    suffix = TIERS.get(tier, "")
+    ordinary = _rates_at(entry, length)
+    if not suffix or ordinary is None:
+        return ordinary
+    special = _rates_at(entry, f"{length}{suffix}", ordinary)
+    if special is not None:
+        return special
+    share = BATCH_SHARE if tier == "batch" else 1.0
+    return Rates(*(share * rate for rate in (ordinary.read, ordinary.write, ordinary.cached, ordinary.cache_write)))
+
+
+def _rates_at(entry: Mapping[str, Any], ending: str, ordinary: Rates | None = None) -> Rates | None:
+    read, write = (_number(entry, f"{way}_cost_per_token{ending}") for way in ("input", "output"))
+    if read is None or write is None:
+        return None
+    # A tier without cache prices of its own changes them as it changes the price of reading.
+    share = read / ordinary.read if ordinary is not None and ordinary.read else 1.0
+    cached = _number(entry, f"cache_read_input_token_cost{ending}")
+    cache_write = _number(entry, f"cache_creation_input_token_cost{ending}")
+    return Rates(
+        read,
+        write,
+        (ordinary.cached * share if ordinary else read) if cached is None else cached,
+        (ordinary.cache_write * share if ordinary else read) if cache_write is None else cache_write,
+    )
+
+
+def _number(entry: Mapping[str, Any], key: str) -> float | None:
+    value = entry.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(entry: Mapping[str, Any] | None, *keys: str) -> int | None:
+    found = (entry or {}).get
+    return next((int(value) for key in keys if isinstance(value := found(key), int | float)), None)

@@ -1,0 +1,24 @@
+"""The wire protocol of each family of models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from verdict_cli.llm.model_families import Family
+from verdict_cli.llm.providers.wire_protocol import WireProtocol
+
+_PROTOCOLS = {
+    "anthropic": "verdict_cli.llm.providers.anthropic_messages:ANTHROPIC_MESSAGES",
+    "gemini": "verdict_cli.llm.providers.gemini:GEMINI",
+    "responses": "verdict_cli.llm.providers.openai_responses:OPENAI_RESPONSES",
+}
+
+
+def protocol_of(family: Family) -> WireProtocol | None:
+    """The protocol of a family's server; None for chat completions, which need no translation."""
+    path = _PROTOCOLS.get(family.protocol)
+    if path is None:
+        return None
+    module, _, name = path.partition(":")
+    return cast("WireProtocol", getattr(import_module(module), name))

@@ -1,0 +1,143 @@
+"""A wire protocol: how a request is written for a kind of server, and how its reply is turned into a chat completion.
+
+Every protocol is pure functions. The client, the retries and what makes a reply usable are the same for all of them
+(`native.py`, `chat_completions.read_envelope`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from verdict_cli.llm.providers.json_mode import JsonMode
+from verdict_cli.llm.providers.sse import read_event
+from verdict_cli.llm.providers.wire_values import message_content
+from verdict_cli.messages import Message, Request
+
+Envelope = Mapping[str, Any]
+"""A decoded reply body."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireProtocol:
+    """One provider's API.
+
+    ``path`` gives what follows the base URL, from the model's name and whether the reply is streamed. ``body`` writes
+    the request; it raises Refused for settings that the API does not have. ``to_chat`` turns a decoded reply into the
+    form of a chat completion, with all prompt tokens under ``usage.prompt_tokens``. ``assemble`` puts the events of a
+    streamed reply together to the body that the same call gives unstreamed, and ``text_of`` is the text that an event
+    adds. ``version`` is the path segment that a base URL may lack.
+    """
+
+    name: str
+    version: str
+    path: Callable[[str, bool], str]
+    headers: Callable[[str], Mapping[str, str]]
+    body: Callable[[Request, str, JsonMode], dict[str, Any]]
+    to_chat: Callable[[Envelope], dict[str, Any]]
+    assemble: Callable[[Iterable[Envelope]], dict[str, Any]]
+    text_of: Callable[[Envelope], str]
+
+
+class ProtocolBodies:
+    """Writes request bodies. The parameters of the requests of one unit are written once."""
+
+    def __init__(self) -> None:
+        self._parameters: dict[tuple[Any, ...], tuple[str, tuple[Any, ...]]] = {}
+
+    def get(self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode) -> tuple[bytes, str]:
+        """The request's body for a server that knows the model by this name, and its parameters as JSON.
+
+        Raises TypeError for a request that cannot be written as JSON, Refused for a setting that the API does not have.
+        """
+        body = protocol.body(request, name, mode)
+        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, mode, name)
+        found = self._parameters.get(key)
+        if found is None:
+            if len(self._parameters) >= _MAX_SHARED:
+                self._parameters.clear()
+            # The key has ids, so the objects are kept: no other object may get their ids.
+            found = self._parameters[key] = _parameters(body), (request.model, request.json_schema)
+        return orjson.dumps(body), found[0]
+
+
+_MAX_SHARED = 1000
+_IN_OTHER_COLUMNS = frozenset({"model", "messages", "system", "input", "contents", "systemInstruction"})
+_SCHEMA_KEYS = frozenset({"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"})
+
+
+def _parameters(body: Mapping[str, Any]) -> str:
+    """The parameters as JSON for `calls.parquet`, without the texts and the JSON schemas."""
+    sent = {key: _without_schemas(value) for key, value in body.items() if key not in _IN_OTHER_COLUMNS}
+    return orjson.dumps(sent, default=str).decode()
+
+
+def _without_schemas(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_schemas(part) for key, part in value.items() if key not in _SCHEMA_KEYS}
+    return [_without_schemas(part) for part in value] if isinstance(value, list) else value
+
+
+def events(body: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a stream of server-sent events. ValueError for an event that is not an object."""
+    return (event for line in body.splitlines() if (event := read_event(line)) is not None)
+
+
+def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
+    """The system messages' text, and the others: for APIs that take the system prompt apart from the conversation."""
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    return system, [message for message in messages if message.role != "system"]
+
+
+def parts_of(message: Message) -> list[dict[str, Any]]:
+    """A message's content as OpenAI's parts (``text`` and ``image_url``), also where it is text alone."""
+    written = message_content(message)
+    return [{"type": "text", "text": written}] if isinstance(written, str) else written
+
+
+def data_url(url: str) -> tuple[str, str] | None:
+    """(media type, base64 data) of a ``data:`` URL; None for another address."""
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        return None
+    return head.removeprefix("data:").removesuffix(";base64"), data
+
+
+def count(value: Any) -> int:
+    """A number of tokens; 0 for anything else."""
+    return value if type(value) is int and value >= 0 else 0
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects in a list; none for anything else."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def object_at(value: Any, key: str) -> Mapping[str, Any]:
+    """The object under a key; empty where there is none."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def chat_completion(
+    text: str,
+    finish_reason: str,
+    usage: Mapping[str, Any] | None,
+    *,
+    model: str = "",
+    arguments: Any = None,
+    refusal: str | None = None,
+    logprobs: list[dict[str, Any]] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A reply in the form of a chat completion. ``arguments``: those of a call of our own tool."""
+    message: dict[str, Any] = {"content": text}
+    if arguments is not None:
+        message["tool_calls"] = [{"type": "function", "function": {"name": "reply", "arguments": arguments}}]
+    if refusal:
+        message["refusal"] = refusal
+    choice = {"message": message, "finish_reason": finish_reason, "logprobs": logprobs and {"content": logprobs}}
+    return {"choices": [choice], "usage": usage, "model": model, **(extra or {})}
