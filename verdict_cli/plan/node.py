@@ -32,7 +32,7 @@ class Cast:
     """Where an input field comes from: a path, or None for the default alone.
 
     ``from_field`` is the upstream field's name when it was cast, that is found by type and not by name. With
-    ``optional``, ``default`` stands in for a column that the row does not have.
+    ``optional``, ``default`` replaces a column that the row does not have.
     """
 
     field: str

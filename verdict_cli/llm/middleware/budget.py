@@ -51,7 +51,7 @@ class Spending:
         """Reserve the worst case of a call (None: unknown), waiting for calls in flight where the budget has no room.
 
         A call that does not fit even alone is made alone, so that the budget is exceeded by one call at most. Returns
-        the cost that is still unknown. Raises BudgetError as `check` does, HaltedError once ``halted`` is true.
+        the reserved dollars. Raises BudgetError as `check` does, HaltedError once ``halted`` is true.
         """
         if self.budget_usd is None:
             return 0.0

@@ -32,9 +32,9 @@ def worst_case_usd(request: Request) -> float | None:
 
 def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:
     """``cost``, or the list price where that is higher: under a budget a pipeline file may raise a known price only."""
-    if cost is None or model.cost is None:
+    if cost is None or (model.cost is None and model.base_model is None):
         return cost
-    listed = cost_usd(model.model_copy(update={"cost": None}), usage)
+    listed = cost_usd(model.model_copy(update={"cost": None, "base_model": None}), usage)
     return max(cost, listed or 0.0)
 
 
@@ -42,4 +42,4 @@ def _longest_reply(model: Model) -> int:
     limit = model.sampling().get("max_completion_tokens", model.max_tokens)
     if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
         return limit
-    return most_output_tokens(model.base_model or model.name) or REPLY_TOKENS
+    return most_output_tokens(model.known_name) or REPLY_TOKENS
