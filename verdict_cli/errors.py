@@ -163,10 +163,12 @@ class Refused(ProviderError):
 class Retryable(ProviderError):
     """A temporary failure, which is retried.
 
-    ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none.
+    ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none. ``waited``: a rate limit
+    was waited for as long as ``max_wait`` allows, so that the call is not retried.
     """
 
     kind = "unavailable"
+    waited = False
     kinds = frozenset({"rate-limit", "timeout", "unavailable"})
 
     def __init__(

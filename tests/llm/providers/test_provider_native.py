@@ -266,7 +266,7 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
         (429, error("slow down"), Retryable, "rate-limit", "slow down"),
         (429, error("pay", "insufficient_quota"), Refused, "refused-by-provider", "out of quota"),
         (500, b"<html>oops</html>", Retryable, "unavailable", "oops"),
-        (529, error("overloaded"), Retryable, "unavailable", "overloaded"),
+        (529, error("overloaded"), Retryable, "rate-limit", "overloaded"),
         (400, error("x", "context_length_exceeded"), Rejected, "context-too-long", "x"),
         (400, error("This model's maximum context length is 9 tokens"), Rejected, "context-too-long", "9 tokens"),
         (400, error("no", "content_filter"), Rejected, "content-filter", "no"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted, most_logprobs, refused_argument
+from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted
 from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -110,8 +110,12 @@ def test_a_used_up_account_is_told_from_a_full_minute(words: str, exhausted: boo
     assert is_exhausted(words) is exhausted
 
 
-def test_a_server_s_own_limits_are_read() -> None:
-    assert most_logprobs("top_logprobs must be less than or equal to 5") == 5
-    assert most_logprobs("Input should be between 0 and 5") is None
-    assert refused_argument("Unsupported parameter: 'seed' is not supported with this model.") == "seed"
-    assert refused_argument("Rate limit reached") is None
+def test_geminis_words_about_billing_with_a_delay_are_a_full_minute() -> None:
+    words = "You exceeded your current quota, please check your plan and billing details. Please retry in 34.07s."
+    assert not is_exhausted(words, 429, 34.07)
+    assert is_exhausted(f"{words} GenerateRequestsPerDayPerProjectPerModel-FreeTier", 429, 34.07)
+
+
+def test_words_about_limits_in_a_rejected_prompt_are_no_exhaustion() -> None:
+    assert not is_exhausted("the daily limit of sugar in 'messages' is no valid role", 400)
+    assert is_exhausted("Your credit balance is too low to access the Anthropic API.", 400)

@@ -45,16 +45,16 @@ class Bucket:
         return max(0.0, short / self.rate) if short > 1e-9 else 0.0
 
     def take(self, amount: float, now: float) -> None:
-        """Takes so much; what is not there yet is owed."""
+        """Take so much; what is not there yet is owed."""
         self._refill(now)
         self._level -= amount
 
     def give_back(self, amount: float) -> None:
-        """Returns what was taken and not used (or takes more, below zero)."""
+        """Return what was taken and not used (below zero: take more)."""
         self._level = min(self.capacity, self._level + amount)
 
     def set_rate(self, rate: float, capacity: float, now: float) -> None:
-        """Another rate from now on."""
+        """Change the rate from now on."""
         self._refill(now)
         self.rate, self.capacity = rate, capacity
         self._level = min(self._level, capacity)
@@ -111,7 +111,7 @@ class Pacer:
         return max(0.0, *waits)
 
     def send(self, tokens: float, now: float) -> None:
-        """Counts a call that is sent now."""
+        """Count a call that is sent now."""
         if self._first_at is None:
             self._first_at = now
         self._passed += 1
@@ -124,18 +124,18 @@ class Pacer:
             self.tokens.take(tokens, now)
 
     def settle(self, estimated: float, used: float) -> None:
-        """Puts the tokens that a call really used in the place of the estimate."""
+        """Replace the estimate of a call by the tokens that it used."""
         if self.tokens is not None:
             self.tokens.give_back(estimated - used)
 
     def accept(self, sent_at: float) -> None:
-        """A call that was sent at ``sent_at`` was answered. Calls sent before the last refusal say nothing new."""
+        """Count a call, sent at ``sent_at``, that was answered. Calls sent before the last refusal say nothing new."""
         if sent_at > self._refused_at:
             self._refusals_in_a_row = 0
-        self._back(sent_at)
+        self.forget(sent_at)
 
     def refuse(self, sent_at: float, now: float, hint_s: float | None = None) -> None:
-        """A call that was sent at ``sent_at`` was refused for a rate limit; ``hint_s``: in how many seconds to return.
+        """Count a call, sent at ``sent_at``, that was refused for a rate limit; ``hint_s``: the delay that the provider states.
 
         Refusals of calls that were all sent before the first of them came back are one sign of the limit, not many.
         """
@@ -146,7 +146,7 @@ class Pacer:
             self._learned = Bucket(LEAST_RATE, 1.0)
             self._refused_at = now
             return
-        self._back(sent_at)
+        self.forget(sent_at)
         if sent_at <= self._refused_at:
             return
         if any(self._refused_at < sent < now - QUICK_S for sent in self._pending):
@@ -162,7 +162,8 @@ class Pacer:
         self._drop = BACK_OFF
         self._refused_at = now
 
-    def _back(self, sent_at: float) -> None:
+    def forget(self, sent_at: float) -> None:
+        """Remove a call that is no longer with the provider."""
         if sent_at in self._pending:
             self._pending.remove(sent_at)
 

@@ -1,4 +1,4 @@
-"""What providers write when a prompt is too long, an account is used up, or an argument is not taken.
+"""What providers write when a prompt is too long or an account is used up.
 
 Statuses differ from provider to provider and often say only "bad request", so their words decide. The wordings are
 those of OpenAI, Azure, Anthropic, Gemini, Vertex, Mistral, Cohere, Groq, Together, Fireworks, DeepSeek, xAI, Cerebras,
@@ -17,21 +17,16 @@ _CONTEXT = re.compile(
     r"reduce the length|tokens? in (the )?(request|prompt)[^.]{0,30}exceed|string_above_max_length",
     re.IGNORECASE,
 )
-_EXHAUSTED = re.compile(
-    r"insufficient[_ ](quota|balance|credits?|funds)|credit balance is too low|billing|payment required|"
-    r"exceeded your current quota|(per[ _]?day|daily)[^.]{0,40}(limit|quota)|(limit|quota)[^.]{0,40}(per[ _]?day|daily)|"
-    r"PerDay|out of credits?|spending limit|account.{0,20}(suspended|deactivated)",
+_NO_CREDIT = re.compile(
+    r"insufficient[_ ](quota|balance|credits?|funds)|credit balance is too low|payment required|out of credits?|"
+    r"spending limit|account.{0,20}(suspended|deactivated)",
     re.IGNORECASE,
 )
-_MOST_LOGPROBS = re.compile(
-    r"top_logprobs?\D{0,60}?(?:less than or equal to|at most|between 0 and|<=|maximum (?:value )?(?:of|is)|no more than|up to)\s*(\d+)",
-    re.IGNORECASE,
+_DAILY = re.compile(
+    r"(per[ _]?day|daily)[^.]{0,40}(limit|quota)|(limit|quota)[^.]{0,40}(per[ _]?day|daily)|PerDay", re.IGNORECASE
 )
-_ARGUMENT = re.compile(
-    r"(?:unsupported|unknown|unrecognized|unexpected|extra)[ _](?:parameter|argument|field|keyword|inputs?)\S*[^'\"`]{0,40}['\"`]([\w.]+)['\"`]"
-    r"|['\"`]([\w.]+)['\"`] (?:is not supported|does not support|is unsupported|not permitted)",
-    re.IGNORECASE,
-)
+_BILLING = re.compile(r"billing|exceeded your current quota", re.IGNORECASE)
+"""OpenAI's words for an account without credit, and Gemini's for any quota: its delay tells them apart."""
 
 
 def is_context_overflow(words: str) -> bool:
@@ -39,18 +34,11 @@ def is_context_overflow(words: str) -> bool:
     return _CONTEXT.search(f"{words} ") is not None
 
 
-def is_exhausted(words: str) -> bool:
-    """Whether the words say that the account, not the minute, is used up: no waiting helps within a run."""
-    return _EXHAUSTED.search(words) is not None
-
-
-def most_logprobs(words: str) -> int | None:
-    """How many alternatives a server says that it gives; None where it does not say."""
-    found = _MOST_LOGPROBS.search(words)
-    return int(found[1]) if found else None
-
-
-def refused_argument(words: str) -> str | None:
-    """The argument that a server says it does not take; None where it names none."""
-    found = _ARGUMENT.search(words)
-    return (found[1] or found[2]) if found else None
+def is_exhausted(words: str, status: int = 429, retry_after_s: float | None = None) -> bool:
+    """Whether the words of a reply with this status say that the account, not the minute, is used up: no waiting helps
+    within a run."""
+    if _NO_CREDIT.search(words):
+        return True
+    return status == 429 and (
+        _DAILY.search(words) is not None or (retry_after_s is None and _BILLING.search(words) is not None)
+    )
