@@ -164,10 +164,12 @@ class Retryable(ProviderError):
     """A temporary failure, which is retried.
 
     ``retry_after_s`` is the delay that the provider asked for in seconds, None where it sent none. ``unreachable``: no
-    connection to the endpoint could be made.
+    connection to the endpoint could be made. ``waited``: a rate limit was waited for as long as ``max_wait`` allows, so that
+    the call is not retried.
     """
 
     kind = "unavailable"
+    waited = False
     kinds = frozenset({"rate-limit", "timeout", "unavailable"})
     unreachable = False
 

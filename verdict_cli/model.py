@@ -43,6 +43,8 @@ class Model(ConfigModel):
     """Extra attempts after a failed or unreadable call."""
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that one call may take."""
+    max_wait: Annotated[float, Field(ge=0)] = 900.0
+    """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
     api_key_env: str | None = None

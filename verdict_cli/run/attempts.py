@@ -100,8 +100,7 @@ async def _round(
     """As `answer`, from attempt ``attempt``; ``last`` is the error of an earlier round."""
     for model in spec.models:
         corrections: tuple[Message, ...] = ()
-        failures = 0
-        last_text = ""
+        failures, last_text = 0, ""
         used = model
         for turn in range(1 + model.retries):
             request = spec.request
@@ -124,8 +123,9 @@ async def _round(
                 break
             except Retryable as error:
                 calls.append(_failed(request, error))
-                last = error
-                failures += 1
+                last, failures = error, failures + 1
+                if error.waited:
+                    break
                 if turn < model.retries:
                     await context.sleep(delay_s(failures, error.retry_after_s, context.jitter))
             except _UnreadError as unread:

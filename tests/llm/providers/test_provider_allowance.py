@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from verdict_cli.llm.providers.http_errors import allowance_of, duration_s
+from verdict_cli.llm.providers.http_errors import allowance_of
+from verdict_cli.llm.providers.retry_hints import duration
 from verdict_cli.messages import Allowance
 
 
@@ -42,4 +43,4 @@ def test_headers_that_say_nothing_are_none() -> None:
     ],
 )
 def test_durations_are_read_or_passed_over(text: str | None, meant: float | None) -> None:
-    assert duration_s(text) == (None if meant is None else pytest.approx(meant))
+    assert duration(text) == (None if meant is None else pytest.approx(meant))

@@ -266,12 +266,26 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
         (429, error("slow down"), Retryable, "rate-limit", "slow down"),
         (429, error("pay", "insufficient_quota"), Refused, "refused-by-provider", "out of quota"),
         (500, b"<html>oops</html>", Retryable, "unavailable", "oops"),
-        (529, error("overloaded"), Retryable, "unavailable", "overloaded"),
+        (529, error("overloaded"), Retryable, "rate-limit", "overloaded"),
         (400, error("x", "context_length_exceeded"), Rejected, "context-too-long", "x"),
         (400, error("This model's maximum context length is 9 tokens"), Rejected, "context-too-long", "9 tokens"),
         (400, error("no", "content_filter"), Rejected, "content-filter", "no"),
         (400, error("Invalid parameter: 'response_format'"), Rejected, "rejected", "post_hoc"),
         (422, {"detail": [{"msg": "field required"}]}, Rejected, "rejected", "field required"),
+        (
+            400,
+            error("request (20149 tokens) exceeds the available context size (2048 tokens)"),
+            Rejected,
+            "context-too-long",
+            "20149",
+        ),
+        (
+            429,
+            [{"error": {"message": "slow", "details": [{"quotaId": "RequestsPerDayPerProject"}]}}],
+            Refused,
+            "refused-by-provider",
+            "out of quota",
+        ),
         (418, b"", Rejected, "rejected", "(418)"),
     ],
 )
@@ -459,3 +473,12 @@ asyncio.run(main())
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "Retryable\n", "")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_delay_in_the_body_is_read(request_for: Make, status: int) -> None:
+    retry_info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+    words = "You exceeded your current quota, please check your plan and billing details."
+    with pytest.raises(Retryable) as caught:
+        answered(request_for, {"error": {"message": words, "details": [retry_info]}}, status)
+    assert (caught.value.failure, caught.value.retry_after_s) == ("rate-limit", 34)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verdict_cli.errors import ProviderError, Rejected, Retryable
-from verdict_cli.llm.providers.http_errors import clean, error_detail, error_of, retry_after
+from verdict_cli.llm.providers.http_errors import clean, error_detail, error_of
+from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -27,8 +28,7 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date(text: str, seconds: float | None) -> None:
-    assert retry_after({"Retry-After": text}, NOW) == seconds
-    assert retry_after({"retry-after": text}, NOW) == seconds
+    assert retry_hint({"retry-after": text}, None, NOW) == seconds
 
 
 @pytest.mark.parametrize(

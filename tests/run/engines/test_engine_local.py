@@ -484,14 +484,14 @@ def test_progress_ends_with_all_rows(bench: Any) -> None:
 def test_a_passing_failure_is_counted_among_the_calls(bench: Any, read: Any) -> None:
     async def at_second(request: Request) -> Reply:
         if request.attempt == 0:
-            raise Retryable("busy", kind="rate-limit", retry_after_s=0)
+            raise Retryable("busy", kind="timeout", retry_after_s=0)
         return await spoken(request)
 
     bench.rule = at_second
     job = bench.job(2)
     assert bench.run(job).calls == 4
     assert read(job.directory.calls, "attempt") == [0, 1, 0, 1]
-    assert read(job.directory.calls, "failure") == ["rate-limit", None, "rate-limit", None]
+    assert read(job.directory.calls, "failure") == ["timeout", None, "timeout", None]
     assert read(job.directory.results, "calls") == [2, 2]
 
 
@@ -500,7 +500,7 @@ def test_a_call_that_succeeded_at_a_later_attempt_is_not_made_again(bench: Any) 
         if request.row.index == 5:
             bench.stop.request()
         if request.attempt == 0:
-            raise Retryable("busy", kind="rate-limit", retry_after_s=0)
+            raise Retryable("busy", kind="timeout", retry_after_s=0)
         return await spoken(request)
 
     bench.rule = at_second

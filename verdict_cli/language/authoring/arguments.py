@@ -26,6 +26,7 @@ class ModelKeys(TypedDict, total=False):
 
     retries: int
     timeout: float
+    max_wait: float
     api_base: str
     api_key_env: str
     rate_limit: Mapping[str, int]

@@ -6,10 +6,10 @@
 `circuit_breaker.circuit_breaker`  a model that rejects every request stops the run
 `cache.cached`                     equal requests share a reply
 `require_logprobs`                 a model without log-probabilities stops the run at its first call
-`rate_limit.rate_limited`          concurrency, requests and tokens per minute
+`rate_limit.rate_limited`          concurrency, pace, and waits for a provider's rate limit
 `budget.check_budget`              no call once the budget is spent or the run is stopping
 `tracing.Spans.calls`              a span for each call that is made
 `providers.Providers.ask`          the model
 
-Retries are outside of it, in `run/attempts.py`, because a reply is found to be unreadable only after it has returned.
+Retries of failed calls are outside of it, in `run/attempts.py`, because a reply is found to be unreadable only after it has returned.
 """

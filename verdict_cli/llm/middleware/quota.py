@@ -1,72 +1,12 @@
-"""Quotas per minute: the pipeline's own as a sliding window, and the provider's as its rate-limit headers state it."""
+"""A provider's quota, as its rate-limit headers state it."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from msgspec import Struct
 
 from verdict_cli.messages import Allowance
-
-MINUTE_S = 60.0
-_SAME_INSTANT_S = 1e-6
-"""Clock readings closer than this count as equal, so that a rounding error does not end a wait too early."""
-
-
-@dataclass(slots=True)
-class SentCall:
-    """A call in the window: when it was sent, and its tokens, estimated until the reply states them."""
-
-    at: float
-    tokens: int
-
-
-class SlidingWindow:
-    """At most so many requests and tokens in any sixty seconds; None: no limit."""
-
-    def __init__(self, requests: int | None, tokens: int | None) -> None:
-        self.requests = requests
-        self.tokens = tokens
-        self._sent: deque[SentCall] = deque()
-        self._total = 0
-
-    def wait_s(self, tokens: int, now: float) -> float:
-        """Seconds until a call of so many tokens fits; 0 if it fits now."""
-        while self._sent and self._expires(self._sent[0]) - now <= _SAME_INSTANT_S:
-            self._total -= self._sent.popleft().tokens
-        until = now
-        if self.requests is not None and len(self._sent) >= self.requests:
-            until = self._expires(self._sent[len(self._sent) - self.requests])
-        if self.tokens is not None and self._total + tokens > self.tokens:
-            until = max(until, self._expiry_of(self._total + tokens - self.tokens))
-        return until - now
-
-    def add(self, tokens: int, now: float) -> SentCall:
-        """Count a call that is sent now."""
-        sent = SentCall(now, tokens)
-        self._sent.append(sent)
-        self._total += tokens
-        return sent
-
-    def correct(self, sent: SentCall, tokens: int) -> None:
-        """Replace a call's estimate by the tokens that it used."""
-        if self._sent and self._sent[0].at <= sent.at:
-            self._total += tokens - sent.tokens
-        sent.tokens = tokens
-
-    def _expiry_of(self, tokens: int) -> float:
-        """When so many tokens will have left the window."""
-        for sent in self._sent:
-            tokens -= sent.tokens
-            if tokens <= 0:
-                return self._expires(sent)
-        return self._expires(self._sent[-1])
-
-    @staticmethod
-    def _expires(sent: SentCall) -> float:
-        return sent.at + MINUTE_S
-
 
 MAX_RESET_S = 120.0
 """A quota that is full again only later, such as a day's, is not waited for: the provider's 429 says more."""

@@ -1,4 +1,4 @@
-"""Rate limiting: caps concurrency, and requests and tokens per minute, per run and per model."""
+"""Rate limiting: caps concurrency, paces calls, and waits where a provider refuses one because of its rate limit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from time import monotonic
 from typing import TypeVar
 
 from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, VerdictError
-from verdict_cli.llm.middleware.concurrency import AdaptiveConcurrency, FifoSemaphore
-from verdict_cli.llm.middleware.quota import ProviderQuota, SentCall, SentCounters, SlidingWindow
+from verdict_cli.llm.middleware.concurrency import FifoSemaphore
+from verdict_cli.llm.middleware.pacer import Pacer
+from verdict_cli.llm.middleware.quota import ProviderQuota, SentCounters
+from verdict_cli.llm.middleware.wait_for_rate_limit import Send, wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
@@ -22,8 +24,6 @@ REPLY_TOKENS = 256
 """The estimate of a reply's tokens where ``max_tokens`` is not set."""
 CHARACTERS_A_TOKEN = 4
 RECHECK_S = 1.0
-MAX_CONCURRENCY = 4096
-"""The largest concurrency of an endpoint that has rejected calls, where the run sets no limit."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Flow:
 
 class RateLimiters:
     """The limits of one run: ``concurrent`` calls in flight (None: no limit), each model's ``rate_limit``, the quota in its
-    provider's headers, and the concurrency that an endpoint has been seen to accept.
+    provider's headers, and the rate that it has been seen to accept.
 
     ``flows`` counts calls by unit, ``waiting`` and ``running`` all of them, for progress. Calls of a model are sent in the
     order in which they arrive here.
@@ -57,10 +57,8 @@ class RateLimiters:
         self.semaphore = None if concurrent is None else FifoSemaphore(concurrent)
         self.clock = clock
         self.sleep = sleep
-        self._max_concurrency = concurrent or MAX_CONCURRENCY
         self._by_model: dict[tuple[str, str | None, str | None, RateLimit | None], ModelLimiter | None] = {}
         self._shared: dict[tuple[str, str, str, RateLimit | None], ModelLimiter] = {}
-        self._endpoints: dict[tuple[str, str], AdaptiveConcurrency] = {}
 
     @property
     def waiting(self) -> int:
@@ -73,8 +71,8 @@ class RateLimiters:
         return sum(flow.running for flow in self.flows.values())
 
     def get(self, model: Model) -> ModelLimiter | None:
-        """The model's limiter, None for a built-in model or a recording. Presets of one model and limit share a limiter,
-        models of one endpoint and key its concurrency."""
+        """The model's limiter, None for a built-in model or a recording. Presets of one model, key and limit share a
+        limiter."""
         key = (model.name, model.api_base, model.api_key_env, model.rate_limit)
         if key not in self._by_model:
             self._by_model[key] = self._create(model)
@@ -83,37 +81,32 @@ class RateLimiters:
     def _create(self, model: Model) -> ModelLimiter | None:
         if is_local(model.name) and model.rate_limit is None:
             return None
-        address = endpoint_address(model)
-        key = (*address, model.name, model.rate_limit)
-        limiter = self._shared.get(key)
-        if limiter is None:
-            endpoint = self._endpoints.setdefault(address, AdaptiveConcurrency(self._max_concurrency))
-            limiter = self._shared[key] = ModelLimiter(model.rate_limit, endpoint)
-        return limiter
+        key = (*endpoint_address(model), model.name, model.rate_limit)
+        if key not in self._shared:
+            self._shared[key] = ModelLimiter(model.rate_limit)
+        return self._shared[key]
 
 
 class ModelLimiter:
-    """One model's limits: its own concurrency, its quotas, and its endpoint's concurrency."""
+    """One model's limits: its concurrency, its configured or learned rate, and its provider's quota."""
 
-    def __init__(self, limit: RateLimit | None, endpoint: AdaptiveConcurrency) -> None:
+    def __init__(self, limit: RateLimit | None) -> None:
         limit = limit or RateLimit()
         self.semaphore = None if limit.concurrent is None else FifoSemaphore(limit.concurrent)
-        self.window = SlidingWindow(limit.requests_per_minute, limit.tokens_per_minute)
+        self.pacer = Pacer(limit.requests_per_minute, limit.tokens_per_minute)
         self.quota = ProviderQuota()
-        self.endpoint = endpoint
-        self.turn = asyncio.Lock()
+        self.turn = FifoSemaphore(1)
 
-    @property
-    def has_quota(self) -> bool:
-        """Whether a call may have to wait for a quota per minute."""
-        return self.window.requests is not None or self.window.tokens is not None or self.quota.is_known
+    def is_limited(self) -> bool:
+        """Whether a call may have to wait for a rate or a quota."""
+        return not self.pacer.is_open or self.quota.is_known
 
     def wait_s(self, tokens: int, now: float) -> float:
         """Seconds until a call of so many tokens should check again; 0 if it may be sent now.
 
-        The provider's quota is checked again every second, because a later reply may raise it.
+        It is checked again every second, because a later reply may raise the quota or state fewer tokens.
         """
-        return max(self.window.wait_s(tokens, now), min(RECHECK_S, self.quota.wait_s(tokens, now)))
+        return min(RECHECK_S, max(self.pacer.wait_s(tokens, now), self.quota.wait_s(tokens, now)))
 
 
 def estimate_tokens(request: Request) -> int:
@@ -127,10 +120,16 @@ def estimate_tokens(request: Request) -> int:
 def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> Ask:
     """``ask``, waiting until the limits allow the call, whose tokens ``estimate`` predicts.
 
+    A call that the provider refuses because of its rate limit waits and is made again, for up to ``max_wait`` seconds.
     Raises Rejected for a call that needs more tokens than its model's ``tokens_per_minute``: it would wait forever.
     """
+    return wait_for_rate_limit(limited(ask, limiters, estimate), limiters.clock)
 
-    def ask_limited(request: Request) -> Awaitable[Reply]:
+
+def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> Send:
+    """One attempt of ``ask``, made when the limits allow it."""
+
+    def send(request: Request, again: bool) -> Awaitable[Reply]:
         limiter = limiters.get(request.model)
         flow = limiters.flows[request.node]
         if limiter is None:
@@ -138,14 +137,15 @@ def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request],
                 return _send_counted(ask, request, flow)
             return _send_holding(limiters.semaphore, flow, partial(_send_counted, ask, request, flow))
         tokens = estimate(request)
-        if limiter.window.tokens is not None and tokens > limiter.window.tokens:
-            return _reject_too_large(request.model.name, tokens, limiter.window.tokens)
+        most = limiter.pacer.tokens_per_minute
+        if most is not None and tokens > most:
+            return _reject_too_large(request.model.name, tokens, most)
         if limiter.semaphore is None:
-            return _send_limited(ask, request, limiters, limiter, flow, tokens)
-        send = partial(_send_limited, ask, request, limiters, limiter, flow, tokens)
-        return _send_holding(limiter.semaphore, flow, send)
+            return _send_limited(ask, request, limiters, limiter, flow, tokens, again)
+        attempt = partial(_send_limited, ask, request, limiters, limiter, flow, tokens, again)
+        return _send_holding(limiter.semaphore, flow, attempt)
 
-    return ask_limited
+    return send
 
 
 async def _reject_too_large(name: str, tokens: int, limit: int) -> Reply:
@@ -164,103 +164,91 @@ async def _send_holding(semaphore: FifoSemaphore, flow: Flow, send: Callable[[],
 
 
 async def _send_limited(
-    ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int
+    ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int, again: bool
 ) -> Reply:
-    """Send the call when the model's quotas have room. A call that waits for them keeps its turn, but holds no slot of
-    the run."""
-    sent = None
-    if limiter.has_quota:
-        sent = await _count_waiting(_acquire_with_quota(limiters, limiter, tokens), flow)
-    elif not _try_acquire(limiters, limiter):
-        await _count_waiting(_acquire(limiters, limiter), flow)
+    """Send the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
+    run."""
+    if limiter.is_limited() or not (limiters.semaphore is None or limiters.semaphore.try_acquire()):
+        await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
+    sent_at = limiters.clock()
+    limiter.pacer.send(tokens, sent_at)
     counters = limiter.quota.spend(tokens)
-    limiter.endpoint.in_flight += 1
     flow.running += 1
     try:
         reply = await ask(request)
     except VerdictError as error:
-        flow.failed += 1
-        _learn_from_error(limiters, limiter, sent, counters, error)
+        _learn_from_error(limiters, limiter, request, tokens, sent_at, counters, error)
+        if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
+            limiter.pacer.forget(sent_at)
+            flow.failed += 1
+        raise
+    except BaseException:
+        limiter.pacer.forget(sent_at)
         raise
     finally:
         flow.running -= 1
-        limiter.endpoint.in_flight -= 1
-        _release(limiters, limiter)
+        if limiters.semaphore is not None:
+            limiters.semaphore.release()
     flow.answered += 1
-    limiter.endpoint.record_success()
-    _learn(limiters, limiter, sent, counters, reply)
+    limiter.pacer.accept(sent_at)
+    _learn(limiters, limiter, tokens, counters, reply)
     return reply
 
 
 def _learn_from_error(
-    limiters: RateLimiters, limiter: ModelLimiter, sent: SentCall | None, counters: SentCounters, error: VerdictError
+    limiters: RateLimiters,
+    limiter: ModelLimiter,
+    request: Request,
+    tokens: int,
+    sent_at: float,
+    counters: SentCounters,
+    error: VerdictError,
 ) -> None:
     if isinstance(error, ProviderError | ReplyError):
-        _learn(limiters, limiter, sent, counters, error.reply)
+        _learn(limiters, limiter, tokens, counters, error.reply)
     if isinstance(error, ProviderError) and error.allowance is not None:
         limiter.quota.update(error.allowance, counters, limiters.clock())
     if isinstance(error, Retryable) and error.failure == "rate-limit":
-        limiter.endpoint.record_rejection()
+        delay_s = error.retry_after_s or None
+        if delay_s is not None and delay_s > request.model.max_wait:
+            delay_s = None  # this call fails at once; the others find out for themselves
+        limiter.pacer.settle(tokens, 0)
+        limiter.pacer.refuse(sent_at, limiters.clock(), delay_s)
 
 
 def _learn(
-    limiters: RateLimiters, limiter: ModelLimiter, sent: SentCall | None, counters: SentCounters, reply: Reply | None
+    limiters: RateLimiters, limiter: ModelLimiter, tokens: int, counters: SentCounters, reply: Reply | None
 ) -> None:
     """Correct the estimate by the reply's usage, and take over its rate-limit headers."""
     if reply is None:
         return
     used = reply.usage.prompt_tokens + reply.usage.completion_tokens
-    if used and sent is not None:
-        limiter.window.correct(sent, used)
+    if used:
+        limiter.pacer.settle(tokens, used)
     if reply.allowance is not None:
         limiter.quota.update(reply.allowance, counters, limiters.clock())
 
 
-async def _acquire_with_quota(limiters: RateLimiters, limiter: ModelLimiter, tokens: int) -> SentCall:
-    async with limiter.turn:
-        while True:
-            if not _try_acquire(limiters, limiter):
-                await _acquire(limiters, limiter)
-            now = limiters.clock()
-            wait_s = limiter.wait_s(tokens, now)
-            if wait_s <= 0:
-                return limiter.window.add(tokens, now)
-            _release(limiters, limiter)
-            await limiters.sleep(wait_s)
-
-
-def _try_acquire(limiters: RateLimiters, limiter: ModelLimiter) -> bool:
-    """Acquire a slot of the run and one of the endpoint, both or neither."""
-    if not limiter.endpoint.try_acquire():
-        return False
-    if limiters.semaphore is None or limiters.semaphore.try_acquire():
-        return True
-    limiter.endpoint.release()
-    return False
-
-
-async def _acquire(limiters: RateLimiters, limiter: ModelLimiter) -> None:
-    """Wait for a slot of the run and one of the endpoint. A call that waits for the endpoint holds no slot of the run."""
-    endpoint = limiter.endpoint
-    if limiters.semaphore is None:
-        await endpoint.acquire()
-        return
-    await limiters.semaphore.acquire()
-    if endpoint.try_acquire():
-        return
-    limiters.semaphore.release()
-    await endpoint.acquire()
-    try:
+async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, again: bool) -> None:
+    """Acquire a slot of the run, at a time at which the model's limits have room."""
+    if not limiter.is_limited() and limiters.semaphore is not None:
         await limiters.semaphore.acquire()
-    except asyncio.CancelledError:
-        endpoint.release()
-        raise
-
-
-def _release(limiters: RateLimiters, limiter: ModelLimiter) -> None:
-    limiter.endpoint.release()
-    if limiters.semaphore is not None:
-        limiters.semaphore.release()
+        if not limiter.is_limited():
+            return
+        limiters.semaphore.release()  # a limit was found while this call waited for its slot
+    await limiter.turn.acquire(first=again)
+    try:
+        while True:
+            if limiters.semaphore is not None:
+                await limiters.semaphore.acquire()
+            wait_s = limiter.wait_s(tokens, limiters.clock())
+            if wait_s <= 0:
+                return
+            if limiters.semaphore is not None:
+                limiters.semaphore.release()
+            await limiters.sleep(wait_s)
+    finally:
+        limiter.turn.release()
 
 
 async def _count_waiting(acquiring: Awaitable[T], flow: Flow) -> T:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted
+from verdict_cli.llm.providers.retry_hints import duration, seconds_until
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Allowance
 
 _MAX_LENGTH = 500
-_CONTEXT = re.compile(
-    r"context[_ ]length|context window|maximum context|max(imum)? (input|prompt) (length|tokens)|"
-    r"prompt is too long|input is too long|too many (input )?tokens",
-    re.IGNORECASE,
-)
 _FILTER = re.compile(r"content[_ ]filter|content[_ ](management )?policy", re.IGNORECASE)
 _INVALID = re.compile(r"validation error.*\bbody\b", re.DOTALL)
 """FastAPI's message for an invalid body; llama-cpp-python's server sends it with status 500."""
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|hf)[-_][\w*.-]{6,}|(?<=Bearer )\S+")
-_RETRYABLE = {408: "timeout", 409: "unavailable", 425: "unavailable", 429: "rate-limit", 504: "timeout"}
+_RETRYABLE = {
+    408: "timeout",
+    409: "unavailable",
+    425: "unavailable",
+    429: "rate-limit",
+    504: "timeout",
+    529: "rate-limit",
+}
+"""529 is Anthropic's "overloaded"."""
 
 
 class Headers(Protocol):
@@ -34,10 +37,15 @@ class Headers(Protocol):
 
 
 def error_of(
-    status: int, detail: str, code: str, *, model: str, url: str, retry_after_s: float | None = None
+    status: int, detail: str, code: str, *, model: str, url: str, retry_after_s: float | None = None, body: str = ""
 ) -> ProviderError:
-    """The error for a response with this status. ``detail`` is the provider's own message, ``code`` its error code."""
+    """The error for a response with this status. ``detail`` is the provider's own message, ``code`` its error code, and
+    ``body`` the whole text, in which Google names the quota."""
     reason = f" ({status}): {clean(detail)}" if detail else f" ({status})"
+    words = f"{code} {detail} {body}"
+    if status == 402 or (status in {400, 403, 429} and is_exhausted(words, status, retry_after_s)):
+        hint = "this key has no credit or daily quota left: add some, or use another key"
+        return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
     if status in {401, 403}:
         return Refused(
             f"{url} refused the request for model {model}{reason}",
@@ -50,11 +58,10 @@ def error_of(
     if 300 <= status < 400:
         hint = "set api_base to the address that it leads to"
         return Refused(f"{url} responds with a redirect{reason}", hint=hint, status=status)
-    if status == 402 or (status == 429 and "insufficient_quota" in f"{code} {detail}"):
-        hint = "this key has no credit left: add some, or use another key"
-        return Refused(f"model {model} is out of quota{reason}", hint=hint, status=status)
     if status in _RETRYABLE or (status >= 500 and not _INVALID.search(detail)):
         kind = _RETRYABLE.get(status, "unavailable")
+        if status == 503 and retry_after_s is not None:
+            kind = "rate-limit"  # a server that says when it is free again is busy, not down
         message = f"model {model}: {kind}{reason}"
         return Retryable(message, kind=kind, status=status, retry_after_s=retry_after_s)
     return _rejected(status, detail, code, f"model {model} rejected the request{reason}")
@@ -62,7 +69,7 @@ def error_of(
 
 def _rejected(status: int, detail: str, code: str, message: str) -> Rejected:
     words = f"{code} {detail}"
-    if _CONTEXT.search(words):
+    if is_context_overflow(words):
         hint = "shorten the prompt or the row, or use a model with a larger context window"
         return Rejected(message, hint=hint, kind="context-too-long", status=status)
     if _FILTER.search(words):
@@ -91,20 +98,12 @@ def _message_and_code(value: Any) -> tuple[str, str]:
     return str(error)[: 4 * _MAX_LENGTH], ""
 
 
-def retry_after(headers: Headers, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from ``Retry-After`` in seconds or as a date; None if it is missing or unreadable."""
-    text = headers.get("Retry-After") or headers.get("retry-after")
-    if not text:
-        return None
+def error_body(body: bytes) -> Any:
+    """The JSON of an error's body, or its text."""
     try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(text)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
-    return max(0.0, seconds) if seconds < float("inf") else None
+        return loads(body)
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply
+        return body.decode("utf-8", "replace")
 
 
 def clean(text: str) -> str:
@@ -113,36 +112,37 @@ def clean(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-
-
 def allowance_of(headers: Headers) -> Allowance | None:
-    """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them; None if there are none that can be read."""
+    """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them, or Anthropic's; None if there are none that
+    can be read."""
     requests_left = headers.get("x-ratelimit-remaining-requests")
     tokens_left = headers.get("x-ratelimit-remaining-tokens")
     if requests_left is None and tokens_left is None:
-        return None
+        return _anthropic_allowance(headers)
     return Allowance(
         requests=_count(headers.get("x-ratelimit-limit-requests")),
         requests_left=_count(requests_left),
-        requests_reset_s=duration_s(headers.get("x-ratelimit-reset-requests")),
+        requests_reset_s=duration(headers.get("x-ratelimit-reset-requests")),
         tokens=_count(headers.get("x-ratelimit-limit-tokens")),
         tokens_left=_count(tokens_left),
-        tokens_reset_s=duration_s(headers.get("x-ratelimit-reset-tokens")),
+        tokens_reset_s=duration(headers.get("x-ratelimit-reset-tokens")),
     )
 
 
-def duration_s(text: str | None) -> float | None:
-    """The seconds in ``6m0s``, ``120ms`` or ``7.66``; None for anything else, such as a date."""
-    text = (text or "").strip()
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+def _anthropic_allowance(headers: Headers) -> Allowance | None:
+    """Anthropic's headers, whose resets are RFC 3339 times."""
+    requests_left = headers.get("anthropic-ratelimit-requests-remaining")
+    tokens_left = headers.get("anthropic-ratelimit-tokens-remaining")
+    if requests_left is None and tokens_left is None:
         return None
-    if any(not unit for _, unit in parts) and len(parts) > 1:
-        return None
-    total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return total if math.isfinite(total) and total < 86400.0 else None
+    return Allowance(
+        requests=_count(headers.get("anthropic-ratelimit-requests-limit")),
+        requests_left=_count(requests_left),
+        requests_reset_s=seconds_until(headers.get("anthropic-ratelimit-requests-reset")),
+        tokens=_count(headers.get("anthropic-ratelimit-tokens-limit")),
+        tokens_left=_count(tokens_left),
+        tokens_reset_s=seconds_until(headers.get("anthropic-ratelimit-tokens-reset")),
+    )
 
 
 def _count(text: str | None) -> int | None:

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_detail, error_of, retry_after
+from verdict_cli.llm.providers.http_errors import allowance_of, clean, error_body, error_detail, error_of
 from verdict_cli.llm.providers.price_book import model_names
+from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import redact_text
 
 Ours = ProviderError | ReplyError
@@ -21,12 +22,16 @@ def _by_status(name: str, exception: Any) -> Ours:
     status = int(getattr(exception, "status_code", 0) or 0)
     if status < 300:
         return Retryable(f"model {name}: {error_text(exception)}", kind="unavailable", status=status)
-    body = getattr(exception, "body", None)
-    code = str(body.get("code") or "") if isinstance(body, Mapping) else ""
+    detail = getattr(exception, "body", None)
+    code = str(detail.get("code") or "") if isinstance(detail, Mapping) else ""
     response = getattr(exception, "response", None)
     headers = getattr(exception, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
     address = f"the provider of {name}"
-    error = error_of(status, error_text(exception), code, model=name, url=address, retry_after_s=retry_after(headers))
+    text = error_text(exception)
+    content = getattr(response, "content", None)
+    body = error_body(content) if isinstance(content, bytes) and content else _provider_body(exception)
+    hint = retry_hint(headers, body)
+    error = error_of(status, text, code, model=name, url=address, retry_after_s=hint, body=str(body)[:16_384])
     error.allowance = allowance_of(headers)
     return error
 
@@ -136,12 +141,21 @@ def _translated(name: str, exception: BaseException) -> Ours:
 
 
 def error_text(exception: BaseException) -> str:
-    """The provider's own words in an exception of litellm, without the class names that it puts before them."""
+    """The provider's own message in an exception of litellm."""
+    detail, _ = error_detail(_provider_words(exception).encode("utf-8", "replace"))
+    return clean(_INTERNALS.sub("", detail))
+
+
+def _provider_body(exception: BaseException) -> Any:
+    return error_body(_provider_words(exception).encode("utf-8", "replace"))
+
+
+def _provider_words(exception: BaseException) -> str:
+    """What the provider sent, without the class names that litellm puts before it."""
     words = str(getattr(exception, "message", "") or exception)
     _, separator, provider_words = words.partition("Exception - ")
     words = provider_words if separator else words.removeprefix(f"litellm.{type(exception).__name__}: ")
-    detail, _ = error_detail(words.encode("utf-8", "replace"))
-    return clean(_INTERNALS.sub("", detail))
+    return words
 
 
 _INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")

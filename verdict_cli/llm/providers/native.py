@@ -23,9 +23,10 @@ from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
 from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
-from verdict_cli.llm.providers.http_errors import allowance_of, error_detail, error_of, retry_after
+from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
+from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
 from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
@@ -33,6 +34,8 @@ from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
 MAX_BODY = 64 * 2**20
+MAX_ERROR = 16 * 2**10
+"""The length of an error's body in which a used-up quota is looked for."""
 _HEADERS = {"Content-Type": "application/json"}
 
 
@@ -205,7 +208,8 @@ def _error(response: Response, content: bytes, model: Model, target: _Target) ->
         code,
         model=model.name,
         url=redact_text(target.endpoint.display, target.error_secrets),
-        retry_after_s=retry_after(ResponseHeaders(response)),
+        retry_after_s=retry_hint(ResponseHeaders(response), error_body(content)),
+        body=content[:MAX_ERROR].decode("utf-8", "replace"),
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from verdict_cli.errors import ProviderError, ReplyError, Retryable, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
-from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters, rate_limited
+from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters, limited
 from verdict_cli.messages import Allowance, Reply, Request
 from verdict_cli.model import Model
 from verdict_cli.run.progress import Progress
@@ -29,7 +29,8 @@ its calls count late."""
 class PermitRequest:
     """A call that waits for its permit; ``ticket`` is its number in the worker's partition.
 
-    ``worst_usd`` is the most that it is expected to cost, None if its price is unknown.
+    ``worst_usd`` is the most that it is expected to cost, None if its price is unknown. ``again``: the provider has
+    refused it before because of its rate limit.
     """
 
     ticket: int
@@ -37,6 +38,7 @@ class PermitRequest:
     model: Model
     tokens: int
     worst_usd: float | None = 0.0
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class CallOutcome:
     failed: bool = False
     too_many: bool = False
     allowance: Allowance | None = None
+    retry_after_s: float | None = None
 
     @classmethod
     def of(cls, result: Reply | ProviderError | ReplyError) -> CallOutcome:
@@ -55,13 +58,15 @@ class CallOutcome:
             return cls(_without_text(result))
         too_many = isinstance(result, Retryable) and result.failure == "rate-limit"
         reply = None if result.reply is None else _without_text(result.reply)
-        return cls(reply, True, too_many, result.allowance if isinstance(result, ProviderError) else None)
+        allowance = result.allowance if isinstance(result, ProviderError) else None
+        return cls(reply, True, too_many, allowance, result.retry_after_s if isinstance(result, Retryable) else None)
 
     def result(self) -> Reply:
         """The reply. Raises Retryable where the call failed."""
         if self.reply is not None and not self.failed:
             return self.reply
-        failed = Retryable("the call failed", kind="rate-limit" if self.too_many else "unavailable")
+        kind = "rate-limit" if self.too_many else "unavailable"
+        failed = Retryable("the call failed", kind=kind, retry_after_s=self.retry_after_s)
         failed.reply, failed.allowance = self.reply, self.allowance
         raise failed
 
@@ -234,9 +239,9 @@ class Coordinator:
             finally:
                 self._spending.settle(reserved)
 
-        ask = rate_limited(sent_elsewhere, self._gates, lambda _: request.tokens)
+        send = limited(sent_elsewhere, self._gates, lambda _: request.tokens)
         try:
-            await ask(Request(PINNED_ROW, request.node, request.model, ()))
+            await send(Request(PINNED_ROW, request.node, request.model, ()), request.again)
         except VerdictError as error:
             if not permitted:
                 worker.refused[request.ticket] = error

@@ -10,7 +10,8 @@ from itertools import count
 from typing import Any, Protocol
 
 from verdict_cli.errors import ProviderError, ReplyError
-from verdict_cli.llm.middleware.rate_limit import estimate_tokens, rate_limited
+from verdict_cli.llm.middleware.rate_limit import estimate_tokens, limited
+from verdict_cli.llm.middleware.wait_for_rate_limit import wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.worst_case import worst_case_usd
 from verdict_cli.messages import Ask, Reply, Request
@@ -51,18 +52,18 @@ class SharedModelClient(ModelClient):
     _tickets: Any = field(default_factory=count)
     _loops: tuple[asyncio.Task[None], ...] = ()
 
-    def within_limits(self, ask: Ask) -> Ask:
+    def limit(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
-        local_ask = rate_limited(ask, self.limiters)
+        send_locally = limited(ask, self.limiters)
         self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
         for loop in self._loops:
             loop.add_done_callback(self._lost)
 
-        async def ask_permitted(request: Request) -> Reply:
+        async def send_permitted(request: Request, again: bool) -> Reply:
             if is_local(request.model.name) and request.model.rate_limit is None:
-                return await local_ask(request)
+                return await send_locally(request, again)
             ticket = next(self._tickets)
-            await self._permit(ticket, request)
+            await self._permit(ticket, request, again)
             outcome = None
             try:
                 reply = await ask(request)
@@ -74,7 +75,7 @@ class SharedModelClient(ModelClient):
             finally:
                 self._end(ticket, outcome)
 
-        return ask_permitted
+        return wait_for_rate_limit(send_permitted)
 
     def report(self, progress: Progress) -> None:
         """Send the partition's progress to the coordinator."""
@@ -92,11 +93,10 @@ class SharedModelClient(ModelClient):
                 await self._send()
         await super().close()
 
-    async def _permit(self, ticket: int, request: Request) -> None:
+    async def _permit(self, ticket: int, request: Request, again: bool) -> None:
         permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
-        self._requests.append(
-            PermitRequest(ticket, request.node, request.model, estimate_tokens(request), worst_case_usd(request))
-        )
+        tokens, worst = estimate_tokens(request), worst_case_usd(request)
+        self._requests.append(PermitRequest(ticket, request.node, request.model, tokens, worst, again))
         self._changed.set()
         try:
             await permit
