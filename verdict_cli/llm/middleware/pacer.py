@@ -27,6 +27,12 @@ LEAST_RATE = 0.2
 """Calls a second below which no rate is learned: a storm of refusals is a pause, not a limit."""
 
 
+TOLERATED_SHARE = 0.05
+"""Refusals up to this share of the recent calls are noise of a busy provider, not a limit: the rate stays."""
+RECENT_CALLS = 100
+"""Calls over which that share is taken, the latest weighing most."""
+
+
 class Bucket:
     """Continuous refill: ``rate`` units a second, at most ``capacity`` at once. Times are in seconds."""
 
@@ -82,6 +88,7 @@ class Pacer:
         self._refusals_in_a_row = 0
         self._held_until = 0.0
         self._first_at: float | None = None
+        self._refused_share = 0.0
         self._passed = 0  # calls sent and not refused
         self._pending: list[float] = []  # when the calls were sent that are with the provider, once a rate is learned
 
@@ -130,6 +137,7 @@ class Pacer:
 
     def accept(self, sent_at: float) -> None:
         """Count a call, sent at ``sent_at``, that was answered. Calls sent before the last refusal say nothing new."""
+        self._refused_share *= 1 - 1 / RECENT_CALLS
         if sent_at > self._refused_at:
             self._refusals_in_a_row = 0
         self.forget(sent_at)
@@ -140,8 +148,12 @@ class Pacer:
         Refusals of calls that were all sent before the first of them came back are one sign of the limit, not many.
         """
         self._passed -= 1
+        self._refused_share += (1 - self._refused_share) / RECENT_CALLS
         if hint_s is not None:
             self._held_until = max(self._held_until, now + hint_s)
+        if self._refused_share <= TOLERATED_SHARE:
+            self.forget(sent_at)
+            return
         if self._learned is None:
             self._learned = Bucket(LEAST_RATE, 1.0)
             self._refused_at = now

@@ -1,0 +1,153 @@
+"""The pacer against simulated providers: token buckets that refuse what exceeds them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from verdict_cli.llm.middleware.pacer import Bucket, Pacer
+
+ROUND_TRIP_S = 0.02
+
+
+@dataclass
+class Provider:
+    """Refills ``per_minute`` continuously, and holds ``burst_s`` seconds of that; refuses all within ``storm``."""
+
+    per_minute: float
+    burst_s: float = 5.0
+    median_s: float = 0.5
+    p99_s: float = 3.0
+    tells: bool = False
+    storm: tuple[float, float] = (-1.0, -1.0)
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def __post_init__(self) -> None:
+        self.bucket = Bucket(self.per_minute / 60, max(1.0, self.per_minute / 60 * self.burst_s))
+
+    def call(self, now: float) -> tuple[bool, float, float | None]:
+        """Whether the call is accepted, after how long it comes back, and in how long to return."""
+        wait = self.bucket.wait_s(1, now)
+        if wait > 0 or self.storm[0] <= now < self.storm[1]:
+            return False, ROUND_TRIP_S, wait if self.tells else None
+        self.bucket.take(1, now)
+        sigma = math.log(self.p99_s / self.median_s) / 2.326
+        return True, self.median_s * math.exp(sigma * self.rng.gauss(0, 1)), None
+
+
+@dataclass
+class Outcome:
+    answered: list[float]
+    refused: int
+    sent: int
+
+    def utilization(self, provider: Provider) -> float:
+        """The least time in which the provider answers 99% of the calls, over the time it took."""
+        calls = int(0.99 * len(self.answered))
+        rate = provider.per_minute / 60
+        return (calls - rate * provider.burst_s) / rate / self.answered[calls - 1]
+
+
+def simulate(provider: Provider, pacer: Pacer, calls: int, concurrency: int = 64) -> Outcome:
+    """Makes the calls, each as often as it is refused."""
+    now, waiting, flying, order = 0.0, calls, 0, 0
+    coming: list[tuple[float, int, bool, float, float | None]] = []
+    outcome = Outcome([], 0, 0)
+    while len(outcome.answered) < calls:
+        while waiting and flying < concurrency and pacer.wait_s(300, now) <= 1e-9:
+            pacer.send(300, now)
+            accepted, after, hint = provider.call(now)
+            waiting, flying, order = waiting - 1, flying + 1, order + 1
+            heapq.heappush(coming, (now + after, order, accepted, now, hint))
+        later = [coming[0][0]] if coming else []
+        if waiting and flying < concurrency:
+            later.append(now + max(1e-4, pacer.wait_s(300, now)))
+        now = min(later)
+        while coming and coming[0][0] <= now:
+            _, _, accepted, sent_at, hint = heapq.heappop(coming)
+            flying -= 1
+            if accepted:
+                pacer.accept(sent_at)
+                outcome.answered.append(now)
+            else:
+                pacer.refuse(sent_at, now, hint)
+                waiting += 1
+                outcome.refused += 1
+    outcome.sent = order
+    return outcome
+
+
+@pytest.mark.parametrize("median_s", [0.1, 0.5, 4.0])
+@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.parametrize("burst_s", [1.0, 5.0])
+def test_an_unknown_limit_is_used_to_93_percent_whatever_the_provider_says(
+    median_s: float, tells: bool, burst_s: float
+) -> None:
+    provider = Provider(120, burst_s, median_s, 3 * median_s, tells)
+    assert simulate(provider, Pacer(), 250).utilization(provider) >= 0.93
+
+
+@pytest.mark.parametrize("per_minute", [120, 1200])
+def test_a_configured_limit_is_kept_with_hardly_a_refusal_and_no_slower_than_none(per_minute: int) -> None:
+    configured, none = Provider(per_minute), Provider(per_minute)
+    told = simulate(configured, Pacer(per_minute), 2 * per_minute, 128)
+    learned = simulate(none, Pacer(), 2 * per_minute, 128)
+    assert told.refused <= 0.02 * told.sent
+    assert told.answered[-1] <= 1.05 * learned.answered[-1]
+
+
+def test_after_a_storm_of_refusals_the_rate_is_back_within_ten_seconds() -> None:
+    provider = Provider(1200, storm=(20.0, 25.0))
+    answered = simulate(provider, Pacer(), 1500, 128).answered
+    recovered = sum(30.0 <= at < 35.0 for at in answered) / 5
+    assert recovered >= 0.9 * 20 * 0.95  # nine tenths of the limit, within what latency scatters
+
+
+def test_in_a_storm_hardly_anything_is_sent() -> None:
+    provider = Provider(1200, storm=(0.0, 60.0))
+    outcome = simulate(provider, Pacer(), 200, 128)
+    assert outcome.refused <= 128 + 60
+
+
+def test_a_hint_is_waited_for() -> None:
+    pacer = Pacer()
+    pacer.send(1, 0.0)
+    pacer.refuse(0.0, 0.5, 34.0)
+    assert pacer.wait_s(1, 0.5) == pytest.approx(34.0)
+    assert pacer.wait_s(1, 34.4) > 0
+    assert pacer.wait_s(1, 34.6) == 0
+
+
+def test_refusals_of_calls_sent_together_are_one_sign_of_the_limit() -> None:
+    together, once = Pacer(), Pacer()
+    for pacer in (together, once):
+        for _ in range(64):
+            pacer.send(1, 0.0)
+    for _ in range(54):
+        together.refuse(0.0, 0.1)
+    for _ in range(6):  # more than the tolerated share
+        once.refuse(0.0, 0.1)
+    together.wait_s(1, 1.0)
+    once.wait_s(1, 1.0)
+    assert together.rate is not None and once.rate is not None
+    assert 5 < together.rate < once.rate
+
+
+def test_tokens_are_paced_and_settled_by_what_was_used() -> None:
+    pacer = Pacer(tokens_per_minute=6000)
+    pacer.send(300, 0.0)
+    assert pacer.wait_s(300, 0.0) > 0
+    pacer.settle(300, 0)
+    assert pacer.wait_s(300, 0.0) == 0
+
+
+def test_what_is_larger_than_the_burst_waits_for_a_full_bucket_and_leaves_a_debt() -> None:
+    bucket = Bucket(10.0, 10.0)
+    bucket.take(5, 0.0)
+    assert bucket.wait_s(30, 0.0) == pytest.approx(0.5)
+    bucket.take(30, 0.5)
+    assert bucket.wait_s(1, 0.5) == pytest.approx(2.1)
