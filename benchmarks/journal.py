@@ -29,6 +29,8 @@ CASES = (
 class Forgetful:
     """A journal that keeps nothing."""
 
+    damaged = 0
+
     @classmethod
     def open(cls, path: Path, nodes: Mapping[str, str], **_: Any) -> Forgetful:
         """One for any run."""

@@ -27,7 +27,7 @@ from verdict_cli.language.package_files import folder
 from verdict_cli.run.run_directory import output_errors
 
 SITE = "https://github.com"
-TIMEOUT_S = 900
+DOWNLOAD_TIMEOUT_S = 900
 """The longest that one call of git may take: ReaLMistake's outputs are some 100 MB."""
 
 Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -195,13 +195,13 @@ class Clone:
         place = self._scratch if self._mirror is None else self._mirror
         try:
             done = subprocess.run(
-                ["git", "-C", str(place), *words], capture_output=True, timeout=TIMEOUT_S, check=False
+                ["git", "-C", str(place), *words], capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
             )
         except FileNotFoundError:
             raise FetchError("git is not installed", hint="install git, then run the same command") from None
         except subprocess.TimeoutExpired:
             raise FetchError(
-                f"{fault}: git took more than {TIMEOUT_S} seconds", hint="run the same command again"
+                f"{fault}: git took more than {DOWNLOAD_TIMEOUT_S} seconds", hint="run the same command again"
             ) from None
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()

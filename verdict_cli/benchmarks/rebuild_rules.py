@@ -12,7 +12,7 @@ from typing import Any
 Sources = Mapping[str, bytes]
 """The content of a repository's files by path, in the order in which the data file names them."""
 
-TASK = "answerability_classification"
+REALMISTAKE_TASK = "answerability_classification"
 WICE_ROWS = 300
 """The chunks of the first 100 claims of WiCE's test split."""
 
@@ -35,7 +35,7 @@ def every_second_line(sources: Sources) -> bytes:
 
 def one_task(sources: Sources) -> bytes:
     """Of ReaLMistake's published values those of one task, each on a line of its own without indentation."""
-    return json.dumps({TASK: json.loads(copy(sources))[TASK]}, indent=0).encode()
+    return json.dumps({REALMISTAKE_TASK: json.loads(copy(sources))[REALMISTAKE_TASK]}, indent=0).encode()
 
 
 def judgebench_games(sources: Sources) -> bytes:

@@ -175,7 +175,7 @@ def full_json(report: Report) -> dict[str, Any]:
     return {
         "run": report.run,
         "passed": report.passed,
-        "facts": {**asdict(report.facts), "floors": list(report.facts.floors)},
+        "facts": _facts_json(report.facts),
         "evaluations": {name: _measures_json(measures) for name, measures in report.measures.items()},
         "gates": [{**asdict(gate), "passed": gate.passed} for gate in report.gates],
         "published": {
@@ -186,6 +186,11 @@ def full_json(report: Report) -> dict[str, Any]:
         "promises": dict(report.promises),
         "files": list(report.files),
     }
+
+
+def _facts_json(facts: RunFacts) -> dict[str, Any]:
+    # The digests stay in run.json: they are those of this report's own files.
+    return {**{key: value for key, value in asdict(facts).items() if key != "digests"}, "floors": list(facts.floors)}
 
 
 def _measures_json(measures: Measures) -> dict[str, Any]:

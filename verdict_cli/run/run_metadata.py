@@ -48,7 +48,7 @@ def finish_run(job: RunJob, stats: RunStats, *, complete: bool) -> RunFacts:
 def changed_dataset(job: RunJob) -> DataError | None:
     """The error of a dataset whose files were rewritten while they were judged; None where they were not."""
     try:
-        if dataset_fingerprint(job.dataset, job.data.selection) == job.data.fingerprint:
+        if dataset_fingerprint(job.dataset, job.data.selection) == job.data.of_files:
             return None
     except DataError as error:
         return error

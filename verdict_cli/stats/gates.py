@@ -16,7 +16,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
 from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
 from verdict_cli.stats.measure import Measures, measure
-from verdict_cli.stats.noninferiority import Drop, against_baselines, counts_wrong_rows, least_detectable
+from verdict_cli.stats.noninferiority import Drop, against_baselines, least_detectable, metric_counts_wrong_rows
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
 Inconclusive = Literal["pass", "fail"]
@@ -123,7 +123,7 @@ def _outcome(
     if bounds is None or gate.confidence is None:
         return _within_limits(gate, found)
     wrong = None
-    if counts_wrong_rows(metric):
+    if metric_counts_wrong_rows(metric):
         strict = evaluations[name].model_copy(update={"metrics": (metric,), "by": (), "missing": "wrong"})
         wrong = measure({name: strict}, results, seed=seed, level=level, only={name: gate.where or {}})[name].values[
             metric

@@ -73,13 +73,13 @@ def against_baselines(
         drops[index] = drop
     return [
         replace(drop, lost=_lost(gate, evaluations, results, seed=seed, root=root))
-        if missing[gate.parts[0]] and counts_wrong_rows(gate.parts[1])
+        if missing[gate.parts[0]] and metric_counts_wrong_rows(gate.parts[1])
         else drop
         for gate, drop in zip(gates, drops, strict=True)
     ]
 
 
-def counts_wrong_rows(name: str) -> bool:
+def metric_counts_wrong_rows(name: str) -> bool:
     """Whether a missing prediction can count as wrong in the metric."""
     metric = find_metric(name)
     return metric is not None and metric.inputs[0] == "labels"

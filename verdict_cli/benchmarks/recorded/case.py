@@ -47,7 +47,7 @@ class Case:
 
 
 @contextmanager
-def recorded_file(path: Path) -> Iterator[TextIO]:
+def open_recorded_file(path: Path) -> Iterator[TextIO]:
     """A file of the recordings, opened as text, `.gz` allowed. DataError naming it where it is missing or unreadable."""
     try:
         if path.suffix == ".gz":
@@ -66,5 +66,5 @@ def recorded_file(path: Path) -> Iterator[TextIO]:
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSONL file of the recordings."""
-    with recorded_file(path) as file:
+    with open_recorded_file(path) as file:
         return [json.loads(line) for line in file]

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl, recorded_file
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, open_recorded_file, read_jsonl
 
 FACTCC_UNCLEAR = "in the other answers the first clear word is a yes"
 
@@ -101,7 +101,7 @@ def xstest_cases(data: Path) -> Iterator[Case]:
     """The published rates, and the agreement of GPT-4 and of string matching with people."""
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        with recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
+        with open_recorded_file(data / "xstest" / "completions_llama2orig.csv") as file:
             rows = [{**row, "unsafe": row["type"].startswith("contrast_")} for row in csv.DictReader(file)]
         return rows, [{"id": row["id"], "unit": "judge", "reply": row["gpt4_label"]} for row in rows]
 

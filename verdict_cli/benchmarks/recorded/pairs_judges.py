@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl, recorded_file
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, open_recorded_file, read_jsonl
 
 
 def alpacaeval_cases(data: Path) -> Iterator[Case]:
     """The win rate of each model against the baseline."""
     folder = data / "alpacaeval_logprobs"
-    with recorded_file(folder / "published_leaderboard.csv") as file:
+    with open_recorded_file(folder / "published_leaderboard.csv") as file:
         published = {row["model"]: row for row in csv.DictReader(file)}
     for model, row in published.items():
 
@@ -170,9 +170,9 @@ def pandalm_cases(data: Path) -> Iterator[Case]:
     folder = data / "pandalm"
 
     def inputs() -> tuple[CaseRows, CaseRows]:
-        with recorded_file(folder / "testset-v1.json") as file:
+        with open_recorded_file(folder / "testset-v1.json") as file:
             rows = json.load(file)
-        with recorded_file(folder / "gpt-3.5-turbo-testset-v1.json") as file:
+        with open_recorded_file(folder / "gpt-3.5-turbo-testset-v1.json") as file:
             outputs = json.load(file)
         replies = [{"id": str(row["idx"]), "unit": "judge", "reply": str(row["gpt_result"])} for row in outputs]
         return [{key: str(value) for key, value in row.items()} for row in rows], replies

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, read_jsonl, recorded_file
+from verdict_cli.benchmarks.recorded.case import Case, CaseRows, PublishedValue, open_recorded_file, read_jsonl
 
 TASK = "answerability_classification"
 PROMPTS = ("prompt_1", "prompt_2", "prompt_3", "prompt_4")
@@ -51,7 +51,7 @@ def realmistake_cases(data: Path) -> Iterator[Case]:
 
 def _published(folder: Path, method: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Responder, judge, prompt and values of each run; averages over runs are left out."""
-    with recorded_file(folder / f"published_{method}_performance.json") as file:
+    with open_recorded_file(folder / f"published_{method}_performance.json") as file:
         published = json.load(file)
     for responder, judges in published[TASK].items():
         for judge, prompts in judges.items():

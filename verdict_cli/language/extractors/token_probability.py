@@ -15,7 +15,7 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
 from verdict_cli.language.extractors.token_support import Support, ambiguity, support_of
-from verdict_cli.language.extractors.token_value import Position, bare_token, find_value, position_at, spelled
+from verdict_cli.language.extractors.token_value import TokenPosition, bare_token, find_value, position_at, spelled
 from verdict_cli.language.fields.types import MASS_TYPE, NUMBER, DistributionType, FieldType, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
@@ -70,7 +70,7 @@ def distribution(
     return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
 
 
-def _mass(support: Support, position: Position, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
+def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
     """The probability of each value, and of tokens that begin several values."""
     mass: dict[Any, float] = {}
     unclear = 0.0

@@ -15,7 +15,7 @@ _AROUND = QUOTES + "*_"  # quotes and markdown emphasis
 _SPECIAL = re.compile(r"<.+>")
 _SHOWN = 80
 
-Position = tuple[Alternative, ...]
+TokenPosition = tuple[Alternative, ...]
 
 
 class FoundValue(NamedTuple):
@@ -65,7 +65,7 @@ def _stripped(text: str, start: int, stop: int) -> tuple[int, int]:
     return start, stop
 
 
-def position_at(positions: Sequence[Position], text: str, start: int) -> tuple[int, str, str]:
+def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tuple[int, str, str]:
     """The index of the position whose drawn token contains this place of the text, what that token has before it, and it.
 
     ReplyError where the drawn tokens do not spell the text.

@@ -12,7 +12,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue
-from verdict_cli.language.scales.order import shuffled
+from verdict_cli.language.scales.order import shuffled_order
 from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
 
 MAX_VALUES = 1000
@@ -232,7 +232,7 @@ class DiscreteScale(Scale):
         if not self.shuffle:
             return self.sentence(field)
         words = [_plain(value) for value in self.written_values()]
-        return f"The {field} must be exactly one of: {', '.join(shuffled(words, draw))}."
+        return f"The {field} must be exactly one of: {', '.join(shuffled_order(words, draw))}."
 
     def json_schema(self) -> dict[str, Any]:
         """The enumeration has the worst value of an ordered scale first."""

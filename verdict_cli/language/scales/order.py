@@ -6,6 +6,6 @@ import random
 from collections.abc import Sequence
 
 
-def shuffled(words: Sequence[str], draw: int) -> tuple[str, ...]:
+def shuffled_order(words: Sequence[str], draw: int) -> tuple[str, ...]:
     """The words in the order that `draw` seeds."""
     return tuple(random.Random(draw).sample(words, len(words)))

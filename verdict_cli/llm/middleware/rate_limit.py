@@ -14,7 +14,7 @@ from verdict_cli.errors import ProviderError, Rejected, ReplyError, Retryable, V
 from verdict_cli.llm.middleware.concurrency import FifoSemaphore
 from verdict_cli.llm.middleware.pacer import Pacer
 from verdict_cli.llm.middleware.quota import ProviderQuota, SentCounters
-from verdict_cli.llm.middleware.wait_for_rate_limit import Send, wait_for_rate_limit
+from verdict_cli.llm.middleware.wait_for_rate_limit import PatientSend, wait_for_rate_limit
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
@@ -126,7 +126,7 @@ def rate_limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request],
     return wait_for_rate_limit(limited(ask, limiters, estimate), limiters.clock)
 
 
-def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> Send:
+def limited(ask: Ask, limiters: RateLimiters, estimate: Callable[[Request], int] = estimate_tokens) -> PatientSend:
     """One attempt of ``ask``, made when the limits allow it."""
 
     def send(request: Request, again: bool) -> Awaitable[Reply]:
@@ -166,7 +166,7 @@ async def _send_holding(semaphore: FifoSemaphore, flow: Flow, send: Callable[[],
 async def _send_limited(
     ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int, again: bool
 ) -> Reply:
-    """Send the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
+    """PatientSend the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
     run."""
     if limiter.is_limited() or not (limiters.semaphore is None or limiters.semaphore.try_acquire()):
         await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)

@@ -10,11 +10,11 @@ from verdict_cli.llm.model_families import is_local
 from verdict_cli.messages import Ask, Reply, Request
 from verdict_cli.model import Model
 
-Send = Callable[[Request, bool], Awaitable[Reply]]
+PatientSend = Callable[[Request, bool], Awaitable[Reply]]
 """One attempt at a call. True: it was refused before, and goes ahead of the calls that wait for their first attempt."""
 
 
-def wait_for_rate_limit(send: Send, clock: Callable[[], float] = monotonic) -> Ask:
+def wait_for_rate_limit(send: PatientSend, clock: Callable[[], float] = monotonic) -> Ask:
     """Attempts of ``send`` until the provider does not refuse the call because of its rate limit. ``send`` does the waiting.
 
     Raises Retryable, marked ``waited``, where that took ``max_wait`` seconds, or the provider states a longer delay.

@@ -18,7 +18,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     data_url,
     object_at,
     objects,
-    parts_of,
+    protocol_parts,
     split_system,
 )
 from verdict_cli.messages import Request
@@ -56,7 +56,9 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
     if system:
         body["system"] = [{"type": "text", "text": system}]
-    body["messages"] = [{"role": turn.role, "content": [_part(part) for part in parts_of(turn)]} for turn in turns]
+    body["messages"] = [
+        {"role": turn.role, "content": [_part(part) for part in protocol_parts(turn)]} for turn in turns
+    ]
     schema = request.json_schema
     if schema is not None:
         if mode == "tool" and ("thinking" in body or "thinking" in settings):

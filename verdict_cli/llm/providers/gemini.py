@@ -19,7 +19,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     data_url,
     object_at,
     objects,
-    parts_of,
+    protocol_parts,
     split_system,
 )
 from verdict_cli.messages import Request
@@ -49,7 +49,10 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     body["contents"] = [
-        {"role": "model" if turn.role == "assistant" else "user", "parts": [_part(part) for part in parts_of(turn)]}
+        {
+            "role": "model" if turn.role == "assistant" else "user",
+            "parts": [_part(part) for part in protocol_parts(turn)],
+        }
         for turn in turns
     ]
     config = {theirs: settings.pop(ours) for ours, theirs in _CONFIG.items() if ours in settings}

@@ -17,7 +17,7 @@ from verdict_cli.llm.providers.wire_protocol import (
     count,
     object_at,
     objects,
-    parts_of,
+    protocol_parts,
 )
 from verdict_cli.messages import Request
 
@@ -40,7 +40,8 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["reasoning"] = {"effort": effort}
     schema = request.json_schema
     messages: list[dict[str, Any]] = [
-        {"role": one.role, "content": [_part(one.role, part) for part in parts_of(one)]} for one in request.messages
+        {"role": one.role, "content": [_part(one.role, part) for part in protocol_parts(one)]}
+        for one in request.messages
     ]
     if schema is not None:
         if mode == "schema":

@@ -92,7 +92,7 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return system, [message for message in messages if message.role != "system"]
 
 
-def parts_of(message: Message) -> list[dict[str, Any]]:
+def protocol_parts(message: Message) -> list[dict[str, Any]]:
     """A message's content as OpenAI's parts (``text`` and ``image_url``), also where it is text alone."""
     written = message_content(message)
     return [{"type": "text", "text": written}] if isinstance(written, str) else written

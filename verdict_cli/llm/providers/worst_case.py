@@ -9,7 +9,7 @@ from verdict_cli.llm.providers.price_book import cost_usd, most_output_tokens
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 
-REPLY_TOKENS = 4096
+ASSUMED_REPLY_TOKENS = 4096
 """The longest reply that is assumed where neither `max_tokens` nor litellm's data file limits it."""
 _BYTES_A_TOKEN = 2
 """Fewer UTF-8 bytes than a token has on average in any common language, so prompts are overestimated rather than underestimated."""
@@ -42,4 +42,4 @@ def _longest_reply(model: Model) -> int:
     limit = model.sampling().get("max_completion_tokens", model.max_tokens)
     if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0:
         return limit
-    return most_output_tokens(model.known_name) or REPLY_TOKENS
+    return most_output_tokens(model.known_name) or ASSUMED_REPLY_TOKENS

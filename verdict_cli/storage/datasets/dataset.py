@@ -67,6 +67,12 @@ class DatasetFacts:
     columns: tuple[str, ...]
     fingerprint: str
     selection: Selection
+    files_fingerprint: str = ""
+
+    @property
+    def of_files(self) -> str:
+        """The fingerprint of the files as read, also where a study changes their rows afterwards."""
+        return self.files_fingerprint or self.fingerprint
 
 
 def rename_columns(columns: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:

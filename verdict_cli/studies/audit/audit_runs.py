@@ -24,12 +24,15 @@ def probe_options(options: RunOptions, probe: Probe | None, plan: Plan, folder: 
     if probe is None:
         return replace(options, plan=plan, out=folder / BASELINE)
     texts = [probe.name, probe.column, "" if probe.change is None else probe.change("text")]
+    data = options.data
     content = "\0".join([options.data.fingerprint, str(probe.repeat), *texts])
     return replace(
         options,
         plan=plan,
         # The rows are read from the same files and changed then: the change belongs to what identifies the data.
-        data=replace(options.data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest()),
+        data=replace(
+            data, fingerprint=blake2b(content.encode(), digest_size=16).hexdigest(), files_fingerprint=data.of_files
+        ),
         out=folder / "probes" / re.sub(r"[^A-Za-z0-9._-]+", "-", probe.name).strip("-."),
         transform_row=None if probe.change is None else probe.changed_row,
         rename_unit=probe.node_renaming(plan),
