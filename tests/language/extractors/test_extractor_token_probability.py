@@ -165,6 +165,15 @@ def test_a_position_with_little_probability_on_the_scale_is_low_mass() -> None:
     assert score(ArgmaxScoreExtractor(min_mass=0), LIKERT, answer) == 4
 
 
+def test_with_first_token_its_alternatives_are_read_whatever_the_reply_says() -> None:
+    answer = reply(at(("Both", 0.4), ("A", 0.36), ("B", 0.24)), at((" are", 1.0)))
+    scale = Categories(values=("A", "B"))
+    values, mass = evidence(answer, scale, first_token=True, min_mass=0.5)
+    assert (values, mass) == (pytest.approx({"A": 0.6, "B": 0.4}), pytest.approx(0.6))
+    with pytest.raises(ReplyError):
+        evidence(answer, scale, first_token=True, min_mass=0.7)
+
+
 def test_after_a_text_the_value_may_follow_reasons() -> None:
     extractor = WeightedSummedScoreExtractor(after="Score:")
     tokens = [at((token, 0.9)) for token in ("Score:", " 1", " is", " low", ".", "\n", "**", "Score:", "**")]

@@ -33,11 +33,11 @@ UNCLEAR_REPLY = 0.01
 
 
 def distribution(
-    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0
+    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, first_token: bool = False
 ) -> tuple[dict[Any, float], float]:
     """The probability of each value, normalised over the token support and in its order; and the support's own mass.
 
-    They are those at the position where the reply's value begins.
+    They are those at the position where the reply's value begins, with ``first_token`` at the first one.
 
     Raises:
         ReplyError: the model returned no log-probabilities, the reply is not exactly one value, the support's mass is
@@ -50,12 +50,15 @@ def distribution(
             kind="no-logprobs",
         )
     support = support_of(scale)
-    found = find_value(reply.text, support, after)
-    index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
-    position = reply.logprobs[index]
-    around = not _values(support, drawn, lead, around=False)
-    if _values(support, drawn, lead, around=around) != (found.value,):
-        raise _several_tokens(reply.text.strip())
+    if first_token:
+        position, lead, around = reply.logprobs[0], "", False
+    else:
+        found = find_value(reply.text, support, after)
+        index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
+        position = reply.logprobs[index]
+        around = not _values(support, drawn, lead, around=False)
+        if _values(support, drawn, lead, around=around) != (found.value,):
+            raise _several_tokens(reply.text.strip())
     mass, unclear = _mass(support, position, lead, around=around)
     total = math.fsum(mass.values())
     if total == 0 or total < min_mass:
@@ -122,6 +125,8 @@ class _TokenExtractor(Extractor):
     """Text that comes before the value, such as `Score:`, so that reasons may come before it; its last occurrence counts."""
     min_mass: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
+    first_token: bool = False
+    """Read the alternatives of the reply's first token, whatever the reply says; `min_mass` still holds. For recordings of judges that were read so."""
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
 
@@ -135,6 +140,8 @@ class _TokenExtractor(Extractor):
                 f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.type_name()}",
                 "give the unit such a scale, leave `explanation` out, or use `structured`",
             )
+        if self.first_token and self.after is not None:
+            return ("first_token", "`first_token` and `after` exclude each other", "give one of them")
         if MASS_FIELD in response.fields:
             return (
                 "",
@@ -167,7 +174,9 @@ class _TokenExtractor(Extractor):
         assert fitted is None or isinstance(fitted, ProbabilityMap)
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
-            probabilities, mass = distribution(reply, scale, after=self.after, min_mass=self.min_mass)
+            probabilities, mass = distribution(
+                reply, scale, after=self.after, min_mass=self.min_mass, first_token=self.first_token
+            )
             value = score(probabilities if fitted is None else apply_map(probabilities, fitted), request)
             return {name: value, MASS_FIELD: mass}
 

@@ -166,7 +166,7 @@ async def _send_holding(semaphore: FifoSemaphore, flow: Flow, send: Callable[[],
 async def _send_limited(
     ask: Ask, request: Request, limiters: RateLimiters, limiter: ModelLimiter, flow: Flow, tokens: int, again: bool
 ) -> Reply:
-    """PatientSend the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
+    """Send the call when the model's rate has room. A call that waits for it keeps its turn, but holds no slot of the
     run."""
     if limiter.is_limited() or not (limiters.semaphore is None or limiters.semaphore.try_acquire()):
         await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
