@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from verdict_cli.cli.app import app
 from verdict_cli.language.load import load
 from verdict_cli.plan.build import build_plan
-from verdict_cli.plan.node import Plan
+from verdict_cli.plan.node import LLMNode, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "configs" / "paper"
@@ -187,5 +187,6 @@ def test_a_table_is_shown_with_its_caveat(name: str) -> None:
 def test_no_judge_is_told_of_a_worst_label(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for node in build_plan(load(path, ["model=baseline/lexical"])).plan.nodes:
-        worst = re.search(r"where (.+) is the worst", getattr(node.work, "suffix", ""))
+        sentence = node.work.suffix(0) if isinstance(node.work, LLMNode) else ""
+        worst = re.search(r"where (.+) is the worst", sentence)
         assert worst is None or worst[1].replace(".", "").isdigit() or "scores:" in text, (node.id, worst[0])

@@ -4,6 +4,7 @@ import html.parser
 import io
 import json
 from dataclasses import replace
+from html import unescape
 from xml.etree import ElementTree
 
 import pytest
@@ -149,7 +150,7 @@ def test_published_values_keep_the_unit_and_the_digits_of_their_table():
     comparison = report.comparisons["safety"]
     assert [row.value for row in comparison.standings if not row.ours] == [0.6355, 0.5]
     ours = f"{100 * MEASURES.values['accuracy'].value:.2f}%"
-    for text in (printed(report, 160), markdown(report), as_html(report)):
+    for text in map(unescape, (printed(report, 160), markdown(report), as_html(report))):
         assert "63.55%" in text and "50.00%" in text and ours in text and "[73.01%, 80.81%]" in text
         assert " 0.635" not in text and " 0.636" not in text
 
