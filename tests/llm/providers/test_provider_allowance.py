@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from verdict_cli.llm.providers.retry_hints import duration
 
 from verdict_cli.llm.providers.http_errors import allowance_of
+from verdict_cli.llm.providers.retry_hints import duration
 from verdict_cli.messages import Allowance
 
 

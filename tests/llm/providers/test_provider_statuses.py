@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from verdict_cli.llm.providers.retry_hints import retry_hint
 
 from verdict_cli.errors import ProviderError, Rejected, Retryable
 from verdict_cli.llm.providers.http_errors import clean, error_detail, error_of
+from verdict_cli.llm.providers.retry_hints import retry_hint
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
