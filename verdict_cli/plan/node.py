@@ -89,12 +89,19 @@ class LLMNode:
     kept: tuple[str, ...] | None
     process: OutputFunction | None = None
 
+    @cached_property
+    def fixed_suffix(self) -> str | None:
+        """The suffix that all rows share; None if it depends on the row."""
+        return None if self.scale is not None and self.scale.is_shuffled() else self.suffix(0)
+
     def suffix(self, draw: int) -> str:
         """What is added to the last user message; ``draw`` seeds the order of a scale with `shuffle: true`."""
         field = self.unit.scaled_field()
         if self.scale is None or field is None:
             return ""
-        return f"{self.scale.shuffled_sentence(field, draw)} {self.reading.instruction}".rstrip()
+        scale = self.scale
+        sentence = scale.shuffled_sentence(field, draw) if scale.is_shuffled() else scale.sentence(field)
+        return f"{sentence} {self.reading.instruction}".rstrip()
 
 
 @dataclass(frozen=True)

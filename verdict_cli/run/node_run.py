@@ -164,11 +164,14 @@ class _NodeCall(Struct, frozen=True):
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         rendered = work.prompt.render(values)
+        suffix = work.fixed_suffix
+        if suffix is None:
+            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.node.id))
         request = Request(
             row=self.row,
             node=self.node.id,
             model=self.models[0],
-            messages=suffixed(rendered.messages, work.suffix(draw(self.context.seed, self.row.lot, self.node.id))),
+            messages=suffixed(rendered.messages, suffix),
             call=self.first + (place if reading.then is None else 2 * place),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,

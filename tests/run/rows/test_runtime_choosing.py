@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from verdict_cli.errors import Refused, Rejected
+from verdict_cli.language.scales.discrete import DiscreteScale
 from verdict_cli.messages import Reply, Request, Result, Row
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.row import run_row
@@ -94,6 +95,30 @@ def test_a_shuffle_is_seeded_by_seed_and_row_and_undone_in_the_output(plan_of: A
         assert again.prompts() == fake.prompts()
         orders.add(tuple(options_in(fake.requests[0])))
     assert len(orders) > 1
+
+
+COLOURS = "- {unit: JudgeUnit, scale: {type: discrete, values: [red, green, blue]%s}, prompt: 'Which colour?'}"
+
+
+def test_a_shuffled_scale_is_listed_in_an_order_of_each_row(plan_of: Any, model: Any) -> None:
+    plan, fake, again = plan_of(COLOURS % ", shuffle: true"), model(rule=replies_red), model(rule=replies_red)
+    for row_id in range(12):
+        fake.run(plan, seed=1, row_id=row_id)
+        again.run(plan, seed=1, row_id=row_id)
+    assert fake.prompts() == again.prompts() and len(set(fake.prompts())) > 1
+
+
+def test_the_sentence_of_any_other_scale_is_made_once_for_all_rows(plan_of: Any, model: Any, monkeypatch: Any) -> None:
+    plan, fake = plan_of(COLOURS % ""), model(rule=replies_red)
+    fake.run(plan)
+    monkeypatch.setattr(DiscreteScale, "sentence", None)
+    for row_id in range(3):
+        fake.run(plan, row_id=row_id)
+    assert len(set(fake.prompts())) == 1 and "exactly one of: red, green, blue" in fake.prompts()[0]
+
+
+def replies_red(_: Request) -> Reply:
+    return Reply('{"score": "red"}')
 
 
 def test_a_ranking_that_is_no_permutation_is_asked_again(plan_of: Any, model: Any) -> None:

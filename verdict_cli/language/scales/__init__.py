@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -13,6 +15,11 @@ from verdict_cli.language.registry import LazyUnion, Registry, subclass_of
 
 ScaleIssue = tuple[str, str, str]
 """(key, what is wrong, hint) of a scale that makes no sense."""
+
+
+def shuffled_order(words: Sequence[str], draw: int) -> tuple[str, ...]:
+    """The words in the order that ``draw`` seeds."""
+    return tuple(random.Random(draw).sample(words, len(words)))
 
 
 class Scale(ConfigModel):
@@ -92,8 +99,12 @@ class Scale(ConfigModel):
         """The sentence about a field on this scale that is added to a prompt."""
         raise NotImplementedError
 
+    def is_shuffled(self) -> bool:
+        """Whether each row lists the values in an order of its own."""
+        return False
+
     def shuffled_sentence(self, field: str, draw: int) -> str:
-        """The sentence with the values in an order that ``draw`` seeds, where the scale has `shuffle: true`."""
+        """The sentence with the values in an order that ``draw`` seeds: for a scale that `is_shuffled`."""
         return self.sentence(field)
 
     def json_schema(self) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
-from verdict_cli.language.scales import Scale, ScaleIssue
-from verdict_cli.language.scales.order import shuffled_order
+from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
 from verdict_cli.language.scales.parse_value import folded, match_value
 
 
@@ -80,10 +79,11 @@ class BooleanScale(Scale):
     def sentence(self, field: str) -> str:
         return _sentence(field, self.yes[0], self.no[0])
 
+    def is_shuffled(self) -> bool:
+        return self.shuffle
+
     def shuffled_sentence(self, field: str, draw: int) -> str:
-        return (
-            _sentence(field, *shuffled_order((self.yes[0], self.no[0]), draw)) if self.shuffle else self.sentence(field)
-        )
+        return _sentence(field, *shuffled_order((self.yes[0], self.no[0]), draw))
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "boolean"}

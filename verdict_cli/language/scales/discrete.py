@@ -11,8 +11,7 @@ from pydantic import Field
 
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
-from verdict_cli.language.scales import Scale, ScaleIssue
-from verdict_cli.language.scales.order import shuffled_order
+from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
 from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
 
 MAX_VALUES = 1000
@@ -228,9 +227,10 @@ class DiscreteScale(Scale):
         ends = f", where {_plain(values[0])} is the worst and {_plain(values[-1])} the best" if len(values) > 1 else ""
         return f"The {field} must be one of: {self.display()}{ends}."
 
+    def is_shuffled(self) -> bool:
+        return self.shuffle
+
     def shuffled_sentence(self, field: str, draw: int) -> str:
-        if not self.shuffle:
-            return self.sentence(field)
         words = [_plain(value) for value in self.written_values()]
         return f"The {field} must be exactly one of: {', '.join(shuffled_order(words, draw))}."
 
