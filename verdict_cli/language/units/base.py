@@ -19,7 +19,7 @@ from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
-from verdict_cli.language.fields.types import TEXT, FieldType, RecordType
+from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptKey
 from verdict_cli.language.prompts.sections import framed
 from verdict_cli.language.scales import Scale, ScaleKey
@@ -223,8 +223,9 @@ class LLMUnit(UnitBase):
         return None
 
     def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        """The response fields of the unit's type."""
-        return {}
+        """The response fields of the unit's type: by default the one on the scale, if it has one."""
+        name = self.scaled_field()
+        return {} if name is None or scale is None else {name: ScaleType(scale)}
 
     def scaled_field(self) -> str | None:
         """The name of the response field on the scale."""

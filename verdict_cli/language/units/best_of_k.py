@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from verdict_cli.language.fields.types import TEXT, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import TEXT, RecordType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.units.base import UnitBase
@@ -36,10 +36,6 @@ class BestOfKJudgeUnit(KChoiceUnit):
 
     def default_scale(self) -> Scale:
         return Categories(values=self.letters())
-
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        assert scale is not None
-        return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
         return "choice"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from pydantic import Field
 
 from verdict_cli.config_model import Seq
-from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories, Value
 from verdict_cli.language.units.base import LLMUnit, UnitBase, UnitIssue
@@ -41,10 +40,6 @@ class CategoricalJudgeUnit(LLMUnit):
 
     def default_scale(self) -> Scale:
         return Categories.model_validate({"values": self.categories})
-
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        assert scale is not None
-        return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
         return "choice"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import LIKERT
 from verdict_cli.language.units.base import LLMUnit
@@ -18,10 +17,6 @@ class JudgeUnit(LLMUnit):
 
     def default_scale(self) -> Scale:
         return LIKERT
-
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        assert scale is not None
-        return {"score": ScaleType(scale)}
 
     def scaled_field(self) -> str:
         return "score"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from verdict_cli.language.fields.types import TEXT, TRUTH, FieldType, RecordType, ScaleType
+from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
 from verdict_cli.language.units.base import UnitBase, UnitIssue
@@ -61,10 +61,6 @@ class PairwiseJudgeUnit(ChoiceUnit):
     def default_scale(self) -> Scale:
         """A and B, and `tie` where it may be chosen."""
         return Categories(values=("A", "B", TIE) if self.tie else ("A", "B"))
-
-    def own_fields(self, scale: Scale | None) -> dict[str, FieldType]:
-        assert scale is not None
-        return {"choice": ScaleType(scale)}
 
     def scaled_field(self) -> str:
         return "choice"
