@@ -24,7 +24,7 @@ from verdict_cli.config_model import ConfigModel, Seq, Whole
 from verdict_cli.errors import FetchError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.package_files import folder
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.run.run_directory import replacing
 
 SITE = "https://github.com"
 DOWNLOAD_TIMEOUT_S = 900
@@ -127,11 +127,8 @@ def _checksum_of(place: Path) -> str | None:
 
 
 def _write(place: Path, content: bytes) -> None:
-    part = place.with_name(f"{place.name}.part")
-    with output_errors(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(place) as part:
         part.write_bytes(gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
-        part.replace(place)
 
 
 def _paths(patterns: Sequence[str]) -> Iterator[str]:

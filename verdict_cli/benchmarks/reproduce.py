@@ -18,7 +18,7 @@ from verdict_cli.language.package_files import named_config
 from verdict_cli.plan.load_plan import load_plan
 from verdict_cli.run.job import RunOptions
 from verdict_cli.run.preflight import dataset_for, load_recording
-from verdict_cli.run.run_directory import output_errors
+from verdict_cli.run.run_directory import output_errors, replacing
 from verdict_cli.run.session import open_run
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.storage.datasets.read import scan
@@ -158,12 +158,8 @@ def _page_row(result: Reproduction) -> str:
 def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as a JSONL file, atomically, and return their number. Raises OutputError if that fails."""
     count = 0
-    part = path.with_name(f"{path.name}.part")
-    with output_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            for row in rows:
-                file.write(orjson.dumps(row) + b"\n")
-                count += 1
-        part.replace(path)
+    with replacing(path) as part, part.open("wb") as file:
+        for row in rows:
+            file.write(orjson.dumps(row) + b"\n")
+            count += 1
     return count

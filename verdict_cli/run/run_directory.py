@@ -205,18 +205,25 @@ class RunDirectory:
             raise OutputError(
                 f"{name!r:.200} leaves the run's directory {self.path}", hint="a run writes to its own directory only"
             )
-        part = path.with_name(f"{path.name}.part")
-        with output_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                part.write_bytes(content.encode() if isinstance(content, str) else content)
-                part.replace(path)
-            except OSError:
-                with suppress(OSError):
-                    part.unlink()
-                raise
+        with replacing(path) as part:
+            part.write_bytes(content.encode() if isinstance(content, str) else content)
         self.deliver(name)
         return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, which replaces ``path`` when the block ends. OutputError if the disk refuses."""
+    part = path.with_name(f"{path.name}.part")
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield part
+            part.replace(path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+            raise
 
 
 @contextmanager
