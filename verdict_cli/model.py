@@ -12,6 +12,10 @@ PLACEHOLDER_MODEL = "baseline/lexical"
 """The model of a file that names none, used to check and draw its graph. It is never called."""
 
 
+EndpointKey = tuple[str, str | None, str | None]
+"""A model's name, its `api_base` and its `api_key_env`."""
+
+
 class RateLimit(ConfigModel):
     """What the endpoint allows."""
 
@@ -78,6 +82,11 @@ class Model(ConfigModel):
     def known_name(self) -> str:
         """The name by which prices and capabilities are looked up."""
         return self.base_model or self.name
+
+    @property
+    def endpoint_key(self) -> EndpointKey:
+        """What the calls of one model at one endpoint with one key have in common."""
+        return self.name, self.api_base, self.api_key_env
 
     def sampling(self) -> dict[str, Any]:
         """The sampling arguments that were set, as litellm and the OpenAI API name them."""

@@ -122,6 +122,14 @@ def test_a_hint_is_waited_for() -> None:
     assert pacer.wait_s(1, 34.6) == 0
 
 
+def test_after_a_refusal_that_is_waited_for_calls_need_not_queue_any_more() -> None:
+    pacer = Pacer()
+    pacer.send(1, 0.0)
+    pacer.refuse(0.0, 0.5, 2.0)
+    assert not pacer.is_open
+    assert pacer.wait_s(1, 2.5) == 0 and pacer.is_open
+
+
 def test_refusals_of_calls_sent_together_are_one_sign_of_the_limit() -> None:
     together, once = Pacer(), Pacer()
     for pacer in (together, once):

@@ -14,7 +14,7 @@ from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.endpoint import endpoint_address
 from verdict_cli.messages import Ask, Reply, Request
-from verdict_cli.model import Model
+from verdict_cli.model import EndpointKey, Model
 
 
 def cached(ask: Ask, store: CacheStore) -> tuple[Ask, Callable[[Request], None]]:
@@ -94,7 +94,7 @@ class CacheKeys:
     """Computes the keys of requests. Each model's address is looked up once."""
 
     def __init__(self) -> None:
-        self._urls: dict[tuple[str, str | None, str | None], str] = {}
+        self._urls: dict[EndpointKey, str] = {}
 
     def get(self, request: Request) -> bytes | None:
         """32 bytes that equal requests share; None for a request that cannot be written as JSON.
@@ -123,7 +123,7 @@ class CacheKeys:
         return blake2b(canonical, digest_size=32).digest()
 
     def _url(self, model: Model) -> str:
-        key = (model.name, model.api_base, model.api_key_env)
+        key = model.endpoint_key
         url = self._urls.get(key)
         if url is None:
             url = self._urls[key] = endpoint_address(model)[0]

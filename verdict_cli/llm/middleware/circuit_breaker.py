@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from verdict_cli.errors import Refused, Rejected, ReplyError
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.middleware.model_state import with_model_state
 from verdict_cli.messages import Ask, Reply, Request
 
 MAX_REJECTIONS = 20
@@ -29,16 +29,8 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], limit: int =
     Rejections because of a row's content (a filter, a prompt that is too long) do not count, nor those of built-in models
     and recordings, nor those of requests that ``is_spared`` selects, whose rejection costs no row.
     """
-    runs: dict[tuple[str, str | None, str | None], _Rejections] = {}
 
-    def ask_guarded(request: Request) -> Awaitable[Reply]:
-        model = request.model
-        if is_local(model.name):
-            return ask(request)
-        key = (model.name, model.api_base, model.api_key_env)
-        run = runs.get(key)
-        if run is None:
-            run = runs[key] = _Rejections()
+    def ask_unless_rejected(request: Request, run: _Rejections) -> Awaitable[Reply]:
         return ask(request) if run.answered else ask_counted(request, run)
 
     async def ask_counted(request: Request, run: _Rejections) -> Reply:
@@ -55,7 +47,7 @@ def circuit_breaker(ask: Ask, is_spared: Callable[[Request], bool], limit: int =
         run.answered = True
         return reply
 
-    return ask_guarded
+    return with_model_state(ask, ask_unless_rejected, _Rejections)
 
 
 def _count(run: _Rejections, error: Rejected, limit: int, name: str) -> None:

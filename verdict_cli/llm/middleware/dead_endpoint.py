@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
 from verdict_cli.errors import Refused, Rejected, ReplyError, Retryable
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.middleware.model_state import with_model_state
 from verdict_cli.messages import Ask, Reply, Request
 
 FIRST_FAILURES = 3
@@ -35,17 +35,6 @@ def dead_endpoint(ask: Ask, is_spared: Callable[[Request], bool], clock: Callabl
     error by status too, but not a cached reply. Built-in models and requests that ``is_spared`` selects do not count.
     The failed calls are retryable, so that the resumed run makes them again.
     """
-    endpoints: dict[tuple[str, str | None, str | None], _Failures] = {}
-
-    def ask_guarded(request: Request) -> Awaitable[Reply]:
-        model = request.model
-        if is_local(model.name):
-            return ask(request)
-        key = (model.name, model.api_base, model.api_key_env)
-        failures = endpoints.get(key)
-        if failures is None:
-            failures = endpoints[key] = _Failures()
-        return ask_counted(request, failures)
 
     async def ask_counted(request: Request, failures: _Failures) -> Reply:
         try:
@@ -64,7 +53,7 @@ def dead_endpoint(ask: Ask, is_spared: Callable[[Request], bool], clock: Callabl
             failures.count, failures.answered = 0, True
         return reply
 
-    return ask_guarded
+    return with_model_state(ask, ask_counted, _Failures)
 
 
 def _count(failures: _Failures, request: Request, error: Retryable, now: float) -> None:

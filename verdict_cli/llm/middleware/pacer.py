@@ -104,6 +104,8 @@ class Pacer:
 
     def wait_s(self, tokens: float, now: float) -> float:
         """Seconds until a call of so many tokens may be sent; 0 where it may be sent now."""
+        if self._held_until <= now:
+            self._held_until = 0.0  # over: calls need not queue for it any more
         waits = [self._held_until - now]
         if self._refusals_in_a_row > 1 and self._pending and now - self._pending[-1] < QUICK_S:
             waits.append(QUICK_S - (now - self._pending[-1]))  # in a storm, one call at a time shows when it is over

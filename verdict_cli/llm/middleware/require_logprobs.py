@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass, field
 
 from verdict_cli.errors import Refused
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.middleware.model_state import with_model_state
 from verdict_cli.messages import Ask, Reply, Request
 
 
 def require_logprobs(ask: Ask) -> Ask:
-    """``ask``, key a model's calls for log-probabilities are made one at a time until a reply has some.
+    """``ask``, except that a model's calls for log-probabilities are made one at a time until a reply has some.
 
     Raises Refused, with the reply that was paid for, if a reply has none. Built-in models and recordings are not checked:
     missing log-probabilities are a failure of that row.
     """
-    proven: set[tuple[str, str | None, str | None]] = set()
-    failed: set[tuple[str, str | None, str | None]] = set()
-    turns: dict[tuple[str, str | None, str | None], asyncio.Lock] = {}
 
-    def ask_checked(request: Request) -> Awaitable[Reply]:
-        if not request.top_logprobs or is_local(request.model.name):
-            return ask(request)
-        return ask_in_turn(request)
+    def ask_checked(request: Request, proof: _Proof) -> Awaitable[Reply]:
+        return ask_in_turn(request, proof) if request.top_logprobs and not proof.found else ask(request)
 
-    async def ask_in_turn(request: Request) -> Reply:
-        key = (request.model.name, request.model.api_base, request.model.api_key_env)
-        if key in proven:
-            return await ask(request)
-        async with turns.setdefault(key, asyncio.Lock()):
-            if key in failed:
+    async def ask_in_turn(request: Request, proof: _Proof) -> Reply:
+        async with proof.turn:
+            if proof.missing:
                 raise _missing_logprobs(request, None)
-            if key not in proven:
+            if not proof.found:
                 reply = await ask(request)
                 if not reply.logprobs:
-                    failed.add(key)
+                    proof.missing = True
                     raise _missing_logprobs(request, reply)
-                proven.add(key)
+                proof.found = True
                 return reply
         return await ask(request)
 
-    return ask_checked
+    return with_model_state(ask, ask_checked, _Proof)
+
+
+@dataclass(slots=True)
+class _Proof:
+    """Whether a model has returned log-probabilities (``found``) or a reply without (``missing``); one call has the turn."""
+
+    found: bool = False
+    missing: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def _missing_logprobs(request: Request, reply: Reply | None) -> Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
+    IdentityCache,
     WireProtocol,
     chat_completion,
     count,
@@ -64,7 +66,7 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         if mode == "tool" and ("thinking" in body or "thinking" in settings):
             mode = "prompt"  # the API refuses a forced tool together with thinking
         if mode == "schema":
-            body["output_config"] = {"format": {"type": "json_schema", "schema": _supported(schema)}}
+            body["output_config"] = {"format": {"type": "json_schema", "schema": _supported_schema(schema)}}
         elif mode == "tool":
             tool = {"name": TOOL, "description": "Gives the reply.", "input_schema": schema}
             body |= {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}}
@@ -100,6 +102,13 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "image", "source": {"type": "url", "url": url}}
     kind, data = embedded
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+
+
+def _supported_schema(schema: Any) -> Any:
+    return _SCHEMAS.get((schema,), None, partial(_supported, schema))
+
+
+_SCHEMAS: IdentityCache[Any] = IdentityCache()
 
 
 def _supported(schema: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import assemble
 from verdict_cli.llm.providers.usage import paid_reply, read_usage, usage_in_text
-from verdict_cli.llm.providers.wire_protocol import WireProtocol, events
+from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol, events
 from verdict_cli.llm.providers.wire_values import loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
 
@@ -71,39 +72,28 @@ class RequestBodies:
     """Writes request bodies. What the requests of one unit have in common is serialized once."""
 
     def __init__(self) -> None:
-        self._shared: dict[tuple[int, int, int, bool, JsonMode, str], _SharedBody] = {}
+        self._shared: IdentityCache[_SharedBody] = IdentityCache()
 
     def get(self, request: Request, name: str, mode: JsonMode = "schema") -> tuple[bytes, str]:
         """The request's body for a server that knows the model by this name, and its parameters as JSON.
 
         Raises TypeError for a request that cannot be written as JSON.
         """
-        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, mode, name)
-        shared = self._shared.get(key)
-        if shared is None:
-            if len(self._shared) >= _MAX_SHARED:
-                self._shared.clear()
-            shared = self._shared[key] = _share(request, name, mode)
+        rest = (request.top_logprobs, request.stream, mode, name)
+        shared = self._shared.get((request.model, request.json_schema), rest, partial(_share, request, name, mode))
         if shared.has_messages:
             return shared.body, shared.parameters
         messages = orjson.dumps(_messages(request, mode))
         return b'%b,"messages":%b}' % (shared.body[:-1], messages), shared.parameters
 
 
-_MAX_SHARED = 1000
-
-
 @dataclass(frozen=True, slots=True)
 class _SharedBody:
-    """A body without its messages (``has_messages``: `extra_body` sets them), and its parameters as JSON.
-
-    The cache's keys are ids, so ``owners`` keeps the objects alive: no other object may get their ids.
-    """
+    """A body without its messages (``has_messages``: `extra_body` sets them), and its parameters as JSON."""
 
     body: bytes
     parameters: str
     has_messages: bool
-    owners: tuple[Any, ...]
 
 
 def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
@@ -118,8 +108,7 @@ def _share(request: Request, name: str, mode: JsonMode) -> _SharedBody:
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.stream:
         settings |= STREAMED
-    owners = (request.model, request.json_schema)
-    return _SharedBody(orjson.dumps(settings), parameters(settings), "messages" in settings, owners)
+    return _SharedBody(orjson.dumps(settings), parameters(settings), "messages" in settings)
 
 
 _IN_OTHER_COLUMNS = frozenset({"messages", "model", "api_base", "api_key"})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
 from verdict_cli.llm.providers.refusal_words import is_context_overflow, is_exhausted
-from verdict_cli.llm.providers.retry_hints import duration, seconds_until
+from verdict_cli.llm.providers.retry_hints import HeaderLookup, duration, seconds_until
 from verdict_cli.llm.providers.secrets import redact, redact_text
 from verdict_cli.llm.providers.wire_values import loads
 from verdict_cli.messages import Allowance
@@ -28,12 +28,6 @@ _RETRYABLE = {
     529: "rate-limit",
 }
 """529 is Anthropic's "overloaded"."""
-
-
-class Headers(Protocol):
-    """A response's headers."""
-
-    def get(self, name: str, /) -> str | None: ...
 
 
 def error_of(
@@ -112,7 +106,7 @@ def clean(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-def allowance_of(headers: Headers) -> Allowance | None:
+def allowance_of(headers: HeaderLookup) -> Allowance | None:
     """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them, or Anthropic's; None if there are none that
     can be read."""
     requests_left = headers.get("x-ratelimit-remaining-requests")
@@ -129,7 +123,7 @@ def allowance_of(headers: Headers) -> Allowance | None:
     )
 
 
-def _anthropic_allowance(headers: Headers) -> Allowance | None:
+def _anthropic_allowance(headers: HeaderLookup) -> Allowance | None:
     """Anthropic's headers, whose resets are RFC 3339 times."""
     requests_left = headers.get("anthropic-ratelimit-requests-remaining")
     tokens_left = headers.get("anthropic-ratelimit-tokens-remaining")

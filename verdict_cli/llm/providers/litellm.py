@@ -64,9 +64,8 @@ class LitellmProvider:
         chosen = chosen_mode(model)
         if chosen is not None:
             return await self._send(request, chosen)
-        target = (model.name, model.api_base, model.api_key_env)
         return await self._json_modes.ask(
-            target, _best_json_mode(model.known_name), lambda mode: self._send(request, mode)
+            model.endpoint_key, _best_json_mode(model.known_name), lambda mode: self._send(request, mode)
         )
 
     async def _send(self, request: Request, mode: JsonMode) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL, is_str
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
     Envelope,
+    IdentityCache,
     WireProtocol,
     chat_completion,
     count,
@@ -46,14 +48,14 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if schema is not None:
         if mode == "schema":
             body["text"] = {
-                "format": {"type": "json_schema", "name": TOOL, "schema": schema, "strict": is_strict(schema)}
+                "format": {"type": "json_schema", "name": TOOL, "schema": schema, "strict": _is_strict(schema)}
             }
         elif mode == "tool":
             function = {
                 "name": TOOL,
                 "description": "Gives the reply.",
                 "parameters": schema,
-                "strict": is_strict(schema),
+                "strict": _is_strict(schema),
             }
             body |= {"tools": [{"type": "function", **function}], "tool_choice": {"type": "function", "name": TOOL}}
         else:
@@ -66,6 +68,13 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
         body["stream"] = True
     settings.pop("extra_headers", None)
     return body | (settings.pop("extra_body", None) or {}) | settings
+
+
+def _is_strict(schema: Any) -> bool:
+    return _STRICT.get((schema,), None, partial(is_strict, schema))
+
+
+_STRICT: IdentityCache[bool] = IdentityCache()
 
 
 def _part(role: str, part: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,11 @@ file does not say is None, never 0.
 
 from __future__ import annotations
 
-import datetime
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,12 @@ def cost_usd(
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
         return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
     requested = tier or model.params.get("service_tier")
-    rates = rates_of(model.known_name, usage.prompt_tokens, str(requested or ""))
+    return list_price_usd(model.known_name, usage, cached, cache_write, str(requested or ""))
+
+
+def list_price_usd(name: str, usage: Usage, cached: int = 0, cache_write: int = 0, tier: str = "") -> float | None:
+    """Dollars for one call by the file alone; None if it has no price for the model."""
+    rates = rates_of(name, usage.prompt_tokens, tier)
     return None if rates is None else rates.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
 
 
@@ -82,42 +85,9 @@ def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
     return found
 
 
-def context_window(name: str) -> int | None:
-    """The most tokens that a prompt may have; None where unknown."""
-    return _whole(entry_of(name), "max_input_tokens", "max_tokens")
-
-
 def most_output_tokens(name: str) -> int | None:
     """The most tokens that a reply may have; None where unknown."""
     return _whole(entry_of(name), "max_output_tokens")
-
-
-def least_cacheable_tokens(name: str) -> int | None:
-    """The shortest prefix that the provider caches; None where unknown."""
-    return _whole(entry_of(name), "prompt_cache_min_tokens")
-
-
-def retirement_date(name: str) -> datetime.date | None:
-    """The day on which the provider retires the model; None where unknown."""
-    text = (entry_of(name) or {}).get("deprecation_date")
-    try:
-        return datetime.date.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
-def supports(name: str, what: str) -> bool | None:
-    """Whether the model supports something (``vision``, ``response_schema``, ``tool_choice`` …); None where unknown."""
-    found = (entry_of(name) or {}).get(f"supports_{what}")
-    return found if isinstance(found, bool) else None
-
-
-def source() -> str:
-    """Where the prices come from, for people: the package and its version."""
-    try:
-        return f"litellm {version('litellm')}"
-    except PackageNotFoundError:
-        return "no price data (litellm is not installed)"
 
 
 def model_names() -> list[str]:

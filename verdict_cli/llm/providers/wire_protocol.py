@@ -6,9 +6,10 @@ Every protocol is pure functions. The client, the retries and what makes a reply
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -17,6 +18,7 @@ from verdict_cli.llm.providers.sse import read_event
 from verdict_cli.llm.providers.wire_values import message_content
 from verdict_cli.messages import Message, Request
 
+T = TypeVar("T")
 Envelope = Mapping[str, Any]
 """A decoded reply body."""
 
@@ -42,11 +44,34 @@ class WireProtocol:
     text_of: Callable[[Envelope], str]
 
 
+class IdentityCache(Generic[T]):
+    """Values by the identity of the objects that they are made from, such as the schema that all requests of a unit share.
+
+    The objects are kept with their value: no other object may get their ids.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, tuple[T, tuple[object, ...]]] = {}
+
+    def get(self, objects: tuple[object, ...], rest: Hashable, make: Callable[[], T]) -> T:
+        """The value of the objects and ``rest``, which is compared as usual; ``make`` gives it at the first call."""
+        key = (*map(id, objects), rest)
+        found = self._entries.get(key)
+        if found is None:
+            if len(self._entries) >= _MAX_ENTRIES:
+                self._entries.clear()
+            found = self._entries[key] = make(), objects
+        return found[0]
+
+
+_MAX_ENTRIES = 1000
+
+
 class ProtocolBodies:
     """Writes request bodies. The parameters of the requests of one unit are written once."""
 
     def __init__(self) -> None:
-        self._parameters: dict[tuple[Any, ...], tuple[str, tuple[Any, ...]]] = {}
+        self._parameters: IdentityCache[str] = IdentityCache()
 
     def get(self, request: Request, protocol: WireProtocol, name: str, mode: JsonMode) -> tuple[bytes, str]:
         """The request's body for a server that knows the model by this name, and its parameters as JSON.
@@ -54,17 +79,11 @@ class ProtocolBodies:
         Raises TypeError for a request that cannot be written as JSON, Refused for a setting that the API does not have.
         """
         body = protocol.body(request, name, mode)
-        key = (id(request.model), id(request.json_schema), request.top_logprobs, request.stream, mode, name)
-        found = self._parameters.get(key)
-        if found is None:
-            if len(self._parameters) >= _MAX_SHARED:
-                self._parameters.clear()
-            # The key has ids, so the objects are kept: no other object may get their ids.
-            found = self._parameters[key] = _parameters(body), (request.model, request.json_schema)
-        return orjson.dumps(body), found[0]
+        rest = (request.top_logprobs, request.stream, mode, name)
+        parameters = self._parameters.get((request.model, request.json_schema), rest, partial(_parameters, body))
+        return orjson.dumps(body), parameters
 
 
-_MAX_SHARED = 1000
 _IN_OTHER_COLUMNS = frozenset({"model", "messages", "system", "input", "contents", "systemInstruction"})
 _SCHEMA_KEYS = frozenset({"schema", "input_schema", "parameters", "responseJsonSchema", "parametersJsonSchema"})
 

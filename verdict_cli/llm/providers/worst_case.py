@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from verdict_cli.llm.model_families import is_local
-from verdict_cli.llm.providers.price_book import cost_usd, most_output_tokens
+from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd, most_output_tokens
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
 
@@ -34,7 +34,7 @@ def charged_usd(model: Model, cost: float | None, usage: Usage) -> float | None:
     """``cost``, or the list price where that is higher: under a budget a pipeline file may raise a known price only."""
     if cost is None or (model.cost is None and model.base_model is None):
         return cost
-    listed = cost_usd(model.model_copy(update={"cost": None, "base_model": None}), usage)
+    listed = list_price_usd(model.name, usage, tier=str(model.params.get("service_tier") or ""))
     return max(cost, listed or 0.0)
 
 

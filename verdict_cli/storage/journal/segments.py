@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
@@ -34,11 +34,6 @@ class Segments:
     def names(self) -> list[str]:
         """The segments, in order."""
         return self._folder.names(SEGMENT_FOLDER)
-
-    def new_lines(self) -> Iterator[bytes]:
-        """The lines sent since `WHOLE` was written. The last of a segment is incomplete where a crash cut it."""
-        for content in self._folder.read_all(self.names()):
-            yield from content.splitlines(keepends=True)
 
     def copy_to(self, file: IO[bytes]) -> None:
         """Write all lines to the file."""

@@ -34,9 +34,6 @@ def _dominates(other: tuple[float, float] | None, point: tuple[float, float]) ->
     return other is not None and other[0] <= point[0] and other[1] >= point[1] and other != point
 
 
-AXES = ("cost", "calls", "latency")
-
-
 @dataclass(frozen=True, slots=True)
 class VariantRun:
     """A finished run of a variant: its name, plan, directory and facts."""
