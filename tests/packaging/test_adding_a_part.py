@@ -255,6 +255,35 @@ def greet(name: Annotated[str, typer.Argument(help="Who is greeted.")] = "world"
         command=("greet", "--help"),
         printed="Who is greeted.",
     ),
+    Part(
+        name="report section",
+        file="report/owner.py",
+        source='''"""Who runs the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from verdict_cli.report.document import Note, Section
+from verdict_cli.report.report import Report
+from verdict_cli.report.report_context import ReportContext
+
+
+def owner_sections(report: Report, context: ReportContext | None) -> Iterator[Section]:
+    """A section that names the team."""
+    yield Section("Owner", [Note("the team that runs it")])
+''',
+        registry="report/run_document.py",
+        after='"Gates": ',
+        line='"Owner": "owner.owner_sections",',
+        steps='pipeline: [{unit: JudgeUnit, prompt: "Rate {source.text}"}]',
+        written="report.html",
+        expected="the team that runs it",
+        python="""
+assert "the team that runs it" in verdict("report", "out")
+assert "the team that runs it" in Path("out/report.md").read_text("utf-8")
+""",
+    ),
 )
 
 

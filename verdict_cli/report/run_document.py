@@ -1,10 +1,11 @@
-"""The report of a run as a document. `SECTIONS` lists its sections: a new one is a function and a line there."""
+"""The report of a run as a document. `SECTIONS` lists its sections: a new one is a file and a line there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from verdict_cli.language.registry import Registry
 from verdict_cli.report import formatting
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.charts import Bars
@@ -26,7 +27,7 @@ from verdict_cli.report.document import (
     Tile,
     Tiles,
 )
-from verdict_cli.report.evaluation_section import evaluation_sections, primary_metric
+from verdict_cli.report.evaluation_section import primary_metric
 from verdict_cli.report.isolation import isolated_sections
 from verdict_cli.report.plan_graph import as_svg
 from verdict_cli.report.report import PublishedComparison, Report, full_json
@@ -46,12 +47,16 @@ def run_document(report: Report, context: ReportContext | None = None) -> Report
     Each section is created on its own: one that fails is replaced by a note that names it.
     """
     sections = [
-        section for title, make in SECTIONS for section in isolated_sections(title, partial(make, report, context))
+        section for title in SECTIONS for section in isolated_sections(title, partial(_make, title, report, context))
     ]
     facts = report.facts
     rows = f"{facts.rows:,} rows of {facts.dataset}" if facts.dataset else f"{facts.rows:,} rows"
     lead = f"{rows}, {facts.status} in {formatting.format_duration(facts.wall_s)}"
     return ReportDocument(facts.name, sections, lead=lead, data=lambda: full_json(report))
+
+
+def _make(title: str, report: Report, context: ReportContext | None) -> Iterator[Section]:
+    return SECTIONS[title](report, context)
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
@@ -185,15 +190,18 @@ def _files(report: Report, context: ReportContext | None) -> Iterator[Section]:
     yield Section("Files", [Note(f"in {report.run}"), Links(report.files)], essential=True)
 
 
-SECTIONS: list[tuple[str, SectionMaker]] = [
-    ("", _opening),
-    ("Gates", _gates),
-    ("Evaluations", evaluation_sections),
-    ("Rows", _rows),
-    ("Position and length", _bias_effects),
-    ("Cost and time", _unit_costs),
-    ("Failed rows", _failures),
-    ("Pipeline", _pipeline),
-    ("Files", _files),
-]
-"""Title and function of each section, in the order of the page. The title names a section that fails."""
+SECTIONS: Registry[SectionMaker] = Registry(
+    "verdict_cli.report",
+    {
+        "": _opening,
+        "Gates": _gates,
+        "Evaluations": "evaluation_section.evaluation_sections",
+        "Rows": _rows,
+        "Position and length": _bias_effects,
+        "Cost and time": _unit_costs,
+        "Failed rows": _failures,
+        "Pipeline": _pipeline,
+        "Files": _files,
+    },
+)
+"""The function of each section by its title, in the order of the page. The title names a section that fails."""
