@@ -36,7 +36,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 2 -m "not ray"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray

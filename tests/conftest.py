@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import os
 import subprocess
@@ -45,10 +46,14 @@ def value_cases(shared: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+_CACHES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads replies that another one kept, nor the user's, nor the user's keyring."""
-    monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    # Not `mktemp`: it lists all folders of the session for the next number, in each of thousands of tests.
+    monkeypatch.setenv("VERDICT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_CACHES))))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 
 
