@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +134,75 @@ def test_a_built_in_or_declared_name_is_never_looked_up_elsewhere(
     )
     monkeypatch.setattr(TYPES, "plugin", lambda name: pytest.fail(f"{name} was looked up"))
     load_plan_for_command(folder / "p.yaml", [], None, warn=False)
+
+
+HOOKS = '''
+from verdict_cli import JudgeUnit
+
+
+class Strict(JudgeUnit):
+    """A judge that subtracts a penalty."""
+
+    penalty: int = 1
+    """Points that are subtracted."""
+
+    def __init__(self, scale=None, **keys):
+        self.unit_of_measure = "points"
+        super().__init__(scale, **keys)
+
+    def prompt_prefix(self):
+        return f"Be strict, in {self.unit_of_measure}.\\n"
+
+    def combine_responses(self, responses, orders, given):
+        return {**responses[0], "score": responses[0]["score"] - self.penalty}
+'''
+
+
+@pytest.fixture
+def strict(folder: Path) -> Path:
+    (folder / "strict.py").write_text(HOOKS, encoding="utf-8")
+    return folder
+
+
+def strict_plan(folder: Path, keys: str) -> Any:
+    (folder / "p.yaml").write_text(
+        f"verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n  - {{unit: Strict, prompt: 'Rate', {keys}}}\n",
+        encoding="utf-8",
+    )
+    return load_plan_for_command(folder / "p.yaml", [], None, allow_code=[folder / "strict.py"]).plan
+
+
+def test_hooks_and_keys_of_a_python_type_take_effect_in_a_file(strict: Path) -> None:
+    plan = strict_plan(strict, "penalty: 2")
+    (node,) = plan.nodes
+    (message,) = node.work.prompt.render({}).messages
+    assert message.content.startswith("Be strict, in points.\n")
+    assert node.work.unit.combine_responses([{"score": 5}], [()], {}) == {"score": 3}
+    assert [code.name for code in node.code] == ["Strict"]
+
+
+def test_keys_and_hooks_of_a_python_type_are_in_the_fingerprint(strict: Path) -> None:
+    fingerprints = {strict_plan(strict, keys).fingerprint for keys in ("penalty: 2", "penalty: 3", "penalty: 2")}
+    changed = HOOKS.replace("Be strict", "Be fair")
+    (strict / "strict.py").write_text(changed, encoding="utf-8")
+    fingerprints.add(strict_plan(strict, "penalty: 2").fingerprint)
+    assert len(fingerprints) == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"), [("penalty: much", "penalty: expected"), ("fine: 2", "unknown key 'fine'")]
+)
+def test_a_wrong_value_of_an_own_key_is_reported_at_its_line(strict: Path, keys: str, message: str) -> None:
+    with pytest.raises(SpecError, match=rf"p\.yaml:5:.*{message}"):
+        strict_plan(strict, keys)
+
+
+def test_hooks_and_keys_of_a_python_type_take_effect_in_python(strict: Path) -> None:
+    kind = import_unit_types([strict / "strict.py"])["Strict"]
+
+    def score(**keys: Any) -> Any:
+        return (Pipeline("p", model="baseline/lexical") >> kind(**keys).prompt("Rate")).run({"text": "a"}).score
+
+    assert score(penalty=4) == score() - 3
+    with pytest.raises(SpecError, match="penalty: expected"):
+        score(penalty="much")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from verdict_cli.language.steps import CustomType
 from verdict_cli.language.units import TYPES
 
 if TYPE_CHECKING:
-    from verdict_cli.language.authoring.functions import Function
     from verdict_cli.language.units.base import LLMUnit
 
 
@@ -28,12 +27,12 @@ class UnknownTypeError(ValueError):
 @dataclass(frozen=True)
 class MergedType:
     """What a type means: the built-in one that it ends at, the keys it sets, which declared type set each (a Python class
-    set the others), and the functions of a Python class by key."""
+    set the others), and that class."""
 
     base: str
     keys: Mapping[str, Any]
     set_by: Mapping[str, str]
-    functions: Mapping[str, Function] = field(default_factory=dict)
+    imported: type[LLMUnit] | None = None
 
 
 def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapping[str, type[LLMUnit]]) -> MergedType:
@@ -55,10 +54,10 @@ def merge_custom_type(name: str, types: Mapping[str, CustomType], imported: Mapp
             kind = imported.get(name) or cast("type[LLMUnit] | None", TYPES.plugin(name))
             if kind is None:
                 raise UnknownTypeError(f"unknown unit type {name!r}", name, at)
-            document, functions = class_document(name, kind)
+            document = class_document(name, kind)
             if seen:
                 del document["name"]  # a declared type has a name of its own
-            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, functions)
+            return MergedType(str(document.pop("unit")), {**document, **keys}, set_by, kind)
         seen.append(name)
         for key, value in (types[name].model_extra or {}).items():
             keys.setdefault(key, value)

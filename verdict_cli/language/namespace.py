@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from verdict_cli.errors import Problem, SpecError
-from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merge_custom_type
-from verdict_cli.language.document.document import MAX_BYTES, read_document
+from verdict_cli.language.document.document import MAX_BYTES
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
 from verdict_cli.language.fields.field_keys import PLAIN
@@ -24,12 +23,11 @@ from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
 from verdict_cli.language.scales import SCALES, Scale, named_scales
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
-from verdict_cli.language.units.base import UnitBase, snake
+from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError
 
 Path_ = tuple[str | int, ...]
-ParsedFile = TypeVar("ParsedFile", bound=Fitted)
 
 
 class UnknownNameError(ValueError):
@@ -129,7 +127,8 @@ class Namespace:
     def unit(self, step: UnitBase | CustomStep, path: Path_) -> UnitBase | None:
         """The unit of a step; the keys of a declared type are merged with the step's. Reports an unknown one and returns None."""
         if isinstance(step, UnitBase):
-            return step
+            written = self.code.get((*path, "class"))
+            return step if written is None else self._unit_of_class(written, step, path)
         try:
             made = self.merged_type(step.unit)
         except UnknownTypeError as error:
@@ -141,15 +140,36 @@ class Namespace:
             owner = None if inside[0] in given else made.set_by.get(str(inside[0]))
             return (*path, *inside) if owner is None else ("units", owner, *inside)
 
-        kind: type[Any] = TYPES[made.base]
         keys = {"name": snake(step.unit), **made.keys, **given, "unit": made.base}
+        return self._validated(made, keys, path, place)
+
+    def _unit_of_class(self, written: Any, step: UnitBase, path: Path_) -> UnitBase | None:
+        """A unit of Python code whose class decides more than its document."""
+        made = MergedType(step.type_name, written.keys(step), {}, type(written.unit))
+        return self._validated(made, made.keys, path, lambda inside: (*path, *inside), written.unit)
+
+    def _validated(
+        self,
+        made: MergedType,
+        keys: Mapping[str, Any],
+        path: Path_,
+        place: Callable[[Path_], Path_],
+        like: LLMUnit | None = None,
+    ) -> UnitBase | None:
+        """The unit of these keys. Reports those that its type does not accept and returns None."""
+        kind: type[Any] = made.imported or TYPES[made.base]
         try:
-            unit: UnitBase = kind.model_validate(keys)
+            if made.imported is None:
+                unit: UnitBase = kind.model_validate(keys)
+                return unit
+            from verdict_cli.language.units.plugins import unit_of_class
+
+            unit, functions = unit_of_class(made.imported, keys, path, like)
         except ValidationError as error:
             for problem in explain_error(error, kind, self.spec.document, place):
                 self.tell(problem)
             return None
-        self.code |= {(*path, key): function for key, function in made.functions.items()}
+        self.code |= functions
         return unit
 
     def merged_type(self, name: str) -> MergedType:
@@ -167,7 +187,7 @@ class Namespace:
             hint = "a type names what it builds on with `base`"
             path = ("units", made.set_by["unit"], "unit")
             self.problem("unknown-key", "unknown key 'unit'", hint, path, key=True)
-        kind: type[Any] = TYPES[made.base]
+        kind: type[Any] = made.imported or TYPES[made.base]
         left_out = {format_path(("units", name, key)) for key in known_keys(kind) if key not in made.keys}
         try:
             kind.model_validate({**made.keys, "unit": made.base})
@@ -226,35 +246,6 @@ class Namespace:
             message = f"the prompt file {file!r} cannot be read: {reason}"
             self.problem("file-not-found", message, "the path is relative to the pipeline file", path)
         return None
-
-    def fitted(self, key: Any, kind: type[ParsedFile], path: Path_) -> ParsedFile | None:
-        """The calibration of a key. Reports a file without one of that kind and returns None."""
-        if isinstance(key, kind):
-            return key
-        assert isinstance(key, CalibrationFile)
-        place = self.inside(key.file, (*path, "file"))
-        if place is None:
-            return None
-        try:
-            document = read_document(place)
-        except SpecError as error:
-            self.bad_file(key.file, error, (*path, "file"))
-            return None
-        try:
-            made = kind.model_validate(document.data)
-        except ValidationError as error:
-            wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
-            if isinstance(found, str) and found not in get_args(wanted):
-                message = (
-                    f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
-                )
-                self.problem("wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file"))
-                return None
-            for problem in explain_error(error, kind, document):
-                self.tell(problem)
-            return None
-        self.calibrations[key.file] = document.data
-        return made
 
     def block(self, name: str, path: Path_) -> tuple[Namespace, tuple[Any, ...], Path_] | None:
         """The namespace, steps and path of a named block of this file or of `FILE#name`. Reports an unknown one and

@@ -66,7 +66,7 @@ def compile_escalation(context: CompileContext, scope: NodeScope) -> Escalation 
 
 
 _RULE_ROOTS = (*PROMPT_ROOTS, "response", "output")
-_CODE_KEYS = ("map", "validate", "process", "propagate")
+_CODE_KEYS = ("class", "map", "validate", "process", "propagate")
 
 
 def compile_node(

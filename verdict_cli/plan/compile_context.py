@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
-from verdict_cli.language.calibrations import Fitted
+from pydantic import ValidationError
+
+from verdict_cli.errors import SpecError
+from verdict_cli.language.calibrations import CalibrationFile, Fitted
+from verdict_cli.language.document.document import read_document
+from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve
 from verdict_cli.language.fields.field_keys import field_type
@@ -56,10 +61,42 @@ class CompileContext:
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""
-        calibration = self.instance.names.fitted(key, kind, (*self.instance.path, *path))
+        if isinstance(key, kind):
+            calibration: Compiled | None = key
+        else:
+            assert isinstance(key, CalibrationFile)
+            calibration = self._read_calibration(key, kind, (*self.instance.path, *path))
         if calibration is not None:
             self.calibrations.append((path, calibration))
         return calibration
+
+    def _read_calibration(self, key: CalibrationFile, kind: type[Compiled], path: InstancePath) -> Compiled | None:
+        names = self.instance.names
+        place = names.inside(key.file, (*path, "file"))
+        if place is None:
+            return None
+        try:
+            document = read_document(place)
+        except SpecError as error:
+            names.bad_file(key.file, error, (*path, "file"))
+            return None
+        try:
+            made = kind.model_validate(document.data)
+        except ValidationError as error:
+            wanted, found = kind.model_fields["kind"].annotation, document.data.get("kind")
+            if isinstance(found, str) and found not in get_args(wanted):
+                message = (
+                    f"{key.file!r} is a calibration of the kind {found!r}, here it must be {get_args(wanted)[0]!r}"
+                )
+                names.problem(
+                    "wrong-calibration", message, "`verdict calibrate --fit` says which kind", (*path, "file")
+                )
+                return None
+            for problem in explain_error(error, kind, document):
+                names.tell(problem)
+            return None
+        names.calibrations[key.file] = document.data
+        return made
 
     def scale(self, unit: LLMUnit) -> Scale | None:
         """The scale that the unit's values are on; None where it has none, or, reported, where it cannot be known."""

@@ -149,7 +149,7 @@ def _inspect_function(
             parameters.append(first)
         elif parameter.default is parameter.empty:
             check_known(f"the function of {what}", [parameter.name], names)
-    text, traceable = _source(function_object)
+    text, traceable = source_text(function_object)
     return tuple(parameters), text, traceable
 
 
@@ -157,7 +157,7 @@ EVALUATED = "<string>"
 """The file of whatever `eval` and `exec` make. From Python 3.13 on the text of `python -c` is kept under it, which is another's."""
 
 
-def _source(function_object: Callable[..., Any]) -> tuple[str, bool]:
+def source_text(function_object: Callable[..., Any]) -> tuple[str, bool]:
     """The function's source with the plain values that it reads from outside, and whether there is one."""
     unwrapped = inspect.unwrap(getattr(function_object, "__func__", function_object))
     try:
@@ -229,7 +229,8 @@ def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
 def custom_unit_document(
     unit: LLMUnit, keys: dict[str, Any], path: StepPath, functions: FunctionsByPath
 ) -> dict[str, Any]:
-    """The unit's keys with what its class declares. Its `validate` and `process` are added to `functions`."""
+    """The unit's keys with what its class declares. Its `validate` and `process`, and its class where that decides more,
+    are added to `functions`."""
     from verdict_cli import Extractor
 
     kind = type(unit)
@@ -250,7 +251,12 @@ def custom_unit_document(
         if schema.declared() and not (key == "output" and is_processed):
             declared = schema.declared_input() if key == "input" else schema.declared()
             data[key] = {**data.get(key, {}), **declared}
+    from verdict_cli.language.units.plugins import unit_class
+
     arguments = {key: schemas[key] for key in ("response", "input")}
+    code = unit_class(unit) if kind is not unit.language_class() else None
+    if code is not None:
+        functions[*path, "class"] = code
     if kind.validate is not LLMUnit.validate:
         functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
     if is_processed:

@@ -1,36 +1,93 @@
-"""Unit types written in Python, as declarations that a file could have made; and those of files that `--allow-code` names.
+"""Unit types written in Python: what a file can say of them, what their class decides, and those that `--allow-code` names.
 
 Unit types of installed packages come from the registry (`units.TYPES`, entry points of the group `verdict_cli.units`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.units.base import LLMUnit
+from verdict_cli.language.authoring.functions import Function, source_text
+from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
+from verdict_cli.language.units.base import LLMUnit, UnitBase
 
-if TYPE_CHECKING:
-    from verdict_cli.language.authoring.functions import Function
+HOOKS = (
+    "default_scale", "own_fields", "scaled_field", "response_record", "default_prompt", "prompt_prefix", "prompt_suffix",
+    "frame", "required_inputs", "output_fields", "option_orders", "combine_responses", "validation_error", "settings",
+)  # fmt: skip
+"""Methods of a unit type that a class written in Python may override, besides `validate` and `process`."""
 
 
-def class_document(name: str, kind: type[LLMUnit]) -> tuple[dict[str, Any], dict[str, Function]]:
-    """The keys that the class of a unit type sets, `unit` among them, and its functions by key.
+def class_document(name: str, kind: type[LLMUnit]) -> dict[str, Any]:
+    """The keys that the class of a unit type sets, `unit` among them.
 
     Raises UsageError for a class that cannot be constructed without arguments.
     """
+    return _default_unit(name, kind).to_document((), {})
+
+
+def _default_unit(name: str, kind: type[LLMUnit]) -> LLMUnit:
     try:
-        unit = kind()
+        return kind()
     except TypeError as fault:
         raise UsageError(
             f"the unit type {name!r} cannot be constructed without arguments: {fault}",
             hint="give its parameters defaults",
         ) from None
-    functions: dict[tuple[str | int, ...], Function] = {}
-    keys = unit.to_document((), functions)
-    return keys, {str(path[-1]): function for path, function in functions.items()}
+
+
+@dataclass(frozen=True)
+class UnitClass(Function):
+    """The class of a unit written in Python that decides more than its document can say: it overrides hooks, or declares
+    keys of its own (``own_fields``)."""
+
+    unit: LLMUnit | None = None
+    own_fields: tuple[str, ...] = ()
+
+    def keys(self, step: UnitBase) -> dict[str, Any]:
+        """The keys of the unit: those of its document, read as the base type, and those of its class."""
+        assert self.unit is not None
+        fields = type(self.unit).model_fields
+        given = {name: getattr(step, name) for name in type(step).model_fields if name in step.model_fields_set}
+        given |= {name: getattr(self.unit, name) for name in self.own_fields if name in self.unit.model_fields_set}
+        return {fields[name].alias or name: value for name, value in given.items()}
+
+
+def unit_class(unit: LLMUnit) -> UnitClass | None:
+    """The class of the unit, None where the document says all of it."""
+    kind, base = type(unit), unit.language_class()
+    hooks = [name for name in HOOKS if getattr(kind, name) is not getattr(base, name)]
+    own = tuple(name for name in kind.model_fields if _default(kind, name) != _default(base, name))
+    if not hooks and not own:
+        return None
+    sources = [source_text(getattr(unit, name)) for name in hooks]
+    text = "\n".join([kind.__name__, *(text for text, _ in sources)])
+    return UnitClass(kind, kind.__name__, (), text, all(found for _, found in sources), unit=unit, own_fields=own)
+
+
+def _default(kind: type[Step], name: str) -> Any:
+    field = kind.model_fields.get(name)
+    return field if field is None else (field.get_default(call_default_factory=True),)
+
+
+def unit_of_class(
+    kind: type[LLMUnit], keys: Mapping[str, Any], path: StepPath, like: LLMUnit | None = None
+) -> tuple[LLMUnit, FunctionsByPath]:
+    """A unit of a class written in Python, from the keys of a file, and its functions by path. It has the attributes,
+    which are no keys, of the unit `like`; by default, those that the class's constructor sets.
+
+    Raises ValidationError for keys that the class does not accept.
+    """
+    like = like or _default_unit(kind.__name__, kind)
+    unit = kind.model_validate(keys)
+    unit.__dict__.update({name: value for name, value in vars(like).items() if name not in kind.model_fields})
+    functions: FunctionsByPath = {}
+    unit.to_document(path, functions)
+    return unit, functions
 
 
 def import_unit_types(files: Sequence[Path]) -> dict[str, type[LLMUnit]]:
