@@ -198,8 +198,14 @@ class _Build:
             flow = instance.flow
             row_steps.begin(index, upstream, parents)
             unit = Upstream(index, node_id, instance.name, tuple(parents[index]), groups=flow.groups)
-            names = row_steps.entries(flow.groups)
-            scope = NodeScope(upstream, unit.parents, columns, groups=flow.groups, entries=names)
+            scope = NodeScope(
+                upstream,
+                unit.parents,
+                columns,
+                groups=flow.groups,
+                entries=row_steps.entries(flow.groups),
+                entries_of=row_steps.entries,
+            )
             node, output = None, None
             if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):
                 node, output = compile_node(instance, unit, tuple(children[index]), scope, self._warner(instance))

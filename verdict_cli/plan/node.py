@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -115,11 +115,13 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled."""
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled.
+    ``rubric`` pools criteria: their outputs, the names of their entries and the row's source give the output."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
+    rubric: Callable[[Sequence[Any], Sequence[Mapping[str, Any]], Mapping[str, Any]], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,9 @@ class Node:
     functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
     ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
 
-    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; ``needs`` are the units
-    whose outputs it names, and is skipped without. ``spread``: where a parent is inside an `each`. ``copies``: the unit's place
-    among those of its name inside one entry, and their number, where copies of the graph would be numbered by these."""
+    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; without the units ``needs``
+    it is skipped. ``spread``: where a parent is inside an `each`. ``copies``: its place among the units of its name inside one
+    entry, and their number, where a graph with a copy for each entry is numbered by these."""
 
     id: str
     name: str
@@ -277,20 +279,17 @@ class Plan:
     @cached_property
     def level(self) -> Level:
         """Where every row begins, once the pinned units are done."""
-        return plan_level(self, (), _calls_model, pinned=False)
+        return plan_level(self, (), pinned=False)
 
     @cached_property
     def pinned_level(self) -> Level:
         """Where the pinned units begin."""
-        return plan_level(self, (), _calls_model, pinned=True)
+        return plan_level(self, (), pinned=True)
 
     @cached_property
     def inner_levels(self) -> tuple[Level, ...]:
         """Where every entry of each `each` begins."""
-        return tuple(
-            plan_level(self, (*group.around, index), _calls_model, pinned=False)
-            for index, group in enumerate(self.groups)
-        )
+        return tuple(plan_level(self, (*each.around, index), pinned=False) for index, each in enumerate(self.groups))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -301,7 +300,3 @@ class Plan:
     def output_node(self) -> Node | None:
         """The one node that the last step passes on, None when there are several."""
         return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None
-
-
-def _calls_model(node: Node) -> bool:
-    return isinstance(node.work, LLMNode)
