@@ -250,3 +250,10 @@ def from_lists(columns: Mapping[str, Any], depth: int) -> Any:
         from_lists({name: None if values is None else values[place] for name, values in columns.items()}, depth - 1)
         for place in range(count)
     ]
+
+
+def when_text(plan: Plan, node: Node) -> str | None:
+    """The conditions under which a unit runs, joined; None where it always does."""
+    places = [*node.checked, *(place for group in node.groups for place in plan.groups[group].checked)]
+    texts = [plan.conditions[place].holds.text for place in sorted(set(places))]
+    return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None
