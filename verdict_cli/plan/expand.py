@@ -13,11 +13,18 @@ from verdict_cli.language.steps import Block, CustomStep, Layer, Until, UseStep
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
+from verdict_cli.plan.row_steps import (
+    OUTSIDE,
+    Flow,
+    InstancePath,
+    RowStep,
+    begin_row_steps,
+    check_keys_of_each,
+    check_row_steps,
+)
 
 MOST_UNITS_IN_PLAN = 10_000
 """The most units that a pipeline may have once `repeat` and `models` are laid out."""
-
-InstancePath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class UnitInstance:
     models: tuple[Model, ...] | None
     pinned: bool
     delimited: bool = False
+    flow: Flow = OUTSIDE
 
     @property
     def name(self) -> str:
@@ -45,6 +53,7 @@ class InvalidUnit:
     name: str
     names: Namespace
     path: InstancePath
+    flow: Flow = OUTSIDE
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class _InheritedSettings:
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
     delimited: bool = False
+    flow: Flow = OUTSIDE
 
 
 class Expander:
@@ -78,12 +88,39 @@ class Expander:
     def __init__(self) -> None:
         self.instances: list[UnitInstance | InvalidUnit] = []
         self.stopping: list[Stopping] = []
+        self.groups: list[RowStep] = []
+        self.conditions: list[RowStep] = []
 
     def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
         return LinkedBlock(tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+        """The step, within its conditions and its `each`."""
+        names = around.names
+        unit = names.unit(step, path) if isinstance(step, CustomStep) else step
+        if unit is None:
+            return self._add(InvalidUnit(snake(step.unit), names, path, around.flow))
+        if unit.each is None and unit.condition is None:
+            check_keys_of_each(unit, names, path)
+            return self._plain_step(unit, around, path)
+        begun = begin_row_steps(unit, names, path, around.flow, len(self.instances))
+        check_row_steps(unit, names, path, pinned=around.pinned, groups=[self.groups[at] for at in around.flow.groups])
+        flow = around.flow
+        for row_step in begun:
+            row_step.around = flow
+            known = self.groups if row_step.is_each else self.conditions
+            known.append(row_step)
+            flow = flow.inside(len(known) - 1, is_each=row_step.is_each)
+        inside = replace(around, flow=flow)
+        item = self._plain_step(unit, inside, path)
+        for row_step in begun:
+            row_step.end = len(self.instances)
+        if unit.each is None:
+            return item
+        return LinkedLayer((item,), (item,), (item,), "dense", False, (names, path))
+
+    def _plain_step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         if isinstance(step, Layer):
             return self._layer(step, around, path)
         if isinstance(step, Block):
@@ -93,15 +130,16 @@ class Expander:
             return self._use(step, around, path)
         return self._unit(step, around, path)
 
-    def _unit(self, step: UnitBase | CustomStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+    def _unit(self, unit: UnitBase, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         names = around.names
-        unit = names.unit(step, path)
-        if unit is None:
-            return self._add(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
-        return self._add(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
+        pinned = around.pinned or unit.pinned
+        if unit.pinned and around.flow != OUTSIDE:
+            message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
+            names.problem("pinned-uses-row", message, "leave `pin` out", (*path, "pin"))
+        return self._add(UnitInstance(unit, names, path, models, pinned, delimited, around.flow))
 
     def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
         if len(self.instances) >= MOST_UNITS_IN_PLAN:
@@ -186,7 +224,7 @@ class Expander:
     def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         block = around.names.block(step.use, (*path, "use"))
         if block is None:
-            return self._add(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path, around.flow))
         names, steps, where = block
         mark = (id(names), str(where[-1]))
         if mark in around.using:
@@ -196,7 +234,7 @@ class Expander:
                 "a block may use only other blocks",
                 (*path, "use"),
             )
-            return self._add(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path, around.flow))
         delimited = around.delimited or names.spec.file.delimit
         return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
 
@@ -237,8 +275,8 @@ def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     return None
 
 
-def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
-    """Every unit of the pipeline, the steps linked to them, and the layers that stop early.
+def expand_steps(names: Namespace) -> tuple[Expander, LinkedBlock]:
+    """Every unit of the pipeline with the layers that stop early and the steps that follow the row, and the links.
 
     Raises SpecError for a pipeline that is too large; other errors are reported.
     """
@@ -250,4 +288,4 @@ def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], Li
     except RecursionError:
         problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
         raise SpecError([problem]) from None
-    return expander.instances, block, tuple(expander.stopping)
+    return expander, block

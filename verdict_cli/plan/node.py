@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +21,7 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
+from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
@@ -114,11 +115,13 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled."""
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled.
+    ``rubric`` pools criteria: their outputs, the names of their entries and the row's source give the output."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
+    rubric: Callable[[Sequence[Any], Sequence[Mapping[str, Any]], Mapping[str, Any]], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,11 @@ class Escalation:
 class Node:
     """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
     functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
-    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it."""
+    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
+
+    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; without the units ``needs``
+    it is skipped. ``spread``: where a parent is inside an `each`. ``copies``: its place among the units of its name inside one
+    entry, and their number, where a graph with a copy for each entry is numbered by these."""
 
     id: str
     name: str
@@ -155,6 +162,16 @@ class Node:
     escalation: Escalation | None = None
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[int, ...] = ()
+    checked: tuple[int, ...] = ()
+    needs: frozenset[int] = frozenset()
+    spread: Spread | None = None
+    copies: tuple[int, int] | None = None
+
+    @cached_property
+    def result(self) -> RecordType:
+        """The output's fields as the row's result has them: lists for a unit inside `each`."""
+        return listed(self.output, len(self.groups))
 
     @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
@@ -228,14 +245,6 @@ class Brace:
 
 
 @dataclass(frozen=True)
-class SourceStart:
-    """For each unit that is run, the number of parents it waits for; those that wait for none, in order."""
-
-    waiting: Mapping[int, int]
-    ready: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Plan:
     """A pipeline ready to run. ``places`` says where each evaluation is in the file: a problem without a message."""
 
@@ -254,6 +263,8 @@ class Plan:
     fence: PathPolicy = ANYWHERE
     braces: tuple[Brace, ...] = ()
     places: Mapping[str, Problem] = field(default_factory=dict)
+    groups: tuple[EachGroup, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:
@@ -266,19 +277,19 @@ class Plan:
         return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
     @cached_property
-    def start(self) -> SourceStart:
+    def level(self) -> Level:
         """Where every row begins, once the pinned units are done."""
-        return self._start(pinned=False)
+        return plan_level(self, (), pinned=False)
 
     @cached_property
-    def pinned_start(self) -> SourceStart:
+    def pinned_level(self) -> Level:
         """Where the pinned units begin."""
-        return self._start(pinned=True)
+        return plan_level(self, (), pinned=True)
 
-    def _start(self, *, pinned: bool) -> SourceStart:
-        todo = [node.index for node in self.nodes if node.pinned == pinned]
-        waiting = {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
-        return SourceStart(waiting, tuple(index for index, count in waiting.items() if not count))
+    @cached_property
+    def inner_levels(self) -> tuple[Level, ...]:
+        """Where every entry of each `each` begins."""
+        return tuple(plan_level(self, (*each.around, index), pinned=False) for index, each in enumerate(self.groups))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:

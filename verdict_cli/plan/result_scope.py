@@ -36,7 +36,7 @@ class ResultScope:
                     f"the pipeline gives on {len(self.outputs)} units: {ids}",
                     f"write `nodes['{self.nodes[self.outputs[0]].id}']`, or pool them",
                 )
-            followed, kind = type_at_path(self.nodes[self.outputs[0]].output, rest, "output")
+            followed, kind = type_at_path(self.nodes[self.outputs[0]].result, rest, "output")
             return Resolved(((root, *followed),), kind)
         if root == "nodes" and rest:
             node = next((node for node in self.nodes if node.id == rest[0]), None)
@@ -45,7 +45,7 @@ class ResultScope:
                     f"there is no unit {rest[0]!r}", nearest_spelling(str(rest[0]), [node.id for node in self.nodes])
                 )
             self.used.add(node.index)
-            followed, kind = type_at_path(node.output, rest[1:], node.id)
+            followed, kind = type_at_path(node.result, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
         if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN_FIELDS):
             raise ExpressionError("of people there is a label and a note", "write `human.label` or `human.note`")

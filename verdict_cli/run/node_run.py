@@ -15,39 +15,28 @@ from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
-from verdict_cli.language.units.escalate import ANSWERED_BY
-from verdict_cli.language.units.pools import AbstainedError
-from verdict_cli.messages import Call, Output, Request, Row
+from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF
+from verdict_cli.messages import Call, Output, Request, Row, Stage, cost_of
 from verdict_cli.model import Model
-from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
+from verdict_cli.plan.node import Escalation, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 
 
-def compute(
-    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any], seed: int
-) -> Output | None:
-    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
-    values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
-    before = [outputs[parent] for parent in node.parents]
-    work = node.work
-    if isinstance(work, MapNode):
-        output = work.map(values | {"outputs": before})
-    else:
-        assert isinstance(work, PoolNode)
-        try:
-            output = _pool(work, before, draw(seed, row.lot, node.id) if work.unit.draws() else 0)
-        except AbstainedError:
-            return None
-    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
-    broken = _broken_rule(node, values | {"response": output, "output": output})
-    if broken:
-        raise RowError(broken, kind="invalid")
-    passed = _propagated(node, values, output, output)
-    if node.escalation is not None and doubtful(
-        node.escalation, values | {"response": output, "output": passed, "outputs": before}
-    ):
-        return None
-    return passed
+def written_id(node: Node, row: Row) -> str:
+    """The id that the node would have at this entry in a graph with a copy of it for each one: seeds depend on it."""
+    entry = row.entry
+    if entry is None:
+        return node.id
+    if node.copies is None:
+        return f"{node.id}[{entry.item}]"
+    place, copies = node.copies
+    return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + place}]"
+
+
+def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of expressions at a node."""
+    values = {"source": row.source, "previous": previous, "unit": node.settings, "input": _input(node, row, previous)}
+    return values if row.entry is None else {**values, **row.entry.names}
 
 
 async def escalate_answer(
@@ -93,15 +82,16 @@ async def answer_node(
     """
     work = node.work
     assert isinstance(work, LLMNode)
-    given = _input(node, row, previous)
-    values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings, "input": given}
+    values = node_values(node, row, previous)
+    given = values["input"]
+    written = written_id(node, row)
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.option_orders(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    arrangements = work.unit.option_orders(draw(context.seed, row.lot, written)) if work.letters else ((),)
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
-    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
+    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up, written)
     if len(arrangements) == 1:
         responses = [await node_call.response(0, calls)]
     else:
@@ -113,7 +103,7 @@ async def answer_node(
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
-    return NodeAnswer(values, responses[0], _propagated(node, values, responses[0], output))
+    return NodeAnswer(values, responses[0], propagated(node, values, responses[0], output))
 
 
 async def _each(
@@ -155,6 +145,7 @@ class _NodeCall(Struct, frozen=True):
     first: int
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
+    written: str
     combined: list[dict[str, Any]] = []
 
     async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
@@ -164,9 +155,10 @@ class _NodeCall(Struct, frozen=True):
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         rendered = work.prompt.render(values)
+        written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
-            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.node.id))
+            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.written))
         request = Request(
             row=self.row,
             node=self.node.id,
@@ -179,6 +171,7 @@ class _NodeCall(Struct, frozen=True):
             inserted=rendered.inserted,
             seed=self.context.seed,
             stream=work.unit.streamed,
+            written=written,
         )
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
@@ -194,6 +187,7 @@ class _NodeCall(Struct, frozen=True):
             json_schema=then.reading.json_schema,
             inserted=(reply.text,),
             seed=self.context.seed,
+            written=written,
         )
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
@@ -205,7 +199,7 @@ class _NodeCall(Struct, frozen=True):
             output = self.work.unit.combine_responses([response], self.arrangements, self.given)
             self.combined[:] = [output]
         if self.node.rules:
-            broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
+            broken = broken_rule(self.node, {**self.values, "response": response, "output": output})
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
@@ -216,6 +210,8 @@ def _accept_any(response: dict[str, Any]) -> None:
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
+    if row.entry is not None:
+        values |= row.entry.names
     given: dict[str, Any] = {}
     for cast in node.casts:
         if cast.path is None or (cast.optional and cast.path[1] not in row.source):
@@ -228,36 +224,6 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _pool(work: PoolNode, before: Sequence[Output | None], seed: int) -> dict[str, Any]:
-    left = [place for place, output in enumerate(before) if output is not None]
-    if len(left) < work.unit.quorum:
-        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
-    weights = None if work.weights is None else [work.weights[place] for place in left]
-    pooled: dict[str, Any] = {}
-    said: dict[str, list[Any]] = {}
-    for name, numbers in work.fields:
-        values = said[name] = []
-        for place in left:
-            output = before[place]
-            assert output is not None
-            values.append(numbers[place](output[name]))
-        pooled[name] = work.unit.pool_seeded(values, weights, seed)
-    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
-
-
-def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
-    """The values that a pool takes from each of these parents that has an output, by field."""
-    work = node.work
-    assert isinstance(work, PoolNode)
-    found = []
-    for leaf in leaves:
-        output = outputs[leaf]
-        if output is not None:
-            place = node.parents.index(leaf)
-            found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
-    return found
-
-
 def calls_of(node: Node) -> int:
     """How many calls a unit makes of one stage at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
@@ -266,12 +232,25 @@ def calls_of(node: Node) -> int:
     return times if node.work.reading.then is None else 2 * times
 
 
-def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
+def broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     """A message for the first `validate` rule that does not hold, "" when all hold."""
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def _propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
+def propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})
+
+
+def stages_of(node: Node, answered: int | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
+    """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
+    that is the last stage."""
+    each = calls_of(node)
+    found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
+    for place in range(len(node.stages)):
+        made = [call for call in calls if call.request.call // each == place]
+        found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
+    if node.escalation is not None and node.escalation.abstains:
+        found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
+    return tuple(found)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.language.units.escalate import ABSTAIN, ITSELF
-from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage, cost_of
-from verdict_cli.plan.node import Early, LLMNode, Plan, PoolNode, SourceStart
+from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
+from verdict_cli.plan.levels import EachGroup, Level
+from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.node_run import answer_node, calls_of, compute, escalate_answer, fails_row, pooled_values
-from verdict_cli.run.stopping_rule import first_batch, is_decided
+from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
+from verdict_cli.run.entries import fan_out, has_output
+from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
+from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
@@ -26,14 +28,14 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
     """
-    return _RowRunner(plan, row, context, context.pinned, plan.start).run()
+    return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
 async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
-    runner = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_start)
+    runner = RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
     result = await runner.run()
     if result.failure is not None:
         failure = result.failure
@@ -44,31 +46,43 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
     return {node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
 
 
-class _RowRunner:
-    """The state of one row: what is finished, how many parents each node waits for, what failed."""
+class RowRunner:
+    """The state of one row, or of one entry of it: what is finished, how many parents each node waits for, what failed."""
 
     def __init__(
-        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], start: SourceStart
+        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], level: Level
     ) -> None:
         self.plan = plan
         self.row = row
         self.context = context
-        self.outputs: list[Output | None] = [None] * len(plan.nodes)
+        self.level = level
+        self.outputs: list[Any] = [None] * len(plan.nodes)
         self.previous: dict[str, Any] = {}
         for index, output in known.items():
             self.outputs[index] = self.previous[plan.nodes[index].id] = output
         self.calls: dict[int, list[Call]] = {}
         self.failures: dict[int, Failure] = {}
-        self.waiting = dict(start.waiting)
-        self.ready = deque(start.ready)
+        self.waiting = dict(level.waiting)
+        self.ready = deque(level.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
-        self.layers: dict[int, _EarlyStopState] = {}
-        for early in plan.early:
-            self._hold(_EarlyStopState(early))
+        self.skipped: set[int] = set()
+        self.conditions: dict[int, bool] = {}
+        self.entries: dict[int, Any] = {}
+        self.inner_stages: dict[str, tuple[Stage, ...]] = {}
+        self.layers: dict[int, EarlyStopState] = {}
+        for early in level.early:
+            self._hold(EarlyStopState(early))
 
-    def _hold(self, layer: _EarlyStopState) -> None:
+    def inside(self, row: Row, level: Level) -> RowRunner:
+        """The runner of one entry, which sees what this one has finished."""
+        runner = RowRunner(self.plan, row, self.context, {}, level)
+        runner.outputs, runner.previous = self.outputs.copy(), self.previous.copy()
+        runner.skipped = self.skipped.copy()
+        return runner
+
+    def _hold(self, layer: EarlyStopState) -> None:
         """Have all but the first items of a layer wait for the answers of these."""
         self.layers.update(dict.fromkeys(layer.early.leaves, layer))
         for index in layer.waiting():
@@ -83,13 +97,17 @@ class _RowRunner:
         Where one of several calls stops the run, the others are waited for: they are paid for.
         """
         running: set[asyncio.Task[None]] = set()
+        awaited = self.level.awaited
+        may_skip = bool(self.plan.conditions)
         try:
             while self.ready or running:
                 while self.ready:
                     index = self.ready.popleft()
                     if self.abstained and self._is_without_input(index):
                         self._abstain(index)
-                    elif not isinstance(self.plan.nodes[index].work, LLMNode):
+                    elif may_skip and not self._is_run(index):
+                        continue
+                    elif not awaited[index]:
                         self._compute(index)
                     elif not self.ready and not running:
                         await self._ask(index)
@@ -110,18 +128,66 @@ class _RowRunner:
                 await asyncio.gather(*running, return_exceptions=True)
         return self._result()
 
+    def _is_run(self, index: int) -> bool:
+        """Whether a unit, or an `each`, is run. One whose condition is false, or that needs a skipped unit, is skipped."""
+        node, group = self.plan.nodes[index], self.level.groups.get(index)
+        step: Node | EachGroup = node if group is None else self.plan.groups[group]
+        try:
+            runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
+        except RowError as error:
+            self.failures[index] = self.failure(index, error.failure, str(error))
+            return False
+        if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
+            runs = not self.skipped.issuperset(node.parents)
+        if not runs:
+            self._skip(index, (index,) if group is None else self.plan.groups[group].nodes)
+        return runs
+
+    def _holds(self, condition: int) -> bool:
+        if condition not in self.conditions:
+            compiled = self.plan.conditions[condition]
+            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(self.values())
+        return self.conditions[condition]
+
+    def values(self) -> dict[str, Any]:
+        """What the list of an `each` and conditions see."""
+        names = {} if self.row.entry is None else self.row.entry.names
+        return {"source": self.row.source, "previous": self.previous, **names}
+
+    def _skip(self, index: int, units: Sequence[int]) -> None:
+        self.skipped.update(units)
+        for unit in units:
+            self.outputs[unit] = None
+            self.previous.pop(self.plan.nodes[unit].id, None)
+        self.done(index)
+
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
-                output = compute(node, self.row, self.outputs, self.previous, self.context.seed)
+                if self._gets_nothing(node):
+                    output: Output | None = empty_output(node)
+                else:
+                    output = compute(node, self.row, self.outputs, self.previous, self.context.seed, self.entries)
                 ended(output)
         except RowError as error:
-            self._fail(index, error.failure, str(error))
+            if self.skipped and self.skipped.issuperset(node.parents) and node.parents:
+                self._skip(index, (index,))  # nothing is left that it could be computed from
+            else:
+                self._fail(index, error.failure, str(error))
         else:
             self._complete(index, output)
 
+    def _gets_nothing(self, node: Node) -> bool:
+        """Whether it is a pool with a value for this case, and the list before it is empty or all units are skipped."""
+        if not isinstance(node.work, PoolNode) or node.work.unit.empty is None:
+            return False
+        return self.skipped.issuperset(node.parents) or not outputs_before(node, self.outputs)
+
     async def _ask(self, index: int) -> None:
+        if index in self.level.groups:
+            await fan_out(self, index)
+            return
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
@@ -145,12 +211,12 @@ class _RowRunner:
         """Whether a unit abstains because its parents did: one that calls a model where any of them did, a pool where
         fewer than its quorum are left."""
         node = self.plan.nodes[index]
-        if self.abstained.isdisjoint(node.parents):
+        if self.abstained.isdisjoint(node.parents) or index in self.level.groups:
             return False
         if isinstance(node.work, LLMNode):
             return True
-        left = sum(self.outputs[parent] is not None for parent in node.parents)
-        return left < (node.work.unit.quorum if isinstance(node.work, PoolNode) else 1)
+        quorum = node.work.unit.quorum if isinstance(node.work, PoolNode) else 1
+        return sum(given.output is not None for given in outputs_before(node, self.outputs)) < quorum
 
     def _complete(self, index: int, output: Output | None) -> None:
         if output is None:
@@ -165,7 +231,11 @@ class _RowRunner:
     def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
-        for child in self.plan.nodes[index].children:
+        self.done(index)
+
+    def done(self, index: int) -> None:
+        """Note that a unit, or an `each`, has been run: those that wait for it wait for one less."""
+        for child in self.level.children[index]:
             if child in self.waiting:
                 self._parent_done(child)
         layer = self.layers.get(index)
@@ -177,7 +247,7 @@ class _RowRunner:
         if not self.waiting[index]:
             self.ready.append(index)
 
-    def _check_layer(self, layer: _EarlyStopState) -> None:
+    def _check_layer(self, layer: EarlyStopState) -> None:
         """After a unit of a layer that stops early: once all started items are done, start the next ones or stop it."""
         early = layer.early
         layer.open -= 1
@@ -187,7 +257,8 @@ class _RowRunner:
         values = pooled_values(pool, self.outputs, early.leaves[: layer.started])
         if not is_decided(early, values, len(early.items) - layer.started):
             for index in layer.next_batch():
-                self._parent_done(index)
+                if index in self.waiting:
+                    self._parent_done(index)
             return
         rest = [index for item in early.items[layer.started :] for index in item]
         layer.started = len(early.items)
@@ -202,52 +273,32 @@ class _RowRunner:
         if node.skips:
             self._finish(index, None)
         else:
-            self.failures[index] = Failure(kind, message, node.id)
+            self.failures[index] = self.failure(index, kind, message)
+
+    def failure(self, index: int, kind: str, message: str) -> Failure:
+        """A failure of a unit at this row or entry."""
+        place = f"entry {self.row.item}: " if self.row.item else ""
+        return Failure(kind, f"{place}{message}", self.plan.nodes[index].id)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple([call for index in sorted(self.calls) for call in self.calls[index]])
-        if not (self.abstained or self.plan.escalating):
+        if not (self.abstained or self.plan.escalating or self.plan.groups or self.skipped):
             return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
         abstained = (
             failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
-            and all(self.outputs[index] is None for index in self.plan.outputs)
+            and not any(has_output(self.outputs[index]) for index in self.plan.outputs)
         )
         stages = {
             self.plan.nodes[index].id: self._stages(index) for index in self.plan.escalating if index in self.waiting
         }
-        return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
+        stages |= self.inner_stages
+        skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
+        outputs = tuple(self.outputs)
+        return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        """The counts of each stage of an escalating unit at this row; where it may abstain, that is the last stage."""
         node = self.plan.nodes[index]
-        answered = self.stages.get(index) if self.outputs[index] is not None else None
-        each, numbered = calls_of(node), self.calls.get(index, [])
-        found = [] if node.stages else [Stage(ITSELF, int(self.outputs[index] is not None), 0, 0.0)]
-        for place in range(len(node.stages)):
-            made = [call for call in numbered if call.request.call // each == place]
-            found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
-        if node.escalation is not None and node.escalation.abstains:
-            found.append(Stage(ABSTAIN, int(index in self.abstained), 0, 0.0))
-        return tuple(found)
-
-
-class _EarlyStopState:
-    """A layer that stops early at one row: how many items were started, and how many of these are not done."""
-
-    def __init__(self, early: Early) -> None:
-        self.early = early
-        self.started = first_batch(early)
-        self.open = self.started
-
-    def waiting(self) -> list[int]:
-        """The nodes of the items that wait for the answers of others."""
-        return [index for item in self.early.items[self.started :] for index in item]
-
-    def next_batch(self) -> list[int]:
-        """The nodes of the items that are started next."""
-        items = self.early.items[self.started : self.started + self.early.batch]
-        self.started += len(items)
-        self.open = len(items)
-        return [index for item in items for index in item]
+        answered = None if self.outputs[index] is None else self.stages.get(index, 0)
+        return stages_of(node, answered, self.calls.get(index, []), abstained=index in self.abstained)

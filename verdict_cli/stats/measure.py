@@ -268,6 +268,9 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
         found.append(f"{rows} as without {key}: {first}")
     if collected.undecided:
         found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
+    if collected.skipped:
+        rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
+        found.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
     if positive is not None and not (data.target == positive).any():
         labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])

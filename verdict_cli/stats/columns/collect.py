@@ -15,7 +15,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, Ints, KeyBuilder
-from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SavedRowPath, saved_rows
+from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import declared_types
 
@@ -30,7 +30,7 @@ class Collected:
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
-    rows that are left out because `where` needs their missing output. `at` are the rows' indices in the file, None
+    rows that are left out because `where` needs their missing output, ``skipped`` those that `when` skipped. `at` are the rows' indices in the file, None
     for groups.
     """
 
@@ -42,6 +42,7 @@ class Collected:
     ids: Factorized | None
     unreadable: Mapping[str, tuple[int, str]]
     undecided: int = 0
+    skipped: int = 0
     at: Ints | None = None
 
 
@@ -127,6 +128,7 @@ class _Reader:
         self.ids = KeyBuilder() if ids else None
         self.at = array("q")
         self.undecided = 0
+        self.skipped = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
     @property
@@ -139,6 +141,9 @@ class _Reader:
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, if it is selected."""
+        if values.get(SKIPPED) and self._is_skipped(values):
+            self.skipped += 1
+            return
         selected = self._selected(row, failed, values)
         if selected is not True:
             self.undecided += selected is None
@@ -156,6 +161,23 @@ class _Reader:
                 self.keys[key].skip()
         if self.ids is not None:
             self.ids.add(row_id)
+
+    def _is_skipped(self, values: Mapping[str, Any]) -> bool:
+        """Whether `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""
+        skipped = {("output",) if name == "output" else ("nodes", name) for name in values[SKIPPED]}
+
+        def lacks(expression: Expression) -> bool:
+            if not any(path[: len(unit)] == unit for path in expression.paths for unit in skipped):
+                return False
+            try:
+                return expression(values) is None
+            except RowError:
+                return True
+
+        filters = [*([] if self.where is None else [self.where]), *(expression for expression, _ in self.only)]
+        if self.where is not None and not lacks(self.where) and self.where(values) is False:
+            return False
+        return any(map(lacks, [*filters, *self.expressions.values(), *self.keyed.values(), *self.options]))
 
     def _selected(self, row: int, failed: bool, values: Mapping[str, Any]) -> bool | None:
         if self.where is not None:
@@ -245,5 +267,6 @@ class _Reader:
             ids=self.ids.keys() if self.ids is not None else None,
             unreadable=self.unreadable,
             undecided=self.undecided,
+            skipped=self.skipped,
             at=np.frombuffer(self.at, dtype=np.int64) if self.at else np.empty(0, np.int64),
         )

@@ -1,0 +1,177 @@
+"""Run the entries of an `each` side by side, and lay out what they give."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from msgspec.structs import replace
+
+from verdict_cli.errors import RowError, VerdictError
+from verdict_cli.messages import Entry, Result, Row
+from verdict_cli.plan.levels import EachGroup, field_lists, present
+
+if TYPE_CHECKING:
+    from verdict_cli.run.row import RowRunner
+
+T = TypeVar("T")
+ENTRY_SLOTS = 64
+"""How many entries beyond one of each list run at a time where nothing else is said."""
+
+
+class EntrySlots:
+    """How many more entries may be run at a time by all rows together.
+
+    Each list always runs one entry, also without a slot: a list inside an entry can then not wait for its own end.
+    """
+
+    def __init__(self, free: int = ENTRY_SLOTS) -> None:
+        self.free = free
+
+
+async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
+    """What ``run`` gives for each entry, in order. After an error that stops the run, no further entry is started; those
+    that are running are waited for, since their calls are paid for."""
+    found: list[Any] = [None] * count
+    places: Iterator[int] = iter(range(count))
+    errors: list[VerdictError] = []
+    workers: list[asyncio.Task[None]] = []
+    started = 0
+
+    async def work(*, holds_slot: bool) -> None:
+        nonlocal started
+        try:
+            for place in places:
+                started += 1
+                if started < count and slots.free > 0:
+                    slots.free -= 1
+                    workers.append(asyncio.create_task(work(holds_slot=True)))
+                try:
+                    found[place] = await run(place)
+                except VerdictError as error:
+                    errors.append(error)
+                if errors:
+                    return
+        finally:
+            if holds_slot:
+                slots.free += 1
+
+    try:
+        await work(holds_slot=False)
+        while workers:
+            await workers.pop()
+    finally:
+        for worker in workers:
+            worker.cancel()
+        if workers:
+            await asyncio.gather(*workers, return_exceptions=True)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def entry_rows(row: Row, group: EachGroup, entries: Sequence[Any]) -> list[Row]:
+    """The row with each of the entries."""
+    outer = row.entry
+    names: Mapping[str, Any] = {} if outer is None else outer.names
+    before, key = ("", "") if outer is None else (f"{outer.item}.", outer.key)
+    seen: dict[str, int] = {}
+    rows = []
+    for place, entry in enumerate(entries):
+        digest = _digest([key, entry])
+        copy = seen[digest] = seen.get(digest, -1) + 1
+        inside = {**names, group.name: entry, "index": place}
+        rows.append(
+            replace(row, entry=Entry(f"{before}{place}", inside, len(entries), f"{digest}.{copy}" if copy else digest))
+        )
+    return rows
+
+
+def _digest(value: Any) -> str:
+    """A digest of a value of the row: equal for equal content."""
+    try:
+        content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # beyond 64 bits, half a surrogate pair, or deeply nested
+        content = repr(value).encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
+    """The entries that a unit inside sees, by name, as the results have them: turns without the messages before them."""
+    assert row.entry is not None
+    names = {name: entry for name, entry in row.entry.names.items() if name != "index"}
+    if group.is_turns:
+        names[group.name] = {key: value for key, value in names[group.name].items() if key not in ("before", "message")}
+    return names
+
+
+async def fan_out(row_runner: RowRunner, head: int) -> None:
+    """Run the units inside an `each` for every entry of its list."""
+    place = row_runner.level.groups[head]
+    group, level = row_runner.plan.groups[place], row_runner.plan.inner_levels[place]
+    try:
+        rows = entry_rows(row_runner.row, group, group.list_of(row_runner.values()))
+    except RowError as error:
+        row_runner.failures[head] = row_runner.failure(head, error.failure, str(error))
+        return
+
+    async def run_entry(number: int) -> _EntryOutcome:
+        runner = row_runner.inside(rows[number], level)
+        result = await runner.run()
+        return _EntryOutcome(runner, result, group.nodes)
+
+    found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    row_runner.calls[head] = [call for entry in found for call in entry.calls]
+    names = [shown_names(row, group) for row in rows]
+    for index in group.nodes:
+        if row_runner.plan.nodes[index].groups[-1] == place:
+            shown = [None if index in entry.skipped else one for one, entry in zip(names, found, strict=True)]
+            row_runner.entries[index] = shown
+        else:
+            row_runner.entries[index] = [entry.entries.get(index) for entry in found]
+    for entry in found:
+        for pool, count in entry.saved.items():
+            row_runner.saved[pool] = row_runner.saved.get(pool, 0) + count
+        for unit, stages in entry.stages.items():
+            known = row_runner.inner_stages.get(unit)
+            row_runner.inner_stages[unit] = (
+                stages if known is None else tuple(one.plus(other) for one, other in zip(known, stages, strict=True))
+            )
+    for number, index in enumerate(group.nodes):
+        row_runner.outputs[index] = [entry.outputs[number] for entry in found]
+    failed = next((entry.failure for entry in found if entry.failure is not None), None)
+    if failed is not None:
+        row_runner.failures[head] = failed
+        return
+    depth = 0 if row_runner.row.entry is None else 1 + row_runner.row.entry.item.count(".")
+    for index in group.nodes:
+        node = row_runner.plan.nodes[index]
+        if found and all(index in entry.skipped for entry in found):
+            row_runner.skipped.add(index)
+        if any(index in entry.abstained for entry in found):
+            row_runner.abstained.add(index)
+        levels = len(node.groups) - depth
+        left = row_runner.previous[node.id] = present(row_runner.outputs[index], levels)
+        for name in node.output.fields:
+            row_runner.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
+    row_runner.done(head)
+
+
+def has_output(output: Any) -> bool:
+    """Whether there is an output; of a unit inside `each`, whether any entry has one."""
+    return any(map(has_output, output)) if isinstance(output, list) else output is not None
+
+
+class _EntryOutcome:
+    """What is kept of an entry once it has been run."""
+
+    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
+
+    def __init__(self, runner: RowRunner, result: Result, units: Sequence[int]) -> None:
+        self.outputs = [runner.outputs[unit] for unit in units]
+        self.failure, self.calls = result.failure, result.calls
+        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
+        self.abstained, self.skipped = runner.abstained, runner.skipped
