@@ -11,7 +11,8 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve
 from verdict_cli.language.fields.field_keys import field_type
 from verdict_cli.language.fields.image import ImageType
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, map_parts
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
@@ -86,18 +87,16 @@ class CompileContext:
         for name, spelled in (declared or {}).items():
             try:
                 types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))
-            except UnknownNameError as error:
+            except (UnknownNameError, TypeTextError) as error:
                 types[name] = UnknownType()
-                hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
+                hint = error.hint or TYPES_HINT
                 self.problem("unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name)
         return types
 
 
 def _from_unit(kind: FieldType) -> FieldType:
     """The type of what a unit makes: an image in it is an address, not a file of this machine."""
-    if isinstance(kind, RecordType):
-        return RecordType({name: _from_unit(inner) for name, inner in kind.fields.items()})
-    return ImageType(files=False) if isinstance(kind, ImageType) else kind
+    return map_parts(kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part)
 
 
 def compile_expression_at(

@@ -15,6 +15,7 @@ from verdict_cli.language.fields.types import (
     RecordType,
     ScaleType,
     UnknownType,
+    without_null,
 )
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
@@ -117,6 +118,7 @@ _WAYS_OUT = "give the scale `scores:`, or use a ModePoolUnit"
 def _poolable(unit: Pool, kind: FieldType) -> bool:
     if unit.numbers:
         return kind.numeric() is not False
+    kind = without_null(kind)
     return isinstance(kind, ScaleType | UnknownType) or (isinstance(kind, PlainType) and kind != TEXT)
 
 
@@ -129,10 +131,15 @@ def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
 
 def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
     """A scale's scores stand for its words; every other value is pooled as it is."""
-    return kind.scale.number if isinstance(kind, ScaleType) and _scored(unit, kind) else _same
+    if not _scored(unit, kind):
+        return _same
+    scaled = without_null(kind)
+    assert isinstance(scaled, ScaleType)
+    return lambda value: None if value is None else scaled.scale.number(value)
 
 
 def _scored(unit: Pool, kind: FieldType) -> bool:
+    kind = without_null(kind)
     return unit.numbers and isinstance(kind, ScaleType) and kind.scale.has_scores
 
 

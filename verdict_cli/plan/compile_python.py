@@ -11,6 +11,8 @@ from verdict_cli.language.expressions.paths import ExpressionError, Resolve, fol
 from verdict_cli.language.fields.types import (
     DistributionType,
     FieldType,
+    ListType,
+    OptionalType,
     PlainType,
     RecordType,
     ScaleType,
@@ -44,8 +46,10 @@ def sample_value(kind: FieldType) -> Any:
         return {kind.scale.sample(): 1.0}
     if isinstance(kind, TranscriptType):
         return [{"role": "speaker", "content": "1"}]
-    if isinstance(kind, TextListType):
-        return ["1"]
+    if isinstance(kind, TextListType | ListType):
+        return [sample_value(kind.item)]
+    if isinstance(kind, OptionalType):
+        return sample_value(kind.item)
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 

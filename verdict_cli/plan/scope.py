@@ -9,13 +9,15 @@ from difflib import get_close_matches
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved, format_expression_path
 from verdict_cli.language.fields.types import (
     NUMBER,
-    TEXT,
     DistributionType,
     FieldType,
+    ListType,
+    PlainType,
     RecordType,
     ScaleType,
     TextListType,
     UnknownType,
+    without_null,
 )
 
 
@@ -24,6 +26,7 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
     if not rest:
         return (), kind
     part, more = rest[0], rest[1:]
+    kind = without_null(kind)
     if isinstance(kind, RecordType):
         if part not in kind.fields:
             close = get_close_matches(str(part), kind.fields, n=1)
@@ -36,9 +39,10 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
         if value is None or more:
             raise ExpressionError(f"{where} has no value {part!r}", f"the scale's values are {kind.scale.display()}")
         return (value,), NUMBER
-    if isinstance(kind, TextListType) and isinstance(part, int) and not more:
-        return rest, TEXT
-    if isinstance(kind, ScaleType) or kind.type_name() in ("str", "int", "float", "bool", "list[str]"):
+    if isinstance(kind, TextListType | ListType) and isinstance(part, int):
+        deeper, type_found = type_at_path(kind.item, more, f"{where}[{part}]")
+        return (part, *deeper), type_found
+    if isinstance(kind, ScaleType | PlainType | TextListType | ListType):
         raise ExpressionError(f"{where} is of type {kind.type_name()} and has no part {part!r}", "")
     return rest, UnknownType()
 

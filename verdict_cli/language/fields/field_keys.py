@@ -6,21 +6,25 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.type_text import TypeTextError, is_type_text, parse_type
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
     TRUTH,
     FieldType,
+    ListType,
+    OptionalType,
     PlainType,
     RecordType,
     ScaleType,
     TextListType,
+    TranscriptType,
     UnknownType,
 )
 from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys
@@ -33,6 +37,7 @@ PLAIN: dict[str, FieldType] = {
     "bool": TRUTH,
     "list[str]": TextListType(),
     "image": ImageType(),
+    "conversation": TranscriptType(),
 }
 """The types with a name of their own. Any other name is that of a scale."""
 
@@ -80,7 +85,8 @@ FieldKey = TypeAliasType(
         Discriminator(_field_tag),
     ],
 )
-"""`str`, `int`, `float`, `bool`, `list[str]`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`."""
+"""`str`, `int`, `float`, `bool`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`; as text also `list[T]`
+and `T?`."""
 
 FieldTypes = Annotated[dict[str, FieldKey], Field(min_length=1)]
 
@@ -121,12 +127,27 @@ def is_input_path(key: Any) -> bool:
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     """The type that a key means. `scale_named` resolves the name of a scale, or raises."""
     if isinstance(key, str):
+        if key not in PLAIN and is_type_text(key):
+            return parse_type(key, lambda name: field_type(name, scale_named), _written_type)
         return PLAIN[key] if key in PLAIN else ScaleType(scale_named(key))
     if isinstance(key, Enum):
         return ScaleType(Categories.model_validate({"values": key.enum}))
     if isinstance(key, dict):
         return record(key, scale_named)
     return ScaleType(key)
+
+
+def _written_type(value: dict[str, Any]) -> FieldType | None:
+    """The type of an `{enum: …}` or a scale within a text; None for a record."""
+    if _field_tag(value) == "<record>":
+        return None
+    try:
+        key = TypeAdapter(FieldKey).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        raise TypeTextError(f"{where + ': ' if where else ''}{first['msg']}, found {first['input']!r:.80}") from None
+    return field_type(key, {}.__getitem__)
 
 
 def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordType:
@@ -137,11 +158,13 @@ def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordT
 def fits(given: FieldType, expected: FieldType) -> bool:
     """Whether every value of `given` can be used where `expected` is expected.
 
-    A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; an unknown type
-    fits everything, and is checked when its value is known.
+    A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; a type fits the same
+    one that may be null; an unknown type fits everything, and is checked when its value is known.
     """
     if given == expected or isinstance(given, UnknownType) or isinstance(expected, UnknownType):
         return True
+    if isinstance(expected, OptionalType):
+        return fits(given.item if isinstance(given, OptionalType) else given, expected.item)
     if isinstance(expected, PlainType):
         if isinstance(given, ScaleType):
             kind = given.json_schema().get("type")
@@ -149,8 +172,10 @@ def fits(given: FieldType, expected: FieldType) -> bool:
         return isinstance(given, PlainType) and (
             given.name == expected.name or (given.name, expected.name) == ("int", "float")
         )
-    if isinstance(expected, TextListType):
-        return isinstance(given, TextListType) and not expected.ranks
+    if isinstance(expected, TextListType | ListType):
+        if isinstance(expected, TextListType) and expected.ranks:
+            return False
+        return isinstance(given, TextListType | ListType) and fits(given.item, expected.item)
     if isinstance(expected, ScaleType) and isinstance(given, ScaleType):
         return given.scale.json_schema() == expected.scale.json_schema()
     if isinstance(expected, RecordType) and isinstance(given, RecordType):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -84,6 +84,11 @@ class TextListType:
             raise ReplyError(f"{value!r:.200} does not rank each of {', '.join(self.ranks)} exactly once")
         return order
 
+    @property
+    def item(self) -> FieldType:
+        """The type of the list's entries."""
+        return TEXT
+
     def json_schema(self) -> dict[str, Any]:
         if not self.ranks:
             return {"type": "array", "items": {"type": "string"}}
@@ -97,6 +102,55 @@ class TextListType:
 
     def numeric(self) -> bool:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """`list[T]`, for any T but `str`."""
+
+    item: FieldType
+
+    def read(self, value: Any) -> list[Any]:
+        """The entries, read; ReplyError has the number of the one that is not of their type."""
+        if not isinstance(value, list | tuple):
+            raise ReplyError(f"{value!r:.200} is not a list")
+        read = []
+        for place, entry in enumerate(value):
+            try:
+                read.append(self.item.read(entry))
+            except ReplyError as error:
+                raise ReplyError(f"[{place}]: {error.message}", kind=error.failure) from None
+        return read
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.item.json_schema()}
+
+    def type_name(self) -> str:
+        return f"list[{self.item.type_name()}]"
+
+    def numeric(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """`T?`: a value of another type, or null."""
+
+    item: FieldType
+
+    def read(self, value: Any) -> Any:
+        return None if value is None else self.item.read(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.item.json_schema(), {"type": "null"}]}
+
+    def type_name(self) -> str:
+        name = self.item.type_name()
+        return f"{name} or null" if isinstance(self.item, ScaleType) else f"{name}?"
+
+    def numeric(self) -> bool | None:
+        """None where the other type's values have numbers: a null has none."""
+        return False if self.item.numeric() is False else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +290,30 @@ class UnknownType:
 
     def numeric(self) -> None:
         return None
+
+
+def list_of(item: FieldType) -> FieldType:
+    """The type of lists whose entries are of this type."""
+    return TextListType() if item == TEXT else ListType(item)
+
+
+def without_null(kind: FieldType) -> FieldType:
+    """The type of the values that are not null."""
+    return kind.item if isinstance(kind, OptionalType) else kind
+
+
+def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]) -> FieldType:
+    """The type with `change` applied to each type in it that is neither a record, a list nor nullable; `change` is given
+    the names of the fields around it."""
+
+    def mapped(kind: FieldType, names: tuple[str, ...]) -> FieldType:
+        if isinstance(kind, RecordType):
+            return RecordType({name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()})
+        if isinstance(kind, ListType | OptionalType):
+            return type(kind)(mapped(kind.item, names))
+        return change(kind, names)
+
+    return mapped(kind, ())
 
 
 @dataclass(frozen=True)
