@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -114,11 +114,13 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled."""
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled.
+    ``rubric`` pools criteria: their outputs, the names of their entries and the row's source give the output."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
+    rubric: Callable[[Sequence[Any], Sequence[Mapping[str, Any]], Mapping[str, Any]], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)

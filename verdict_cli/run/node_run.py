@@ -35,7 +35,10 @@ def compute(
     else:
         assert isinstance(work, PoolNode)
         try:
-            output = _pool(work, before, draw(seed, row.lot, node.id) if work.unit.draws() else 0)
+            if work.rubric is not None:
+                output = work.rubric(before, [{}] * len(before), row.source)
+            else:
+                output = _pool(work, before, draw(seed, row.lot, node.id) if work.unit.draws() else 0)
         except AbstainedError:
             return None
     output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output

@@ -27,7 +27,7 @@ from verdict_cli.language.fields.types import (
     TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys
+from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
 
 PLAIN: dict[str, FieldType] = {
@@ -147,7 +147,7 @@ def _written_type(value: dict[str, Any]) -> FieldType | None:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"][1:])
         raise TypeTextError(f"{where + ': ' if where else ''}{first['msg']}, found {first['input']!r:.80}") from None
-    return field_type(key, {}.__getitem__)
+    return field_type(key, named_scales().__getitem__)
 
 
 def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordType:
