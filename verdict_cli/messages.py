@@ -18,11 +18,21 @@ Output = Mapping[str, Any]
 """The output of one unit: field -> value."""
 
 
+class Entry(Struct, frozen=True):
+    """One entry of the list of an `each`: its number (``3``, inside another entry ``3.1``), the values of the names that
+    units inside see, how many entries the list has, and a digest that follows its content wherever it is in the list."""
+
+    item: str
+    names: Mapping[str, Any]
+    count: int
+    key: str
+
+
 class Row(Struct, frozen=True):
     """One row of the dataset. ``index`` is its 0-based position; ``id`` the ``id`` column's value, else the index.
 
     ``key`` identifies the row by its content, wherever it is: 32 hex digits, followed by ``.n`` for its n-th copy.
-    ``placed``: the dataset has no ``id`` column.
+    ``placed``: the dataset has no ``id`` column. ``entry`` is the entry of the row for which units inside `each` run.
     """
 
     index: int
@@ -30,6 +40,12 @@ class Row(Struct, frozen=True):
     source: Mapping[str, Any]
     key: str = ""
     placed: bool = False
+    entry: Entry | None = None
+
+    @property
+    def item(self) -> str:
+        """The number of the entry, "" for the row itself."""
+        return "" if self.entry is None else self.entry.item
 
     @property
     def lot(self) -> str | int:
@@ -81,7 +97,8 @@ class Request(Struct, frozen=True):
     ``json_schema`` is the schema that the reply must satisfy (None: free text); ``top_logprobs`` the
     number of alternatives requested at each position (0: none), ``support`` the tokens for which they are
     requested, worst value first. ``inserted`` are the row's values in the messages, in order; only the baselines
-    use them. ``node``, ``call`` and ``attempt`` identify the call in recordings.
+    use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
+    has a copy of it for every entry, "" outside `each`.
     """
 
     row: Row
@@ -96,6 +113,7 @@ class Request(Struct, frozen=True):
     inserted: tuple[str, ...] = ()
     seed: int = 0
     stream: bool = False
+    written: str = ""
 
 
 class Allowance(Struct, frozen=True):
@@ -189,16 +207,20 @@ class Result(Struct, frozen=True):
 
     ``failure`` is None for a row that succeeded; a failed row keeps its finished units' outputs. ``saved`` counts
     the calls that early stopping avoided, by the id of the pool; ``stages`` has the stages of the units that escalate.
-    ``abstained``: the row has no verdict because a unit abstained, which is not a failure.
+    ``abstained``: the row has no verdict because a unit abstained, which is not a failure. The output of a unit inside `each`
+    is a list with the output of every entry. ``skipped`` are the ids of the units that `when` skipped; ``entries`` has the
+    names of each entry of an `each`, by its place in the plan, in lists like the outputs.
     """
 
     row: Row
-    outputs: tuple[Output | None, ...]
+    outputs: tuple[Any, ...]
     failure: Failure | None = None
     calls: tuple[Call, ...] = ()
     saved: Mapping[str, int] = made(default_factory=dict)
     stages: Mapping[str, tuple[Stage, ...]] = made(default_factory=dict)
     abstained: bool = False
+    skipped: tuple[str, ...] = ()
+    entries: Mapping[int, Any] = made(default_factory=dict)
 
     @property
     def status(self) -> str:

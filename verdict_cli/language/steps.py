@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel, Seq, Whole
-from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_steps, step_documents
+from verdict_cli.language.authoring.step import FunctionsByPath, RowKeys, Step, StepPath, check_steps, step_documents
 from verdict_cli.language.registry import LazyUnion
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import UnitBase
@@ -165,7 +165,30 @@ class Block(Step):
         return " >> ".join(map(repr, self.block))
 
 
-class UseStep(ConfigModel):
+class Each(Block):
+    """Steps that run once for every entry of a list of the row, such as `Each("source.claims", JudgeUnit(), name="claim")`."""
+
+    def __init__(
+        self,
+        entries: str,
+        steps: Step | Sequence[Step],
+        *,
+        name: str | None = None,
+        most: int | None = None,
+        per_call: int | None = None,
+    ) -> None:
+        Step.__init__(
+            self,
+            each=entries,
+            block=check_steps(steps, "an Each holds"),
+            **{"as": name, "max": most, "per_call": per_call},
+        )
+
+    def __repr__(self) -> str:
+        return f"Each({self.each!r}, {super().__repr__()})"
+
+
+class UseStep(RowKeys):
     """A named block of this file, or of another one."""
 
     use: Annotated[str, Field(min_length=1)]

@@ -16,8 +16,10 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
+from verdict_cli.plan.compile_row_steps import RowSteps, finish_nodes
 from verdict_cli.plan.expand import InstancePath, InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
+from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
 from verdict_cli.plan.node import Brace, Early, LLMNode, Node, Plan, Used
 from verdict_cli.plan.possible_predictions import shown_labels
@@ -108,16 +110,20 @@ class _Build:
         self.names.check()
         types = row_types(self.names)
         selected = row_filter(self.names, types, self._use_column)
-        instances, block, stopping = expand_steps(self.names)
-        compiled = self._nodes(instances, self._edges(block), types.fields if types else {})
+        expanded, block = expand_steps(self.names)
+        instances, columns = expanded.instances, types.fields if types else {}
+        row_steps = RowSteps(expanded, columns)
+        compiled = self._nodes(instances, self._edges(block), columns, row_steps)
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
         if len(nodes) == len(instances):
             self.used |= set(output_nodes) | check_evaluations(self.names, nodes, output_nodes, self._use_column)
-        early = self._stops(stopping, compiled)
+        early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
         self._raise()
         valid = [item for item in instances if isinstance(item, UnitInstance)]
+        nodes, groups = finish_nodes(nodes, [group for group in row_steps.groups if group is not None])
+        conditions = tuple(condition for condition in row_steps.conditions if condition is not None)
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
         self._raise()
@@ -126,7 +132,7 @@ class _Build:
         node_ids = [node.id for node in nodes]
         evaluations = {name: expand_panel(item, node_ids) for name, item in self.spec.file.evaluate.items()}
         self._warn_shown(nodes, valid, evaluations)
-        fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early)
+        fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         plan = Plan(
             name=self.spec.file.name,
             nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
@@ -143,6 +149,8 @@ class _Build:
             fence=self.spec.fence,
             braces=tuple(self.braces),
             places={name: self.spec.problem("", "", "", ("evaluate", name)) for name in evaluations},
+            groups=groups,
+            conditions=conditions,
         )
         return Built(plan, tuple(in_order(self.warnings)))
 
@@ -171,7 +179,11 @@ class _Build:
         return edges
 
     def _nodes(
-        self, instances: Sequence[UnitInstance | InvalidUnit], edges: set[Edge], columns: Mapping[str, FieldType]
+        self,
+        instances: Sequence[UnitInstance | InvalidUnit],
+        edges: set[Edge],
+        columns: Mapping[str, FieldType],
+        row_steps: RowSteps,
     ) -> list[Node | None]:
         """A node for each unit; None, with its error reported, for an invalid one."""
         parents: list[list[int]] = [[] for _ in instances]
@@ -183,8 +195,11 @@ class _Build:
         nodes: list[Node | None] = []
         unknown: set[int] = set()
         for index, (instance, node_id) in enumerate(zip(instances, ids(instances), strict=True)):
-            unit = Upstream(index, node_id, instance.name, tuple(parents[index]))
-            scope = NodeScope(upstream, unit.parents, columns)
+            flow = instance.flow
+            row_steps.begin(index, upstream, parents)
+            names = row_steps.entries(flow.groups)
+            unit = Upstream(index, node_id, instance.name, tuple(parents[index]), groups=flow.groups, entries=names)
+            scope = NodeScope(upstream, unit.parents, columns, groups=flow.groups, entries=names)
             node, output = None, None
             if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):
                 node, output = compile_node(instance, unit, tuple(children[index]), scope, self._warner(instance))
@@ -198,9 +213,21 @@ class _Build:
                 self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
                 self._note_braces(node, instance)
+                self._check_item_column(node, instance)
             if node is not None and node.pinned:
                 self._check_pinned_uses(instance, scope, nodes)
+        for step, scope in row_steps.scopes:
+            self.used |= scope.uses.units
+            for column in sorted(scope.uses.columns):
+                self._use_column(column, step.names, step.path)
         return nodes
+
+    def _check_item_column(self, node: Node, instance: UnitInstance) -> None:
+        if node.groups and ITEM_COLUMN in node.output.fields:
+            message = (
+                f"a unit inside `each` cannot give a field {ITEM_COLUMN!r}: that column of the results has the entries"
+            )
+            instance.names.problem("reserved-name", message, "rename it with `propagate`", instance.path)
 
     def _note_braces(self, node: Node, instance: UnitInstance) -> None:
         """The prompt's braces around a bare name, which are a mistake where the data has that column."""

@@ -51,9 +51,15 @@ class CompileContext:
 
     def expression(self, text: str, roots: Sequence[str], scope: NodeScope, *path: str | int) -> Expression | None:
         """The compiled expression; None, and reported, when it can never be evaluated."""
-        return compile_expression_at(
-            text, roots, scope.resolve, lambda message, hint: self.problem("bad-expression", message, hint, *path)
+        compiled = compile_expression_at(
+            text,
+            (*roots, *scope.entries),
+            scope.resolve,
+            lambda message, hint: self.problem("bad-expression", message, hint, *path),
         )
+        if compiled is not None:
+            scope.note_tested(compiled.tested)
+        return compiled
 
     def fitted(self, key: Any, kind: type[Compiled], *path: str | int) -> Compiled | None:
         """The calibration at a key of the unit; None, and reported, where none can be used."""

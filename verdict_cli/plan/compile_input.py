@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from verdict_cli.errors import ReplyError
@@ -23,7 +24,7 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     """Where each input field comes from; the scope then knows all of them, filled or not."""
     unit = context.instance.unit
     keys = dict(unit.input or {})
-    paths: dict[str, str] = {name: key for name, key in keys.items() if isinstance(key, str) and is_input_path(key)}
+    paths: dict[str, str] = {name: key for name, key in keys.items() if isinstance(key, str) and is_path_key(key)}
     defaults = {name: key.default for name, key in keys.items() if isinstance(key, InputDefault)}
     typed = {
         name: key.type if isinstance(key, InputDefault) else key for name, key in keys.items() if name not in paths
@@ -52,6 +53,14 @@ def compile_input(context: CompileContext) -> tuple[Cast, ...]:
     return tuple(casts)
 
 
+_ENTRY_PATH = re.compile(r"[A-Za-z_]\w*\.")
+
+
+def is_path_key(key: Any) -> bool:
+    """Whether an input field's key is a path, also one into an entry of `each`, rather than the name of a type."""
+    return is_input_path(key) or (isinstance(key, str) and _ENTRY_PATH.match(key) is not None)
+
+
 def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
     """Where the texts of options come from that neither `options` nor `input` gives, where the unit needs them: its
     prompt or an expression shows them, or its output is made from them."""
@@ -73,7 +82,7 @@ def compile_option_inputs(context: CompileContext) -> tuple[Cast, ...]:
 
 def _path_cast(name: str, kind: FieldType | None, text: str, scope: NodeScope) -> Cast:
     """The field from the path that `input` gives. ExpressionError where it is no path, or its value does not fit."""
-    expression = compile_expression(text, ("source", "previous"), scope.resolve)
+    expression = compile_expression(text, ("source", "previous", *scope.entries), scope.resolve)
     if expression.path is None:
         raise ExpressionError(
             f"the input field {name!r}: {text!r} is not the path of one value",
@@ -108,14 +117,14 @@ def _cast(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned:
             f"say which: `input: {{{name}: 'previous.NAME[0].{name}'}}`, or pool them first",
         )
     if named:
-        found = named[0].output.fields[name]
+        found = scope.seen(named[0]).fields[name]
         if not fits(found, kind):
             raise ExpressionError(
                 f"the input field {name!r} is to be {kind.type_name()}, but {named[0].id} gives {found.type_name()}",
                 "declare the type that is given, or convert it with `propagate`",
             )
         return Cast(name, kind, scope.resolve(("previous", name)).paths[0])
-    same = [(unit, field) for unit in upstream for field, found in unit.output.fields.items() if found == kind]
+    same = [(unit, field) for unit in upstream for field, found in scope.seen(unit).fields.items() if found == kind]
     if not same and default is not _REQUIRED:
         return _column(name, kind, scope, default, pinned=pinned)
     return _only(name, kind, same, scope)
@@ -133,8 +142,7 @@ def _only(name: str, kind: FieldType, same: list[tuple[Upstream, str]], scope: N
             "`input` out",
         )
     unit, field = same[0]
-    scope.uses.units.add(unit.index)
-    return Cast(name, kind, ("previous", unit.id, field), from_field=f"{unit.id}.{field}")
+    return Cast(name, kind, scope.at(unit, (field,)).paths[0], from_field=f"{unit.id}.{field}")
 
 
 def _column(name: str, kind: FieldType, scope: NodeScope, default: Any, *, pinned: bool) -> Cast:

@@ -149,9 +149,12 @@ def _prompt(context: CompileContext, unit: LLMUnit) -> CompiledPrompt | None:
     if jinja:
         from verdict_cli.language.prompts.jinja import compile_jinja  # here, because few prompts need it
 
-        compiled: CompiledPrompt | None = compile_jinja(framed, PROMPT_ROOTS, resolve, tell, delimit)
+        roots = (*PROMPT_ROOTS, *context.scope.entries)
+        compiled: CompiledPrompt | None = compile_jinja(framed, roots, resolve, tell, delimit)
     else:
-        compiled = compile_prompt(framed, resolve, tell, warn, delimit)
+        compiled = compile_prompt(framed, resolve, tell, warn, delimit, tuple(context.scope.entries))
+    if compiled is not None:
+        context.scope.note_tested(compiled.tested)
     return None if errors else compiled
 
 

@@ -69,6 +69,10 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         if fitted is None:
             return None
         weights = fitted.weights
+    if weights is not None and any(context.scope.depth(parent) for parent in parents):
+        message = "how many units a pool behind `each` gets depends on the row, and it has a fixed number of weights"
+        context.problem("bad-weights", message, "leave `weights` out, or multiply in a MapUnit", "weights")
+        return None
     if weights is not None and len(weights) != len(parents):
         message = f"{len(weights)} weights for {len(parents)} units"
         hint = "give one weight for each unit that is pooled, in order of definition"

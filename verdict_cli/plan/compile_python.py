@@ -138,9 +138,9 @@ def code_at(context: CompileContext, key: str) -> Function | None:
 
 def compile_python_unit(code: Function, scope: NodeScope) -> PythonCall:
     """The function in its scope, which remembers what the function may use."""
-    inputs = set(scope.uses.inputs)
+    inputs, needs = set(scope.uses.inputs), set(scope.uses.needs)
     words = {root: _words(root, scope) for root in RESOLVED if root in code.parameters}
-    scope.uses.inputs = inputs  # that a function could read a field is no reason to need it
+    scope.uses.inputs, scope.uses.needs = inputs, needs  # that a function could read a field is no reason to need it
     for root in ("source", "outputs"):
         if root in code.parameters:
             scope.resolve((root,))
@@ -170,7 +170,13 @@ def _fields_of_trial(context: CompileContext, function: OutputCall, scope: NodeS
     values = {
         **fixed,
         "source": sample_value(RecordType(scope.columns)),
-        "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream},
+        "previous": {unit.id: sample_value(unit.output) for unit in scope.upstream}
+        | {
+            f"{unit.id}.{name}": sample_value(kind)
+            for unit in scope.upstream
+            if scope.depth(unit)
+            for name, kind in scope.seen(unit).fields.items()
+        },
         "input": {name: sample_value(kind) for name, kind in (scope.input or {}).items()},
         "outputs": [sample_value(scope.upstream[index].output) for index in scope.parents],
     }

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.language.fields.types import NUMBER, TRUTH, FieldType, RecordType, ScaleType, UnknownType, without_null
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TRUTH,
+    FieldType,
+    RecordType,
+    ScaleType,
+    UnknownType,
+    without_null,
+)
 from verdict_cli.language.units.rubric_pool import RubricPoolUnit
 from verdict_cli.plan.compile_context import CompileContext, CompiledUnit
 from verdict_cli.plan.node import PoolNode
@@ -20,17 +29,20 @@ _WAYS_OUT = "use `scale: boolean`, or a scale with `scores:` from 0 to 1"
 
 @dataclass(frozen=True)
 class RubricPooling:
-    """What a rubric pools: the field of each criterion's output, its number, and the expression for the points."""
+    """What a rubric pools: the field of each criterion's output, its number, and the expression for the points.
+
+    ``lists`` has the innermost `each` around each parent that is inside one."""
 
     unit: RubricPoolUnit
     points: Expression
     field: str
     number: Callable[[Any], Any]
+    lists: Mapping[int, int]
 
     def __call__(
         self, outputs: Sequence[Mapping[str, Any] | None], names: Sequence[Mapping[str, Any]], source: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The pool's output from each criterion's output, None where there is none, and the names of its entry."""
+        """The pool's output from each criterion's output, None where there is none, and the names beside it."""
         points, met = [], []
         for place, (output, entry) in enumerate(zip(outputs, names, strict=True)):
             value = None if output is None else output[self.field]
@@ -39,7 +51,7 @@ class RubricPooling:
             if value is None and self.unit.on_missing == "fail":
                 hint = "`on_missing: zero` counts it as not met, `on_missing: ignore` leaves it out"
                 raise RowError(f"criterion {place} has no {self.field!r}", hint=hint, kind="missing-value")
-            points.append(self._worth({"index": place, **entry, "source": source}, place))
+            points.append(self._worth({**entry, "source": source}, place))
             met.append(0.0 if value is None else self._share(value, place))
         return self.unit.grade(points, met)
 
@@ -66,7 +78,10 @@ def compile_rubric_pool(
 ) -> CompiledUnit | None:
     """The pool with its field and its points. `number` gives the function from a type's value to its number."""
     name = _met_field(context, unit, parents)
-    points = context.expression(unit.points, ("source", "index"), context.scope, "points")
+    shared = set.intersection(*(set(parent.entries) for parent in parents))
+    names = {each: parents[0].entries[each] for each in parents[0].entries if each in shared}
+    scope = replace(context.scope, entries={**context.scope.entries, **names, "index": INTEGER})
+    points = context.expression(unit.points, ("source",), scope, "points")
     if name is None or points is None:
         return None
     if points.type.numeric() is False:
@@ -80,7 +95,8 @@ def compile_rubric_pool(
         context.problem("bad-field", message, "give all criteria one scale", "field")
         return None
     pooled = RecordType({name: kinds[0]})
-    rubric = RubricPooling(unit, points, name, number(kinds[0]))
+    lists = {parent.index: parent.groups[-1] for parent in parents if parent.groups}
+    rubric = RubricPooling(unit, points, name, number(kinds[0]), lists)
     return CompiledUnit(PoolNode(unit, (), None, rubric), pooled, unit.output_fields(pooled))
 
 

@@ -51,6 +51,11 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
     pool = nodes[min(children)] if len(children) == 1 else None
     if pool is None or not isinstance(pool.work, PoolNode):
         raise _CannotStopError("`until` needs a pool as the next step", _POOLS)
+    if any(_node(nodes, leaf).groups != pool.groups for leaf in leaves):
+        raise _CannotStopError(
+            "an item runs once for every entry of a list, and `until` needs one value of each item",
+            "pool the entries inside the item",
+        )
     if pool.parents != tuple(leaves):
         raise _CannotStopError(f"{pool.id} pools more than this layer", "let it pool this layer alone")
     inside = {index for item in layer.items for index in item}

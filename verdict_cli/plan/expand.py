@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.errors import SpecError
+from verdict_cli.language.authoring.step import ENTRY, RowKeys
+from verdict_cli.language.expressions.expression import compile_expression
+from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.steps import MOST_UNTIL_UNITS as MOST_UNTIL
 from verdict_cli.language.steps import Block, CustomStep, Layer, Until, UseStep
@@ -21,6 +24,33 @@ InstancePath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
+class Flow:
+    """The places, among the plan's `each` steps and `when` conditions, of those around a unit, outermost first.
+    ``checked`` are the conditions inside the innermost `each`."""
+
+    groups: tuple[int, ...] = ()
+    checked: tuple[int, ...] = ()
+
+
+@dataclass
+class RowStep:
+    """A step with `each`, or with `when` (``condition``): its keys, its path, the instances inside, and the `each` and
+    conditions around it."""
+
+    keys: RowKeys
+    names: Namespace
+    path: InstancePath
+    around: Flow
+    first: int
+    end: int = 0
+
+    @property
+    def inside(self) -> range:
+        """The places of the instances inside."""
+        return range(self.first, self.end)
+
+
+@dataclass(frozen=True)
 class UnitInstance:
     """One unit of the graph: its keys, the file and path where it is defined, its models (None: invalid, reported), whether
     it is pinned, and whether the texts in its prompt are delimited."""
@@ -31,6 +61,7 @@ class UnitInstance:
     models: tuple[Model, ...] | None
     pinned: bool
     delimited: bool = False
+    flow: Flow = Flow()
 
     @property
     def name(self) -> str:
@@ -45,6 +76,7 @@ class InvalidUnit:
     name: str
     names: Namespace
     path: InstancePath
+    flow: Flow = Flow()
 
 
 @dataclass(frozen=True)
@@ -70,6 +102,7 @@ class _InheritedSettings:
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
     delimited: bool = False
+    flow: Flow = Flow()
 
 
 class Expander:
@@ -78,12 +111,74 @@ class Expander:
     def __init__(self) -> None:
         self.instances: list[UnitInstance | InvalidUnit] = []
         self.stopping: list[Stopping] = []
+        self.groups: list[RowStep] = []
+        self.conditions: list[RowStep] = []
 
     def steps(self, steps: tuple[Any, ...], around: _InheritedSettings, path: InstancePath) -> LinkedBlock:
         """The steps of a pipeline or block, one after another."""
         return LinkedBlock(tuple(self._step(step, around, (*path, index)) for index, step in enumerate(steps)))
 
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+        """The step, within its conditions and its `each`."""
+        names = around.names
+        unit = names.unit(step, path) if isinstance(step, CustomStep) else step
+        if unit is None:
+            return self._add(InvalidUnit(snake(step.unit), names, path, around.flow))
+        if unit.each is None:
+            self._refuse_keys_of_each(unit, names, path)
+        if unit.each is None and unit.condition is None:
+            return self._plain_step(unit, around, path)
+        begun: list[RowStep] = []
+        inside = around
+        conditioned = unit.condition is not None
+        per_entry = unit.each is not None and conditioned and _names_entry(unit)
+        if conditioned and not per_entry:
+            inside = self._conditioned(unit, inside, path, begun)
+        if unit.each is not None:
+            inside = self._each(unit, inside, path, begun)
+        if per_entry:
+            inside = self._conditioned(unit, inside, path, begun)
+        item = self._plain_step(unit, inside, path)
+        for row_step in begun:
+            row_step.end = len(self.instances)
+        if unit.each is None:
+            return item
+        return LinkedLayer((item,), (item,), (item,), "dense", False, (names, path))
+
+    def _refuse_keys_of_each(self, unit: RowKeys, names: Namespace, path: InstancePath) -> None:
+        for key, value in (("as", unit.entry_name), ("max", unit.most), ("per_call", unit.per_call)):
+            if value is not None:
+                message = f"`{key}` is a key of `each`, which this step does not have"
+                names.problem("no-each", message, "such as `each: source.claims`", (*path, key), key=True)
+
+    def _conditioned(
+        self, unit: RowKeys, around: _InheritedSettings, path: InstancePath, begun: list[RowStep]
+    ) -> _InheritedSettings:
+        if around.pinned:
+            message = "a pinned unit runs once for all rows, and no condition of a row holds for it"
+            around.names.problem("pinned-uses-row", message, "leave `when` or `pin` out", (*path, "when"))
+        begun.append(RowStep(unit, around.names, path, around.flow, len(self.instances)))
+        self.conditions.append(begun[-1])
+        flow = replace(around.flow, checked=(*around.flow.checked, len(self.conditions) - 1))
+        return replace(around, flow=flow)
+
+    def _each(
+        self, unit: RowKeys, around: _InheritedSettings, path: InstancePath, begun: list[RowStep]
+    ) -> _InheritedSettings:
+        if around.pinned or getattr(unit, "pinned", False):
+            message = "a pinned unit runs once for all rows, and there is no entry that it could see"
+            around.names.problem("pinned-uses-row", message, "leave `each` or `pin` out", (*path, "each"))
+        outer = [self.groups[group].keys.entry_name or ENTRY for group in around.flow.groups]
+        name = unit.entry_name or ENTRY
+        if name in ENTRY_RESERVED or name in outer:
+            taken = "is the name of an entry around this one" if name in outer else "has a meaning of its own"
+            at = (*path, "as" if unit.entry_name is not None else "each")
+            around.names.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", at)
+        begun.append(RowStep(unit, around.names, path, around.flow, len(self.instances)))
+        self.groups.append(begun[-1])
+        return replace(around, flow=Flow((*around.flow.groups, len(self.groups) - 1)))
+
+    def _plain_step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         if isinstance(step, Layer):
             return self._layer(step, around, path)
         if isinstance(step, Block):
@@ -93,15 +188,16 @@ class Expander:
             return self._use(step, around, path)
         return self._unit(step, around, path)
 
-    def _unit(self, step: UnitBase | CustomStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
+    def _unit(self, unit: UnitBase, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         names = around.names
-        unit = names.unit(step, path)
-        if unit is None:
-            return self._add(InvalidUnit(snake(step.unit) if isinstance(step, CustomStep) else "", names, path))
         own, delimit = (unit.model, unit.delimit) if isinstance(unit, LLMUnit) else (None, False)
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
-        return self._add(UnitInstance(unit, names, path, models, around.pinned or unit.pinned, delimited))
+        pinned = around.pinned or unit.pinned
+        if unit.pinned and around.flow != Flow():
+            message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
+            names.problem("pinned-uses-row", message, "leave `pin` out", (*path, "pin"))
+        return self._add(UnitInstance(unit, names, path, models, pinned, delimited, around.flow))
 
     def _add(self, instance: UnitInstance | InvalidUnit) -> Single:
         if len(self.instances) >= MOST_UNITS_IN_PLAN:
@@ -186,7 +282,7 @@ class Expander:
     def _use(self, step: UseStep, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         block = around.names.block(step.use, (*path, "use"))
         if block is None:
-            return self._add(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path, around.flow))
         names, steps, where = block
         mark = (id(names), str(where[-1]))
         if mark in around.using:
@@ -196,12 +292,30 @@ class Expander:
                 "a block may use only other blocks",
                 (*path, "use"),
             )
-            return self._add(InvalidUnit("", around.names, path))
+            return self._add(InvalidUnit("", around.names, path, around.flow))
         delimited = around.delimited or names.spec.file.delimit
         return self.steps(steps, replace(around, names=names, using=(*around.using, mark), delimited=delimited), where)
 
     def _cascade(self, model: Any, around: _InheritedSettings, path: InstancePath) -> _InheritedSettings:
         return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
+
+
+ENTRY_RESERVED = frozenset(
+    {
+        "source", "previous", "input", "unit", "response", "output", "outputs", "nodes", "human", "index", "turns", "loop",
+        "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
+    }
+)  # fmt: skip
+"""Names that an entry of `each` cannot have."""
+
+
+def _names_entry(unit: RowKeys) -> bool:
+    """Whether the `when` of a step with `each` names the entry, so that it is checked for each one."""
+    try:
+        paths = compile_expression(unit.condition or "").paths
+    except ExpressionError:
+        return False  # reported where it is compiled
+    return any(path[0] in (unit.entry_name or ENTRY, "index") for path in paths)
 
 
 def _copies(step: Layer) -> int:
@@ -237,8 +351,8 @@ def until_issue(step: Layer, until: Until) -> tuple[str, str, str] | None:
     return None
 
 
-def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], LinkedBlock, tuple[Stopping, ...]]:
-    """Every unit of the pipeline, the steps linked to them, and the layers that stop early.
+def expand_steps(names: Namespace) -> tuple[Expander, LinkedBlock]:
+    """Every unit of the pipeline with the layers that stop early and the steps that follow the row, and the links.
 
     Raises SpecError for a pipeline that is too large; other errors are reported.
     """
@@ -250,4 +364,4 @@ def expand_steps(names: Namespace) -> tuple[list[UnitInstance | InvalidUnit], Li
     except RecursionError:
         problem = names.spec.problem("too-deep", "the steps are nested too deeply", "flatten them", ("pipeline",))
         raise SpecError([problem]) from None
-    return expander.instances, block, tuple(expander.stopping)
+    return expander, block

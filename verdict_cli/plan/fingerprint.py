@@ -10,12 +10,14 @@ from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.fields.field_keys import InputDefault, is_input_path, record
+from verdict_cli.language.fields.field_keys import InputDefault, record
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.model import Model
+from verdict_cli.plan.compile_input import is_path_key
 from verdict_cli.plan.expand import UnitInstance
+from verdict_cli.plan.levels import Condition, EachGroup
 from verdict_cli.plan.node import Early, Escalation, LLMNode, Node
 
 _CONNECTION = {"api_base", "api_key_env", "timeout", "max_wait", "rate_limit", "cost", "cache", "base_model"}
@@ -32,7 +34,7 @@ _COMPARED_BY_MEANING = {
     "pinned",
     "escalate",
 }
-_COMPARED_BY_MEANING |= {"delimit"}
+_COMPARED_BY_MEANING |= {"delimit", "each", "entry_name", "most", "per_call", "condition"}
 """Keys whose spelling may differ although they mean the same."""
 
 
@@ -46,6 +48,8 @@ def fingerprints(
     nodes: Sequence[Node],
     outputs: Sequence[int],
     early: Sequence[Early] = (),
+    groups: Sequence[EachGroup] = (),
+    conditions: Sequence[Condition] = (),
 ) -> tuple[str, tuple[str, ...]]:
     """32 hex digits over the pipeline's name, its dataset's keys, every unit as it is run, and the links; and for each
     node 16 over what decides what is asked there: the unit, how columns are read, and its parents' fingerprints.
@@ -77,6 +81,10 @@ def fingerprints(
             )
         if node.escalation is not None:
             extra.append(_escalation(instance, node.escalation))
+        if node.groups:
+            extra.append(
+                ["each", [[groups[each].text, groups[each].name, groups[each].per_call] for each in node.groups]]
+            )
         units[-1] += extra
         parent_digests = [node_digests[parent] for parent in node.parents]
         node_parts = [node.id, parent_digests, node.pinned, models, unit_digests[key], code, row_digest, *extra]
@@ -85,6 +93,10 @@ def fingerprints(
     whole = {"name": names.spec.file.name, "dataset": dataset, "units": units, "outputs": outputs}
     if early:
         whole["early"] = [repr(item) for item in early]
+    if groups:
+        whole["each"] = [[group.text, group.most, group.nodes, group.checked] for group in groups]
+    if conditions:
+        whole["when"] = [[condition.holds.text for condition in conditions], [node.checked for node in nodes]]
     return digest_json(whole, 16), tuple(node_digests)
 
 
@@ -113,7 +125,7 @@ def unit_keys(instance: UnitInstance) -> dict[str, Any]:
 
 def _input_keys(declared: Mapping[str, Any], names: Namespace) -> Any:
     """The types of input fields, and, where there are any, their paths and defaults."""
-    paths = {name: key for name, key in declared.items() if is_input_path(key)}
+    paths = {name: key for name, key in declared.items() if is_path_key(key)}
     defaults = {name: key.default for name, key in declared.items() if isinstance(key, InputDefault)}
     types = {
         name: key.type if isinstance(key, InputDefault) else key for name, key in declared.items() if name not in paths

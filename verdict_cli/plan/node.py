@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,10 +21,12 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
+from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.plan.compile_rubric_pool import RubricPooling
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,13 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled.
-    ``rubric`` pools criteria: their outputs, the names of their entries and the row's source give the output."""
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled. A pool of
+    criteria has a ``rubric`` instead."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
-    rubric: Callable[[Sequence[Any], Sequence[Mapping[str, Any]], Mapping[str, Any]], dict[str, Any]] | None = None
+    rubric: RubricPooling | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,11 @@ class Escalation:
 class Node:
     """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
     functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
-    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it."""
+    ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
+
+    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; ``needs`` are the units
+    whose outputs it names, and is skipped without. ``spread``: where a parent is inside an `each`. ``copies``: the unit's place
+    among those of its name inside one entry, and their number, where copies of the graph would be numbered by these."""
 
     id: str
     name: str
@@ -157,6 +163,16 @@ class Node:
     escalation: Escalation | None = None
     calibrations: tuple[tuple[ExpressionPath, Fitted], ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[int, ...] = ()
+    checked: tuple[int, ...] = ()
+    needs: frozenset[int] = frozenset()
+    spread: Spread | None = None
+    copies: tuple[int, int] | None = None
+
+    @cached_property
+    def result(self) -> RecordType:
+        """The output's fields as the row's result has them: lists for a unit inside `each`."""
+        return listed(self.output, len(self.groups))
 
     @cached_property
     def stages(self) -> tuple[tuple[Model, ...], ...]:
@@ -230,14 +246,6 @@ class Brace:
 
 
 @dataclass(frozen=True)
-class SourceStart:
-    """For each unit that is run, the number of parents it waits for; those that wait for none, in order."""
-
-    waiting: Mapping[int, int]
-    ready: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Plan:
     """A pipeline ready to run. ``places`` says where each evaluation is in the file: a problem without a message."""
 
@@ -256,6 +264,8 @@ class Plan:
     fence: PathPolicy = ANYWHERE
     braces: tuple[Brace, ...] = ()
     places: Mapping[str, Problem] = field(default_factory=dict)
+    groups: tuple[EachGroup, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:
@@ -268,19 +278,22 @@ class Plan:
         return min((fitted.made for node in self.nodes for _, fitted in node.calibrations), default="")
 
     @cached_property
-    def start(self) -> SourceStart:
+    def level(self) -> Level:
         """Where every row begins, once the pinned units are done."""
-        return self._start(pinned=False)
+        return plan_level(self, (), _calls_model, pinned=False)
 
     @cached_property
-    def pinned_start(self) -> SourceStart:
+    def pinned_level(self) -> Level:
         """Where the pinned units begin."""
-        return self._start(pinned=True)
+        return plan_level(self, (), _calls_model, pinned=True)
 
-    def _start(self, *, pinned: bool) -> SourceStart:
-        todo = [node.index for node in self.nodes if node.pinned == pinned]
-        waiting = {index: sum(parent in todo for parent in self.nodes[index].parents) for index in todo}
-        return SourceStart(waiting, tuple(index for index, count in waiting.items() if not count))
+    @cached_property
+    def inner_levels(self) -> tuple[Level, ...]:
+        """Where every entry of each `each` begins."""
+        return tuple(
+            plan_level(self, (*group.around, index), _calls_model, pinned=False)
+            for index, group in enumerate(self.groups)
+        )
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -291,3 +304,7 @@ class Plan:
     def output_node(self) -> Node | None:
         """The one node that the last step passes on, None when there are several."""
         return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None
+
+
+def _calls_model(node: Node) -> bool:
+    return isinstance(node.work, LLMNode)

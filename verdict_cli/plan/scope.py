@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -17,8 +17,10 @@ from verdict_cli.language.fields.types import (
     ScaleType,
     TextListType,
     UnknownType,
+    list_of,
     without_null,
 )
+from verdict_cli.plan.levels import below, listed
 
 
 def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[ExpressionPath, FieldType]:
@@ -49,25 +51,30 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 @dataclass(frozen=True)
 class Upstream:
-    """An earlier unit: its index in the plan, its id, name, parents and output."""
+    """An earlier unit: its index in the plan, its id, name, parents and output, and the `each` steps around it."""
 
     index: int
     id: str
     name: str
     parents: tuple[int, ...]
     output: RecordType = field(default_factory=lambda: RecordType({}))
+    groups: tuple[int, ...] = ()
+    entries: Mapping[str, FieldType] = field(default_factory=dict)
 
 
 @dataclass
 class Uses:
     """What the paths of one node name: columns of the row, the whole row, input fields, the whole input, indices of
-    units."""
+    units; the units whose output it needs, those of which it tests whether they have one, and paths into entries."""
 
     columns: set[str] = field(default_factory=set)
     whole_row: bool = False
     inputs: set[str] = field(default_factory=set)
     whole_input: bool = False
     units: set[int] = field(default_factory=set)
+    needs: set[int] = field(default_factory=set)
+    tested: set[int] = field(default_factory=set)
+    entries: set[ExpressionPath] = field(default_factory=set)
 
 
 @dataclass
@@ -75,7 +82,8 @@ class NodeScope:
     """Resolves the paths of one node and remembers in ``uses`` what they name.
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
-    `output`); ``columns`` the types of the dataset's declared columns.
+    `output`); ``columns`` the types of the dataset's declared columns. Inside the `each` steps ``groups``, ``entries`` are the
+    types of their entries by name, and of `index`.
     """
 
     upstream: Sequence[Upstream]
@@ -84,6 +92,8 @@ class NodeScope:
     input: Mapping[str, FieldType] | None = None
     fixed: Mapping[str, RecordType] = field(default_factory=dict)
     uses: Uses = field(default_factory=Uses)
+    groups: tuple[int, ...] = ()
+    entries: Mapping[str, FieldType] = field(default_factory=dict)
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
@@ -96,10 +106,29 @@ class NodeScope:
             return self._input(path)
         if root == "outputs":
             return self._outputs(path)
+        if root in self.entries:
+            self.uses.entries.add(path)
+            rest, kind = type_at_path(self.entries[str(root)], path[1:], str(root))
+            return Resolved(((root, *rest),), kind)
         if root in self.fixed:
             rest, kind = type_at_path(self.fixed[str(root)], path[1:], str(root))
             return Resolved(((root, *rest),), kind)
         return Resolved((path,))
+
+    def seen(self, unit: Upstream) -> RecordType:
+        """The unit's output as this node sees it: lists, where the unit is inside an `each` and the node is not."""
+        return listed(unit.output, self.depth(unit))
+
+    def depth(self, unit: Upstream) -> int:
+        """How many `each` steps the unit is inside that the node is not."""
+        return len(below(unit.groups, self.groups))
+
+    def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
+        """Note the units of which an expression tests whether they have an output."""
+        for path in paths:
+            if path[0] == "previous" and len(path) > 1:
+                ids = {target[1] for target in self.resolve(path).paths}
+                self.uses.tested.update(unit.index for unit in self.upstream if unit.id in ids)
 
     def with_fields(self, **fixed: RecordType) -> NodeScope:
         """The same scope in which these roots are known too. What they use is remembered here as well."""
@@ -123,7 +152,7 @@ class NodeScope:
         if len(path) == 1:
             if len(direct) != 1:
                 raise ExpressionError(f"`previous` alone means one unit, here are {len(direct)}", self._known(direct))
-            return self._at(direct[0], ())
+            return self.at(direct[0], ())
         word, rest = path[1], path[2:]
         named = [unit for unit in direct if unit.name == word]
         fielded = [unit for unit in direct if word in unit.output.fields]
@@ -149,7 +178,7 @@ class NodeScope:
             raise ExpressionError(
                 f"{len(units)} units give {rest[0]!r}: {ids}", f"say which: `{example}`, or pool them first"
             )
-        return self._at(units[0], rest)
+        return self.at(units[0], rest)
 
     def _named(self, units: list[Upstream], rest: ExpressionPath, path: ExpressionPath) -> Resolved:
         if rest and isinstance(rest[0], int):
@@ -158,15 +187,16 @@ class NodeScope:
                     f"there are {len(units)} units named {path[1]!r} before this one, numbered from 0",
                     f"use [0] to [{len(units) - 1}]",
                 )
-            return self._at(units[rest[0]], rest[1:])
+            return self.at(units[rest[0]], rest[1:])
         if len(units) == 1:
-            return self._at(units[0], rest)
+            return self.at(units[0], rest)
         if rest:
             ids = ", ".join(unit.id for unit in units)
             raise ExpressionError(
                 f"{len(units)} units are named {path[1]!r}: {ids}", f"say which: `previous.{path[1]}[0].{rest[0]}`"
             )
         self.uses.units.update(unit.index for unit in units)
+        self.uses.needs.update(unit.index for unit in units)
         return Resolved(tuple(("previous", unit.id) for unit in units), UnknownType(), many=True)
 
     def _nearest(self, name: str) -> list[Upstream]:
@@ -181,10 +211,23 @@ class NodeScope:
             seen |= ring
         return []
 
-    def _at(self, unit: Upstream, rest: ExpressionPath) -> Resolved:
+    def at(self, unit: Upstream, rest: ExpressionPath) -> Resolved:
+        """What a path below a unit's output means."""
         self.uses.units.add(unit.index)
-        rest, kind = type_at_path(unit.output, rest, unit.id)
-        return Resolved((("previous", unit.id, *rest),), kind)
+        self.uses.needs.add(unit.index)
+        depth = self.depth(unit)
+        if not depth:
+            rest, kind = type_at_path(unit.output, rest, unit.id)
+            return Resolved((("previous", unit.id, *rest),), kind)
+        if not rest or rest[0] not in unit.output.fields:
+            whole: FieldType = unit.output
+            for _ in range(depth):
+                whole = list_of(whole)
+            rest, kind = type_at_path(unit.output if rest and not isinstance(rest[0], int) else whole, rest, unit.id)
+            return Resolved((("previous", unit.id, *rest),), kind)
+        field_name = str(rest[0])
+        rest, kind = type_at_path(self.seen(unit).fields[field_name], rest[1:], f"{unit.id}.{field_name}")
+        return Resolved((("previous", f"{unit.id}.{field_name}", *rest),), kind)
 
     def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}
@@ -207,6 +250,8 @@ class NodeScope:
         if len(path) == 1:
             return Resolved((path,))
         index = path[1]
+        if isinstance(index, int) and any(self.depth(self.upstream[parent]) for parent in self.parents):
+            return Resolved((path,))  # how many outputs there are depends on the row
         if not isinstance(index, int):
             raise ExpressionError(
                 f"`outputs` is a list, it has no {index!r}",

@@ -19,6 +19,7 @@ from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
 from verdict_cli.model import Model
+from verdict_cli.run.entries import EntrySlots
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Context:
     - ``unit(id)``: a context around a unit at a row, which gives a function that takes the unit's output.
     - ``paid(call)``: count a call that was paid for and stops the run, so that no row's result has it.
     - ``pinned``: the outputs of pinned nodes by their index in the plan.
+    - ``slots``: how many more entries of `each` may be run at a time.
     """
 
     ask: Ask
@@ -42,6 +44,7 @@ class Context:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: random.Random = field(default_factory=random.Random)
     pinned: dict[int, Output | None] = field(default_factory=dict)
+    slots: EntrySlots = field(default_factory=EntrySlots)
 
 
 def draw(seed: int, lot: str | int, node: str) -> int:

@@ -13,6 +13,7 @@ from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.run.attempts import Context
+from verdict_cli.run.entries import EntrySlots
 from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats
@@ -176,6 +177,7 @@ class _LocalRunner:
             as_recorded=self.job.retry_failed,
             is_spared=_has_alternative(self.job.plan),
             on_append=self.writer.notify,
+            updated=self.job.update,
         )
         stop = StopSignal(self.halt.is_set, self.halt.fail)
         chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
@@ -193,6 +195,7 @@ class _LocalRunner:
             again=again,
             unit=self.job.spans.unit,
             paid=self.writer.add_call,
+            slots=EntrySlots(self.job.concurrency),
         )
         ticker = asyncio.create_task(self._tick())
         writing = asyncio.create_task(self._write())

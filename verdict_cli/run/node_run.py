@@ -12,6 +12,7 @@ from msgspec import Struct
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
+from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
@@ -19,26 +20,35 @@ from verdict_cli.language.units.escalate import ANSWERED_BY
 from verdict_cli.language.units.pools import AbstainedError
 from verdict_cli.messages import Call, Output, Request, Row
 from verdict_cli.model import Model
+from verdict_cli.plan.levels import spread_outputs
 from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
+from verdict_cli.run.entries import entry_names
 
 
 def compute(
-    node: Node, row: Row, outputs: Sequence[Output | None], previous: Mapping[str, Any], seed: int
+    node: Node, row: Row, outputs: Sequence[Any], previous: Mapping[str, Any], entries: Mapping[int, Any], seed: int
 ) -> Output | None:
-    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed."""
-    values = {"source": row.source, "previous": previous, "input": _input(node, row, previous), "unit": node.settings}
-    before = [outputs[parent] for parent in node.parents]
+    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed.
+
+    ``entries`` has the names of each entry of an `each`, by its place in the plan.
+    """
+    values = _values(node, row, previous)
+    before = outputs_before(node, outputs)
     work = node.work
     if isinstance(work, MapNode):
-        output = work.map(values | {"outputs": before})
+        output = work.map(values | {"outputs": [given for _, given in before]})
     else:
         assert isinstance(work, PoolNode)
+        if not before:
+            hint = "`empty: 0` gives the pool this value then"
+            raise RowError("there is nothing to pool: the list of `each` is empty", hint=hint, kind="empty-list")
         try:
             if work.rubric is not None:
-                output = work.rubric(before, [{}] * len(before), row.source)
+                names = entry_names(node, work.rubric.lists, row, outputs, entries)
+                output = work.rubric([given for _, given in before], names, row.source)
             else:
-                output = _pool(work, before, draw(seed, row.lot, node.id) if work.unit.draws() else 0)
+                output = _pool(work, before, draw(seed, row.lot, written_id(node, row)) if work.unit.draws() else 0)
         except AbstainedError:
             return None
     output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
@@ -47,10 +57,37 @@ def compute(
         raise RowError(broken, kind="invalid")
     passed = _propagated(node, values, output, output)
     if node.escalation is not None and doubtful(
-        node.escalation, values | {"response": output, "output": passed, "outputs": before}
+        node.escalation, values | {"response": output, "output": passed, "outputs": [given for _, given in before]}
     ):
         return None
     return passed
+
+
+def outputs_before(node: Node, outputs: Sequence[Any]) -> list[tuple[int, Output | None]]:
+    """The outputs of a node's parents, each with the parent's place among them; of parents inside an `each`, those of
+    every entry in order."""
+    if node.spread is None:
+        return [(place, outputs[parent]) for place, parent in enumerate(node.parents)]
+    return [
+        (node.parents.index(parent), output) for parent, _, output in spread_outputs(node.spread, outputs.__getitem__)
+    ]
+
+
+def written_id(node: Node, row: Row) -> str:
+    """The id that the node would have at this entry in a graph with a copy of it for each one: seeds depend on it."""
+    entry = row.entry
+    if entry is None:
+        return node.id
+    if node.copies is None:
+        return f"{node.id}[{entry.item}]"
+    place, copies = node.copies
+    return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + place}]"
+
+
+def _values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of expressions at a node."""
+    values = {"source": row.source, "previous": previous, "unit": node.settings, "input": _input(node, row, previous)}
+    return values if row.entry is None else {**values, **row.entry.names}
 
 
 async def escalate_answer(
@@ -96,15 +133,16 @@ async def answer_node(
     """
     work = node.work
     assert isinstance(work, LLMNode)
-    given = _input(node, row, previous)
-    values: dict[str, Any] = {"source": row.source, "previous": previous, "unit": node.settings, "input": given}
+    values = _values(node, row, previous)
+    given = values["input"]
+    written = written_id(node, row)
     for letter, option in work.options:
         given[letter] = insert(option(values))
-    arrangements = work.unit.option_orders(draw(context.seed, row.lot, node.id)) if work.letters else ((),)
+    arrangements = work.unit.option_orders(draw(context.seed, row.lot, written)) if work.letters else ((),)
     models = node.stages[stage]
     follow_up = models if work.reading.then is not None and work.reading.then.model is None else work.follow_up
     first = stage * calls_of(node) if stage else 0
-    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up)
+    node_call = _NodeCall(node, work, row, context, values, given, arrangements, first, models, follow_up, written)
     if len(arrangements) == 1:
         responses = [await node_call.response(0, calls)]
     else:
@@ -158,6 +196,7 @@ class _NodeCall(Struct, frozen=True):
     first: int
     models: tuple[Model, ...]
     follow_up: tuple[Model, ...]
+    written: str
     combined: list[dict[str, Any]] = []
 
     async def response(self, place: int, calls: list[Call]) -> dict[str, Any]:
@@ -167,9 +206,10 @@ class _NodeCall(Struct, frozen=True):
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         rendered = work.prompt.render(values)
+        written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
-            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.node.id))
+            suffix = work.suffix(draw(self.context.seed, self.row.lot, self.written))
         request = Request(
             row=self.row,
             node=self.node.id,
@@ -182,6 +222,7 @@ class _NodeCall(Struct, frozen=True):
             inserted=rendered.inserted,
             seed=self.context.seed,
             stream=work.unit.streamed,
+            written=written,
         )
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
@@ -197,6 +238,7 @@ class _NodeCall(Struct, frozen=True):
             json_schema=then.reading.json_schema,
             inserted=(reply.text,),
             seed=self.context.seed,
+            written=written,
         )
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
@@ -219,6 +261,8 @@ def _accept_any(response: dict[str, Any]) -> None:
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     values = {"source": row.source, "previous": previous}
+    if row.entry is not None:
+        values |= row.entry.names
     given: dict[str, Any] = {}
     for cast in node.casts:
         if cast.path is None or (cast.optional and cast.path[1] not in row.source):
@@ -231,21 +275,31 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _pool(work: PoolNode, before: Sequence[Output | None], seed: int) -> dict[str, Any]:
-    left = [place for place, output in enumerate(before) if output is not None]
+def _pool(work: PoolNode, before: Sequence[tuple[int, Output | None]], seed: int) -> dict[str, Any]:
+    left = [(place, output) for place, output in before if output is not None]
     if len(left) < work.unit.quorum:
         raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
-    weights = None if work.weights is None else [work.weights[place] for place in left]
+    weights = None if work.weights is None else [work.weights[place] for place, _ in left]
     pooled: dict[str, Any] = {}
     said: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
         values = said[name] = []
-        for place in left:
-            output = before[place]
-            assert output is not None
+        for place, output in left:
             values.append(numbers[place](output[name]))
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
+
+
+def empty_output(node: Node) -> dict[str, Any]:
+    """The output of a pool that got nothing: what `empty` says."""
+    work = node.work
+    assert isinstance(work, PoolNode)
+    value = work.unit.empty
+    pooled = {name for name, _ in work.fields} if work.rubric is None else {"score"}
+    fields = work.unit.output_fields(RecordType(dict.fromkeys(pooled, UnknownType()))).fields
+    if isinstance(value, Mapping):
+        return {name: value.get(name) for name in fields}
+    return {name: value if name in pooled else None for name in fields}
 
 
 def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:

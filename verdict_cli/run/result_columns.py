@@ -10,7 +10,8 @@ import orjson
 
 from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType, without_null
 from verdict_cli.messages import Call, Message, Result, cost_of
-from verdict_cli.plan.node import Plan
+from verdict_cli.plan.levels import ITEM_COLUMN, field_lists
+from verdict_cli.plan.node import Node, Plan
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 
@@ -21,6 +22,7 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "row": "int",
     "id": "null",
     "unit": "str",
+    "item": "str",
     "call": "int",
     "attempt": "int",
     "model": "str",
@@ -40,7 +42,19 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "error": "str",
 }
 
-_REQUEST_COLUMNS = ("row", "id", "unit", "call", "attempt", "model", "messages", "failure", "error", "latency_s")
+_REQUEST_COLUMNS = (
+    "row",
+    "id",
+    "unit",
+    "item",
+    "call",
+    "attempt",
+    "model",
+    "messages",
+    "failure",
+    "error",
+    "latency_s",
+)
 _REPLY_COLUMNS = (
     *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
     "repaired", "params",
@@ -65,25 +79,37 @@ def result_columns(plan: Plan, source: Sequence[str]) -> dict[str, ColumnKind]:
     columns = dict(_RESULT_COLUMNS)
     if plan.early:
         columns["saved"] = "int"
+    if plan.conditions:
+        columns["skipped"] = "json"
     columns |= {f"source.{column}": "null" for column in source}
     for node in plan.nodes:
-        columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.output.fields.items()}
+        if node.groups:
+            columns[f"{node.id}.{ITEM_COLUMN}"] = "json"
+        columns |= {f"{node.id}.{name}": _kind(kind) for name, kind in node.result.fields.items()}
     if plan.output_node is not None:
-        columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.output.fields.items()}
+        columns |= {f"output.{name}": _kind(kind) for name, kind in plan.output_node.result.fields.items()}
     return columns
 
 
 def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     """What the plan declares of the columns of `results.parquet`: each output field's type, with its scale."""
-    outputs = {node.id: node.output for node in plan.nodes}
+    outputs = {node.id: node.result for node in plan.nodes}
     if plan.output_node is not None:
-        outputs["output"] = plan.output_node.output
+        outputs["output"] = plan.output_node.result
     return {
         f"{home}.{name}": DeclaredType(schema)
         for home, output in outputs.items()
         for name, kind in output.fields.items()
         if (schema := without_null(kind).json_schema())
     }
+
+
+def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
+    """The fields of a unit's output; of one inside `each`, a list of each field. None where there is no output."""
+    if outputs is None or not node.groups:
+        return outputs  # type: ignore[no-any-return]
+    depth = len(node.groups)
+    return {name: field_lists(outputs, name, depth) for name in node.output.fields}
 
 
 class ResultRows:
@@ -93,11 +119,16 @@ class ResultRows:
         self._early = bool(plan.early)
         self._prefixes = ["source", *(node.id for node in plan.nodes)]
         self._last = None if plan.output_node is None else plan.output_node.index
+        self._conditional = bool(plan.conditions)
+        self._inside = [node for node in plan.nodes if node.groups]
         self._names = lru_cache(maxsize=1000)(self._column_names)
 
     def row(self, result: Result) -> Cells:
         """The row of a result."""
         failure, source, outputs = result.failure, result.row.source, result.outputs
+        last = None if self._last is None else outputs[self._last]
+        if self._inside:
+            outputs, last = self._in_lists(result)
         values = [
             result.row.index,
             result.row.id,
@@ -110,20 +141,33 @@ class ResultRows:
         ]
         if self._early:
             values.append(sum(result.saved.values()))
+        if self._conditional:
+            values.append(list(result.skipped) or None)
         values += source.values()
         for output in outputs:
             values += output.values() if output else ()
-        if self._last is not None and (output := outputs[self._last]):
-            values += output.values()
-        return self._names(tuple(source), *[tuple(output or ()) for output in outputs]), values
+        if last:
+            values += last.values()
+        return self._names(tuple(source), *[tuple(output or ()) for output in outputs], tuple(last or ())), values
+
+    def _in_lists(self, result: Result) -> tuple[list[Any], Any]:
+        """The outputs with one list a field for units inside `each`, beside the list of their entries; the last one's."""
+        outputs = [*result.outputs]
+        last = None if self._last is None else outputs[self._last]
+        for node in self._inside:
+            lists = in_lists(node, outputs[node.index])
+            if lists is None:
+                continue
+            if node.index == self._last:
+                last = lists
+            outputs[node.index] = {ITEM_COLUMN: result.entries.get(node.groups[-1]), **lists}
+        return outputs, last
 
     def _column_names(self, *fields: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of a row's columns; ``fields`` are those of its source and of each unit's output."""
-        names = [*_RESULT_COLUMNS, *(["saved"] if self._early else [])]
-        names += [f"{prefix}.{name}" for prefix, own in zip(self._prefixes, fields, strict=True) for name in own]
-        if self._last is not None:
-            names += [f"output.{name}" for name in fields[self._last + 1]]
-        return tuple(names)
+        """The names of a row's columns; ``fields`` are those of its source, of each unit's output, and of the last unit's."""
+        names = [*_RESULT_COLUMNS, *(["saved"] if self._early else []), *(["skipped"] if self._conditional else [])]
+        names += [f"{prefix}.{name}" for prefix, own in zip(self._prefixes, fields[:-1], strict=True) for name in own]
+        return (*names, *(f"output.{name}" for name in fields[-1]))
 
 
 def call_row(call: Call) -> Cells:
@@ -133,6 +177,7 @@ def call_row(call: Call) -> Cells:
         request.row.index,
         None if request.row is PINNED_ROW else request.row.id,
         request.node,
+        request.row.item,
         request.call,
         request.attempt,
         request.model.name,

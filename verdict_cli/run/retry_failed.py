@@ -49,4 +49,4 @@ class FailedCalls:
 
 def was_attempted(journal: Journal, request: Request) -> bool:
     """Whether an earlier run made that attempt."""
-    return journal.has(request.row.key, request.node, request.call, request.attempt)
+    return journal.has(request.row.key, request.node, request.call, request.attempt, request.row.item)

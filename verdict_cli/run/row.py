@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.units.escalate import ABSTAIN, ITSELF
 from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage, cost_of
-from verdict_cli.plan.node import Early, LLMNode, Plan, PoolNode, SourceStart
+from verdict_cli.plan.levels import EachGroup, Level, field_lists, present
+from verdict_cli.plan.node import Early, LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.node_run import answer_node, calls_of, compute, escalate_answer, fails_row, pooled_values
+from verdict_cli.run.entries import entry_rows, run_entries, shown_names
+from verdict_cli.run.node_run import (
+    answer_node,
+    calls_of,
+    compute,
+    empty_output,
+    escalate_answer,
+    fails_row,
+    outputs_before,
+    pooled_values,
+)
 from verdict_cli.run.stopping_rule import first_batch, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
@@ -26,14 +37,14 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
     """
-    return _RowRunner(plan, row, context, context.pinned, plan.start).run()
+    return _RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
 async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
-    runner = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_start)
+    runner = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
     result = await runner.run()
     if result.failure is not None:
         failure = result.failure
@@ -45,28 +56,41 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
 
 
 class _RowRunner:
-    """The state of one row: what is finished, how many parents each node waits for, what failed."""
+    """The state of one row, or of one entry of it: what is finished, how many parents each node waits for, what failed."""
 
     def __init__(
-        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], start: SourceStart
+        self, plan: Plan, row: Row, context: Context, known: Mapping[int, Output | None], level: Level
     ) -> None:
         self.plan = plan
         self.row = row
         self.context = context
-        self.outputs: list[Output | None] = [None] * len(plan.nodes)
+        self.level = level
+        self.outputs: list[Any] = [None] * len(plan.nodes)
         self.previous: dict[str, Any] = {}
         for index, output in known.items():
             self.outputs[index] = self.previous[plan.nodes[index].id] = output
         self.calls: dict[int, list[Call]] = {}
         self.failures: dict[int, Failure] = {}
-        self.waiting = dict(start.waiting)
-        self.ready = deque(start.ready)
+        self.waiting = dict(level.waiting)
+        self.ready = deque(level.ready)
         self.saved: dict[str, int] = {}
         self.abstained: set[int] = set()
         self.stages: dict[int, int] = {}
+        self.skipped: set[int] = set()
+        self.conditions: dict[int, bool] = {}
+        self.entries: dict[int, Any] = {}
+        self.inner_stages: dict[str, tuple[Stage, ...]] = {}
         self.layers: dict[int, _EarlyStopState] = {}
-        for early in plan.early:
+        for early in level.early:
             self._hold(_EarlyStopState(early))
+
+    def inside(self, row: Row, level: Level) -> _RowRunner:
+        """The runner of one entry, which sees what this one has finished."""
+        runner = _RowRunner(self.plan, row, self.context, {}, level)
+        runner.outputs = self.outputs.copy()
+        runner.previous = self.previous.copy()
+        runner.skipped = self.skipped.copy()
+        return runner
 
     def _hold(self, layer: _EarlyStopState) -> None:
         """Have all but the first items of a layer wait for the answers of these."""
@@ -83,13 +107,17 @@ class _RowRunner:
         Where one of several calls stops the run, the others are waited for: they are paid for.
         """
         running: set[asyncio.Task[None]] = set()
+        awaited = self.level.awaited
+        may_skip = bool(self.plan.conditions)
         try:
             while self.ready or running:
                 while self.ready:
                     index = self.ready.popleft()
                     if self.abstained and self._is_without_input(index):
                         self._abstain(index)
-                    elif not isinstance(self.plan.nodes[index].work, LLMNode):
+                    elif may_skip and not self._is_run(index):
+                        continue
+                    elif not awaited[index]:
                         self._compute(index)
                     elif not self.ready and not running:
                         await self._ask(index)
@@ -110,18 +138,115 @@ class _RowRunner:
                 await asyncio.gather(*running, return_exceptions=True)
         return self._result()
 
+    def _is_run(self, index: int) -> bool:
+        """Whether a unit, or an `each`, is run. One whose condition is false, or that needs a skipped unit, is skipped."""
+        node, group = self.plan.nodes[index], self.level.groups.get(index)
+        step: Node | EachGroup = node if group is None else self.plan.groups[group]
+        try:
+            runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
+        except RowError as error:
+            self.failures[index] = self._failure(index, error.failure, str(error))
+            return False
+        if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
+            runs = not self.skipped.issuperset(node.parents)
+        if not runs:
+            self._skip(index, (index,) if group is None else self.plan.groups[group].nodes)
+        return runs
+
+    def _holds(self, condition: int) -> bool:
+        if condition not in self.conditions:
+            compiled = self.plan.conditions[condition]
+            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(self._values())
+        return self.conditions[condition]
+
+    def _values(self) -> dict[str, Any]:
+        """What the list of an `each` and conditions see."""
+        names = {} if self.row.entry is None else self.row.entry.names
+        return {"source": self.row.source, "previous": self.previous, **names}
+
+    def _skip(self, index: int, units: Sequence[int]) -> None:
+        self.skipped.update(units)
+        for unit in units:
+            self.outputs[unit] = None
+            self.previous.pop(self.plan.nodes[unit].id, None)
+        self._done(index)
+
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
-                output = compute(node, self.row, self.outputs, self.previous, self.context.seed)
+                if self._gets_nothing(node):
+                    output: Output | None = empty_output(node)
+                else:
+                    output = compute(node, self.row, self.outputs, self.previous, self.entries, self.context.seed)
                 ended(output)
         except RowError as error:
-            self._fail(index, error.failure, str(error))
+            if self.skipped and self.skipped.issuperset(node.parents) and node.parents:
+                self._skip(index, (index,))  # nothing is left that it could be computed from
+            else:
+                self._fail(index, error.failure, str(error))
         else:
             self._complete(index, output)
 
+    def _gets_nothing(self, node: Node) -> bool:
+        """Whether it is a pool with a value for this case, and the list before it is empty or all units are skipped."""
+        if not isinstance(node.work, PoolNode) or node.work.unit.empty is None:
+            return False
+        return self.skipped.issuperset(node.parents) or not outputs_before(node, self.outputs)
+
+    async def _fan_out(self, head: int) -> None:
+        """Run the units inside an `each` for every entry of its list."""
+        place = self.level.groups[head]
+        group, level = self.plan.groups[place], self.plan.inner_levels[place]
+        try:
+            rows = entry_rows(self.row, group, group.list_of(self._values()))
+        except RowError as error:
+            self.failures[head] = self._failure(head, error.failure, str(error))
+            return
+
+        async def run_entry(number: int) -> _EntryOutcome:
+            runner = self.inside(rows[number], level)
+            result = await runner.run()
+            return _EntryOutcome(runner, result, group.nodes)
+
+        found = await run_entries(len(rows), run_entry, self.context.slots)
+        self.calls[head] = [call for entry in found for call in entry.calls]
+        self.entries[place] = [shown_names(row, group) for row in rows]
+        for inner in {key for entry in found for key in entry.entries}:
+            self.entries[inner] = [entry.entries.get(inner) for entry in found]
+        for entry in found:
+            for pool, count in entry.saved.items():
+                self.saved[pool] = self.saved.get(pool, 0) + count
+            for unit, stages in entry.stages.items():
+                known = self.inner_stages.get(unit)
+                self.inner_stages[unit] = (
+                    stages
+                    if known is None
+                    else tuple(one.plus(other) for one, other in zip(known, stages, strict=True))
+                )
+        for number, index in enumerate(group.nodes):
+            self.outputs[index] = [entry.outputs[number] for entry in found]
+        failed = next((entry.failure for entry in found if entry.failure is not None), None)
+        if failed is not None:
+            self.failures[head] = failed
+            return
+        depth = 0 if self.row.entry is None else 1 + self.row.entry.item.count(".")
+        for index in group.nodes:
+            node = self.plan.nodes[index]
+            if found and all(index in entry.skipped for entry in found):
+                self.skipped.add(index)
+            if any(index in entry.abstained for entry in found):
+                self.abstained.add(index)
+            levels = len(node.groups) - depth
+            left = self.previous[node.id] = present(self.outputs[index], levels)
+            for name in node.output.fields:
+                self.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
+        self._done(head)
+
     async def _ask(self, index: int) -> None:
+        if index in self.level.groups:
+            await self._fan_out(index)
+            return
         node = self.plan.nodes[index]
         try:
             with self.context.unit(node.id) as ended:
@@ -145,11 +270,11 @@ class _RowRunner:
         """Whether a unit abstains because its parents did: one that calls a model where any of them did, a pool where
         fewer than its quorum are left."""
         node = self.plan.nodes[index]
-        if self.abstained.isdisjoint(node.parents):
+        if self.abstained.isdisjoint(node.parents) or index in self.level.groups:
             return False
         if isinstance(node.work, LLMNode):
             return True
-        left = sum(self.outputs[parent] is not None for parent in node.parents)
+        left = sum(output is not None for _, output in outputs_before(node, self.outputs))
         return left < (node.work.unit.quorum if isinstance(node.work, PoolNode) else 1)
 
     def _complete(self, index: int, output: Output | None) -> None:
@@ -165,7 +290,10 @@ class _RowRunner:
     def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
-        for child in self.plan.nodes[index].children:
+        self._done(index)
+
+    def _done(self, index: int) -> None:
+        for child in self.level.children[index]:
             if child in self.waiting:
                 self._parent_done(child)
         layer = self.layers.get(index)
@@ -187,7 +315,8 @@ class _RowRunner:
         values = pooled_values(pool, self.outputs, early.leaves[: layer.started])
         if not is_decided(early, values, len(early.items) - layer.started):
             for index in layer.next_batch():
-                self._parent_done(index)
+                if index in self.waiting:
+                    self._parent_done(index)
             return
         rest = [index for item in early.items[layer.started :] for index in item]
         layer.started = len(early.items)
@@ -202,22 +331,30 @@ class _RowRunner:
         if node.skips:
             self._finish(index, None)
         else:
-            self.failures[index] = Failure(kind, message, node.id)
+            self.failures[index] = self._failure(index, kind, message)
+
+    def _failure(self, index: int, kind: str, message: str) -> Failure:
+        entry = self.row.entry
+        return Failure(kind, message if entry is None else f"entry {entry.item}: {message}", self.plan.nodes[index].id)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
         calls = tuple([call for index in sorted(self.calls) for call in self.calls[index]])
-        if not (self.abstained or self.plan.escalating):
+        if not (self.abstained or self.plan.escalating or self.plan.groups or self.skipped):
             return Result(self.row, tuple(self.outputs), failure, calls, self.saved)
         abstained = (
             failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
-            and all(self.outputs[index] is None for index in self.plan.outputs)
+            and not any(_has_output(self.outputs[index]) for index in self.plan.outputs)
         )
         stages = {
             self.plan.nodes[index].id: self._stages(index) for index in self.plan.escalating if index in self.waiting
         }
-        return Result(self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained)
+        stages |= self.inner_stages
+        skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
+        return Result(
+            self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained, skipped, self.entries
+        )
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
         """The counts of each stage of an escalating unit at this row; where it may abstain, that is the last stage."""
@@ -231,6 +368,23 @@ class _RowRunner:
         if node.escalation is not None and node.escalation.abstains:
             found.append(Stage(ABSTAIN, int(index in self.abstained), 0, 0.0))
         return tuple(found)
+
+
+def _has_output(output: Any) -> bool:
+    """Whether there is an output; of a unit inside `each`, whether any entry has one."""
+    return any(map(_has_output, output)) if isinstance(output, list) else output is not None
+
+
+class _EntryOutcome:
+    """What is kept of an entry once it has been run."""
+
+    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
+
+    def __init__(self, runner: _RowRunner, result: Result, units: Sequence[int]) -> None:
+        self.outputs = [runner.outputs[unit] for unit in units]
+        self.failure, self.calls = result.failure, result.calls
+        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
+        self.abstained, self.skipped = runner.abstained, runner.skipped
 
 
 class _EarlyStopState:

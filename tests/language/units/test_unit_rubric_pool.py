@@ -162,3 +162,88 @@ def test_from_python_it_is_the_same_unit() -> None:
         (Pipeline("p", model="m") >> judges >> RubricPoolUnit()).plan()
     with pytest.raises(UsageError, match="on_mising"):
         RubricPoolUnit("1", on_mising="zero")  # type: ignore[call-arg]
+
+
+EACH = """
+pipeline:
+  - each: source.rubric
+    as: criterion
+    unit: JudgeUnit
+    name: grade
+    scale: boolean
+    on_failure: skip
+    prompt: "{criterion.text} {index}"
+"""
+
+
+def grade(text: str, scripted_model: Any, row: dict[str, Any]) -> Any:
+    """The output for a row whose criteria say in their text whether they are met: yes, no, or nothing readable."""
+    said = {"yes": '{"score": true}', "no": '{"score": false}'}
+    scripted_model.answer = lambda request: said.get(request.messages[-1].content.split()[0], "unreadable")
+    return Pipeline.from_yaml(HEAD + text).run(row)
+
+
+def criteria(*pairs: tuple[str, float]) -> list[dict[str, Any]]:
+    return [{"text": text, "points": points} for text, points in pairs]
+
+
+def test_points_are_those_of_the_entry_that_was_judged(scripted_model: Any) -> None:
+    text = EACH + "  - {unit: RubricPoolUnit, points: criterion.points}\n"
+    row = {"rubric": criteria(("yes", 5), ("no", 3), ("yes", -4), ("yes", 2))}
+    assert dict(grade(text, scripted_model, row)) == {
+        "score": pytest.approx(3 / 10), "earned": 3.0, "possible": 10.0, "count": 4,
+    }  # fmt: skip
+    weighted = EACH + '  - {unit: RubricPoolUnit, points: "criterion.points * (index + source.from)"}\n'
+    assert grade(weighted, scripted_model, {**row, "from": 1}).earned == 5 - 12 + 8
+
+
+def test_an_entry_without_a_judgement_is_named_by_its_number(scripted_model: Any) -> None:
+    row = {"rubric": criteria(("yes", 5), ("what", 3), ("no", 2))}
+    with pytest.raises(RowError, match="criterion 1 has no 'score'"):
+        grade(EACH + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row)
+    scores = {
+        kind: grade(
+            EACH + f"  - {{unit: RubricPoolUnit, points: criterion.points, on_missing: {kind}}}\n", scripted_model, row
+        ).score
+        for kind in ("zero", "ignore")
+    }
+    assert scores == {"zero": 0.5, "ignore": pytest.approx(5 / 7)}
+
+
+def test_an_empty_rubric_fails_its_row_or_is_what_empty_says(scripted_model: Any) -> None:
+    pool = "  - {unit: RubricPoolUnit, points: criterion.points%s}\n"
+    with pytest.raises(RowError, match="list of `each` is empty"):
+        grade(EACH + pool % "", scripted_model, {"rubric": []})
+    assert grade(EACH + pool % ", empty: 0", scripted_model, {"rubric": []}).score == 0
+
+
+def test_a_tree_of_criteria_is_pooled_leaf_by_leaf_with_the_names_of_its_branches(scripted_model: Any) -> None:
+    text = """
+pipeline:
+  - each: source.sections
+    as: section
+    block:
+      - each: section.rubric
+        as: leaf
+        unit: JudgeUnit
+        name: grade
+        scale: boolean
+        prompt: "{leaf.text} {section.name}"
+  - {unit: RubricPoolUnit, points: section.weight * leaf.points}
+"""
+    sections = [
+        {"name": "a", "weight": 0.75, "rubric": criteria(("yes", 1), ("no", 3))},
+        {"name": "b", "weight": 0.25, "rubric": criteria(("yes", 1))},
+    ]
+    output = grade(text, scripted_model, {"sections": sections})
+    assert (output.earned, output.possible, output.count) == (1.0, 3.25, 3)
+    inner = text.replace("  - {unit: RubricPool", "      - {unit: RubricPool").replace("section.weight * ", "")
+    nested = inner + "  - {unit: MeanPoolUnit, field: score}\n"
+    assert grade(nested, scripted_model, {"sections": sections}).score == pytest.approx((1 / 4 + 1) / 2)
+
+
+def test_types_of_entries_are_checked_before_the_run() -> None:
+    head = HEAD + 'dataset: {schema: {rubric: "list[{text: str, points: float}]"}}\n' + EACH
+    for points, message in (("criterion.pionts", "did you mean 'points'"), ("criterion.text", "is of type str")):
+        with pytest.raises(SpecError, match=message):
+            Pipeline.from_yaml(f"{head}  - {{unit: RubricPoolUnit, points: {points}}}\n").plan()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from verdict_cli.messages import Alternative, Call, Message, Reply, Request, Row, Usage
 from verdict_cli.model import Model
-from verdict_cli.storage.journal.entry import JournalEntry, decode_entry, encode_entry, key_of
+from verdict_cli.storage.journal.entry import JournalEntry, decode_entry, encode_entry, keys_of
 
 texts = st.text(st.characters(codec=None), max_size=20)
 numbers = st.floats(allow_nan=False)
@@ -47,7 +47,7 @@ def test_an_entry_comes_back_as_it_was(entry: JournalEntry) -> None:
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert decode_entry(line) == entry
-    assert key_of(line) == entry.key
+    assert keys_of(line) == (entry.key,)
 
 
 def test_no_flipped_bit_of_a_line_changes_the_entry() -> None:
@@ -56,7 +56,7 @@ def test_no_flipped_bit_of_a_line_changes_the_entry() -> None:
     for bit in range(8 * len(line.rstrip())):
         damaged = bytearray(line)
         damaged[bit // 8] ^= 1 << bit % 8
-        for read in (decode_entry, key_of):
+        for read in (decode_entry, keys_of):
             with pytest.raises(ValueError):
                 read(bytes(damaged))
 
@@ -66,7 +66,7 @@ def test_a_line_without_a_checksum_is_still_read() -> None:
     old = encode_entry(entry)[:-19] + b"}\n"
     assert b"crc" not in old
     assert decode_entry(old) == entry
-    assert key_of(old) == entry.key
+    assert keys_of(old) == (entry.key,)
 
 
 def test_infinite_logprobs_stay_infinite() -> None:
@@ -79,7 +79,7 @@ def test_infinite_logprobs_stay_infinite() -> None:
     [b"", b"{", b"[]\n", b"1\n", b"null\n", b"{}\n", b'{"row":1}\n', b"\x00" * 20 + b"\n", b"\xff\n", b'"\\udfff"\n'],
 )
 def test_other_bytes_are_no_entry(line: bytes) -> None:
-    for read in (decode_entry, key_of):
+    for read in (decode_entry, keys_of):
         with pytest.raises(ValueError):
             read(line)
 
@@ -90,5 +90,5 @@ def test_an_entry_is_named_by_its_request() -> None:
     )
     call = Call(request, None, failure="timeout", error="60 s are over", latency_s=60.0)
     entry = JournalEntry.of(call, retryable=True)
-    assert entry.key == ("c0ffee.1", "judge[1]", "", 1, 2)
+    assert entry.key == ("c0ffee.1", "judge[1]", "", 1, 2, "")
     assert entry == JournalEntry("c0ffee.1", "judge[1]", 1, 2, None, "timeout", "60 s are over", True, 60.0)

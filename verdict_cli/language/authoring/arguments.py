@@ -69,6 +69,7 @@ class PoolKeys(UnitKeys, total=False):
     field: str
     fields: Sequence[str]
     quorum: int
+    empty: Any
 
 
 @dataclass(frozen=True, slots=True)

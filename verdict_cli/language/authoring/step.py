@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from verdict_cli.config_model import ConfigModel
+from pydantic import Field
+
+from verdict_cli.config_model import ConfigModel, Whole
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +44,28 @@ FunctionsByPath = dict[StepPath, "Function"]
 """Python functions by the path at which a pipeline file would have expressions."""
 
 
-class Step(_Model):
+ENTRY = "item"
+"""The name of an entry of `each` by default."""
+MOST_ENTRIES = 100
+"""The most entries of a list by default."""
+
+
+class RowKeys(_Model):
+    """The keys by which a step follows the row: it runs for every entry of a list, or only where a condition holds."""
+
+    each: Annotated[str, Field(min_length=1)] | None = None
+    """An expression that gives a list of the row, such as `source.claims`: the step runs once for every entry."""
+    entry_name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(default=None, alias="as")
+    """The entry's name in prompts and expressions, `item` by default."""
+    most: Annotated[int, Field(ge=1, le=1_000_000), Whole] | None = Field(default=None, alias="max")
+    """The most entries of the list, 100 by default; a longer list fails the row before its first call there."""
+    per_call: Annotated[int, Field(ge=2, le=1000), Whole] | None = None
+    """How many entries one call judges: fewer calls, but less accurate than a call for each entry."""
+    condition: Annotated[str, Field(min_length=1)] | None = Field(default=None, alias="when")
+    """An expression: where it is false for the row (or the entry), the step is skipped."""
+
+
+class Step(RowKeys):
     """An entry of a pipeline. `a >> b` runs b after a; every method returns a changed copy."""
 
     def __init__(self, **keys: Any) -> None:
@@ -77,6 +100,15 @@ class Step(_Model):
             if name in self.model_fields_set
         }
         return {key: unwrap_views(value) for key, value in values.items() if value is not None}
+
+    def when(self: StepType, condition: str) -> StepType:
+        """Run the step only for rows, or entries, for which the expression is true; it is skipped for all others."""
+        if not isinstance(condition, str):
+            raise UsageError(
+                f"{type(self).__name__}.when takes an expression, not {condition!r:.80}",
+                hint="such as `.when('previous.triage.score > 3')`",
+            )
+        return self._with(condition=condition)
 
     def __rshift__(self, other: Step) -> Block:
         from verdict_cli.language.steps import Block, chained_steps

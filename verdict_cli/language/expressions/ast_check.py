@@ -69,6 +69,13 @@ def rewrite(
     return node
 
 
+def tested_paths(tree: nodes.Node) -> tuple[ExpressionPath, ...]:
+    """The paths of which the tree tests whether they are defined."""
+    tests = (node for node in (tree, *tree.find_all(nodes.Test)) if isinstance(node, nodes.Test))
+    paths = (literal_path(test.node) for test in tests if test.name in ("defined", "undefined"))
+    return tuple(path for path in paths if path is not None)
+
+
 def check_ast(tree: nodes.Node, sandbox: Environment) -> None:
     """Raise ExpressionError for an unknown filter or test, and for a number too large for a float."""
     for node in (tree, *tree.find_all((nodes.Filter, nodes.Test, nodes.Const))):

@@ -13,9 +13,10 @@ from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import resource_limits
-from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite
+from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
 from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sandbox_environment
+from verdict_cli.language.expressions.turns import TURNS
 from verdict_cli.language.fields.field_keys import fits
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
 
@@ -60,6 +61,8 @@ def infer_type(node: nodes.Node, type_of: Callable[[ExpressionPath], FieldType])
         return TRUTH
     if isinstance(node, nodes.Concat):
         return TEXT
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "turns":
+        return TURNS
     if isinstance(node, nodes.Filter):
         return _FILTERS.get(node.name, UnknownType())
     if isinstance(node, nodes.CondExpr) and node.expr2 is not None:
@@ -115,7 +118,7 @@ class Expression:
     """A compiled expression. `paths` are the literal paths in it, as written; `type` is the type of its value.
 
     `path` is set where the expression is a path and nothing more. It is then followed without the template, which takes
-    much longer.
+    much longer. `tested` are the written paths of which it tests whether they are defined.
     """
 
     text: str
@@ -123,6 +126,7 @@ class Expression:
     type: FieldType
     template: Template
     path: ExpressionPath | None = None
+    tested: tuple[ExpressionPath, ...] = ()
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """The expression's value. RowError when it cannot be computed from these values."""
@@ -169,6 +173,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
             raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
         check_ast(parsed, sandbox)
         kind = infer_type(parsed, type_of)
+        tested = tested_paths(parsed)
         meant = rewrite(parsed, resolve, roots, paths, frozenset())
         assert isinstance(meant, nodes.Expr)
         body: list[nodes.Node] = [nodes.Assign(nodes.Name("result", "store"), meant, lineno=1)]
@@ -181,7 +186,7 @@ def compile_expression(text: str, roots: Collection[str] | None = None, resolve:
         raise
     except (SyntaxError, ValueError) as error:
         raise ExpressionError(f"`{text:.200}` is not an expression: {error}", _syntax_hint(text)) from None
-    return Expression(text, tuple(paths), kind, template, literal_path(meant))
+    return Expression(text, tuple(paths), kind, template, literal_path(meant), tested)
 
 
 @cache

@@ -13,7 +13,7 @@ from jinja2.environment import Template
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.expressions import resource_limits
-from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite
+from verdict_cli.language.expressions.ast_check import assigned_names, check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.expression import FAULTS
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
@@ -44,6 +44,7 @@ class JinjaTemplate:
     sign: str
     paths: tuple[ExpressionPath, ...]
     delimited: bool = False
+    tested: tuple[ExpressionPath, ...] = ()
 
     @property
     def bare(self) -> tuple[tuple[str, str], ...]:
@@ -129,6 +130,7 @@ def compile_jinja(
         if delimit:
             sandbox.filters[_DELIMITED] = partial(_signed, sign)
             _delimit(tree)
+        tested = tested_paths(tree)
         rewrite(tree, _text_only(resolve), roots, found, assigned_names(tree))
         template = sandbox.from_string(tree)
     except TemplateSyntaxError as error:
@@ -143,7 +145,7 @@ def compile_jinja(
     except (SyntaxError, ValueError) as error:
         problem(f"the jinja prompt: {error}", "it is a Jinja2 template")
         return None
-    return JinjaTemplate(template, sign, tuple(found), delimit)
+    return JinjaTemplate(template, sign, tuple(found), delimit, tested)
 
 
 def _delimit(tree: nodes.Template) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from verdict_cli.errors import RowError
@@ -26,10 +27,17 @@ from verdict_cli.language.prompts.delimit import Delimited, closed
 
 PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
 
-_ROOT = "|".join(PLACEHOLDER_ROOTS)
-_OPENING = re.compile(
-    rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>{_ROOT})(?=[.\[}}])(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{{}}'\"\n])*)\}}"
-)
+
+@cache
+def _opening(roots: tuple[str, ...]) -> re.Pattern[str]:
+    """What begins a placeholder with one of these roots; `index` is a number, which may have a format."""
+    formatted = "|index(?=[:}])" if "index" in roots else ""
+    return re.compile(
+        rf"(?P<escape>\\)?(?P<doubled>\{{)?\{{(?P<root>(?:{'|'.join(roots)})(?=[.\[}}]){formatted})"
+        r"(?P<rest>(?:'[^'\n]*'|\"[^\"\n]*\"|[^{}'\"\n])*)\}"
+    )
+
+
 _STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
 _BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
@@ -71,7 +79,11 @@ class Slot:
 
 
 def parse_placeholders(
-    text: str, resolve: Resolve, problem: Callable[[str, str], None], delimit: bool = False
+    text: str,
+    resolve: Resolve,
+    problem: Callable[[str, str], None],
+    delimit: bool = False,
+    roots: tuple[str, ...] = PLACEHOLDER_ROOTS,
 ) -> tuple[str | Slot, ...]:
     """The text's literal pieces and slots in order. `problem(message, hint)` is called for what can never be filled.
 
@@ -79,7 +91,7 @@ def parse_placeholders(
     """
     parts: list[str | Slot] = []
     end = 0
-    for match in _OPENING.finditer(text):
+    for match in _opening(roots).finditer(text):
         written = match["root"] + match["rest"]
         parts.append(_ESCAPED.sub(r"\1", text[end : match.start()]))
         end = match.end()
@@ -113,10 +125,10 @@ def lookalikes(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def bare_names(text: str) -> tuple[tuple[str, str], ...]:
+def bare_names(text: str, roots: tuple[str, ...] = PLACEHOLDER_ROOTS) -> tuple[tuple[str, str], ...]:
     """(as written, name) of each brace that holds a name alone and no root, such as `{{ reply }}`; each once."""
     names = ((match[0], match[1] or match[2]) for match in _BARE.finditer(text))
-    return tuple(dict.fromkeys((written, name) for written, name in names if name not in PLACEHOLDER_ROOTS))
+    return tuple(dict.fromkeys((written, name) for written, name in names if name not in roots))
 
 
 def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -12,7 +12,13 @@ from pydantic import Discriminator, Tag
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
 from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
-from verdict_cli.language.prompts.placeholders import Slot, bare_names, lookalikes, parse_placeholders
+from verdict_cli.language.prompts.placeholders import (
+    PLACEHOLDER_ROOTS,
+    Slot,
+    bare_names,
+    lookalikes,
+    parse_placeholders,
+)
 from verdict_cli.language.prompts.sections import dedented, split_sections
 
 if TYPE_CHECKING:
@@ -69,6 +75,10 @@ class CompiledPrompt(Protocol):
     def bare(self) -> tuple[tuple[str, str], ...]: ...
 
     @property
+    def tested(self) -> tuple[ExpressionPath, ...]:
+        """The paths of which the prompt tests whether they are defined."""
+
+    @property
     def shows_images(self) -> bool:
         """Whether the prompt has an image."""
 
@@ -89,6 +99,11 @@ class PlaceholderPrompt:
     def paths(self) -> tuple[ExpressionPath, ...]:
         """The written paths."""
         return tuple(slot.written for slot in self.slots)
+
+    @property
+    def tested(self) -> tuple[ExpressionPath, ...]:
+        """Empty: a placeholder tests nothing."""
+        return ()
 
     @property
     def shows_images(self) -> bool:
@@ -115,7 +130,7 @@ class PlaceholderPrompt:
                     images += ((len(content), text),)
                     continue
                 content += wrap_in_tags(text, mark) if mark else text
-                if part.paths[0][0] != "unit":
+                if part.paths[0][0] not in ("unit", "index"):
                     inserted.append(str(text))
             messages.append(message(role, content, images))
         return Rendered(append_data_notice(messages, mark), tuple(inserted))
@@ -134,12 +149,18 @@ Tell = Callable[[str, str], None]
 
 
 def compile_prompt(
-    text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False
+    text: str, resolve: Resolve, problem: Tell, warning: Tell, delimit: bool = False, entries: Collection[str] = ()
 ) -> PlaceholderPrompt:
-    """The prompt with placeholders, each path resolved; with ``delimit``, a boundary around each text by others."""
+    """The prompt with placeholders, each path resolved; with ``delimit``, a boundary around each text by others.
+
+    ``entries`` are roots beside those that every prompt has.
+    """
     text = dedented(text)
-    for seen, root in lookalikes(text):
+    for seen, root in lookalikes(text) if not entries else ():
         warning(f"{seen} is literal text", f"did you mean {{{root}…}}?")
-    sections = tuple((role, parse_placeholders(body, resolve, problem, delimit)) for role, body in split_sections(text))
+    roots = (*PLACEHOLDER_ROOTS, *entries)
+    sections = tuple(
+        (role, parse_placeholders(body, resolve, problem, delimit, roots)) for role, body in split_sections(text)
+    )
     slots = tuple(part for _, parts in sections for part in parts if isinstance(part, Slot))
-    return PlaceholderPrompt(sections, slots, delimit, bare_names(text))
+    return PlaceholderPrompt(sections, slots, delimit, bare_names(text, roots))

@@ -113,7 +113,7 @@ class CacheKeys:
                     request.json_schema,
                     request.top_logprobs,
                     request.seed,
-                    _FIRST.sub("", request.node),
+                    _FIRST.sub("", request.written or request.node),
                     request.call,
                 ],
                 option=_OPTIONS,

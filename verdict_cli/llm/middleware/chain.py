@@ -40,6 +40,7 @@ class JournalOptions:
     as_recorded: bool
     is_spared: Callable[[Request], bool]
     on_append: Callable[[], None]
+    updated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +81,18 @@ def build_chain(
     ask_models = ask
     if journal is not None and not recorded:
         ask = dead_endpoint(circuit_breaker(ask, journal.is_spared), journal.is_spared)
-        ask = replay_journal(ask, journal.journal, as_recorded=journal.as_recorded, on_append=journal.on_append)
+        ask = replay_journal(
+            ask, journal.journal, as_recorded=journal.as_recorded, on_append=journal.on_append, updated=journal.updated
+        )
         if journal.resumed:
             ask = count_recalled_cost(ask, spending)
     return Chain(ask, ask_models, forget)
 
 
 def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], str]) -> Callable[[Request], T]:
-    return lambda request: take(replace(request, node=renamed(request.node)))
+    return lambda request: take(
+        replace(request, node=renamed(request.node), written=request.written and renamed(request.written))
+    )
 
 
 def _forget_nothing(_: Request) -> None:

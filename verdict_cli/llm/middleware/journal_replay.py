@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from time import perf_counter
 from typing import Protocol
 
@@ -17,7 +18,9 @@ from verdict_cli.storage.journal.entry import JournalEntry
 class CallJournal(Protocol):
     """The part of a journal that calls need."""
 
-    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None: ...
+    def recall(
+        self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", content: str = ""
+    ) -> JournalEntry | None: ...
 
     def append(self, entry: JournalEntry) -> None: ...
 
@@ -29,7 +32,12 @@ class UnrecordedError(VerdictError):
 
 
 def replay_journal(
-    ask: Ask, journal: CallJournal, *, as_recorded: bool = False, on_append: Callable[[], None] = lambda: None
+    ask: Ask,
+    journal: CallJournal,
+    *,
+    as_recorded: bool = False,
+    on_append: Callable[[], None] = lambda: None,
+    updated: bool = False,
 ) -> Ask:
     """``ask``, with each outcome appended to the journal before it is returned or raised.
 
@@ -37,16 +45,23 @@ def replay_journal(
     calls are made again: those of built-in models and recordings, which are free; temporary failures that cost nothing, so
     that a resumed run does not fail with yesterday's outage; and refusals, which are not recorded, because the user fixes
     their cause before resuming. ``as_recorded``: temporary failures are raised like any other. ``on_append`` is called after
-    each append.
+    each append. ``updated``: rows may have changed since the journal was written; a call for an entry of `each` is then also
+    found by the entry's content, wherever it is in the row's list now.
     """
 
     def is_last_attempt(request: Request) -> bool:
-        return journal.recall(request.row.key, request.node, request.call, request.attempt + 1) is None
+        return _recalled(journal, replace(request, attempt=request.attempt + 1)) is None
 
     async def ask_unless_journalled(request: Request) -> Reply:
         if is_local(request.model.name):
             return await ask(request)
-        entry = journal.recall(request.row.key, request.node, request.call, request.attempt)
+        entry = _recalled(journal, request)
+        content = content_digest(request)
+        if entry is None and updated and content:
+            entry = journal.recall("", request.node, request.call, request.attempt, content=content)
+            if entry is not None:
+                journal.append(replace(entry, row=request.row.key, item=request.row.item))
+                on_append()
         recalled = None if entry is None or entry.reply is None else replace(entry.reply, recalled=True)
         if (
             entry is not None
@@ -64,11 +79,20 @@ def replay_journal(
         except (ProviderError, ReplyError) as error:
             failed = Call(request, error.reply, error.failure, error.message, perf_counter() - start)
             retryable = isinstance(error, Retryable) or (isinstance(error, Rejected) and error.passing)
-            journal.append(JournalEntry.of(failed, retryable=retryable))
+            journal.append(JournalEntry.of(failed, retryable=retryable, content=content))
             on_append()
             raise
         journal.append(
-            JournalEntry(request.row.key, request.node, request.call, request.attempt, reply, latency_s=reply.latency_s)
+            JournalEntry(
+                request.row.key,
+                request.node,
+                request.call,
+                request.attempt,
+                reply,
+                latency_s=reply.latency_s,
+                item=request.row.item,
+                content=content,
+            )
         )
         on_append()
         return reply
@@ -76,12 +100,28 @@ def replay_journal(
     return ask_unless_journalled
 
 
+def _recalled(journal: CallJournal, request: Request) -> JournalEntry | None:
+    return journal.recall(request.row.key, request.node, request.call, request.attempt, request.row.item)
+
+
+def content_digest(request: Request) -> str:
+    """What a call inside `each` is about, wherever its entry is in the list: the row's id, the entry, and what is asked.
+    "" outside `each`."""
+    row = request.row
+    if row.entry is None:
+        return ""
+    digest = blake2b(f"{'' if row.placed else row.id}|{row.entry.key}".encode("utf-8", "surrogatepass"), digest_size=16)
+    for message in request.messages:
+        digest.update(f"\0{message.role}\0{message.content}\0{message.images}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
 def only_journalled(ask: Ask, journal: CallJournal) -> Ask:
     """``ask`` for calls that are in the journal or free; raises UnrecordedError for any other."""
 
     async def ask_if_recorded(request: Request) -> Reply:
         if not is_local(request.model.name):
-            entry = journal.recall(request.row.key, request.node, request.call, request.attempt)
+            entry = _recalled(journal, request)
             if entry is None:
                 raise UnrecordedError(f"the journal has no such call of {request.node}")
         return await ask(request)

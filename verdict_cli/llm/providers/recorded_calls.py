@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import mmap
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from verdict_cli.messages import MOST_TOKENS, Alternative, Usage
 
 _NAMES = ("row", "id", "unit", "call", "attempt")
 _OUTCOME = ("reply", "failure")
+_ITEM = "item"
+"""The number of the entry inside `each`; recordings of earlier versions do not have the column."""
 _REST = ("finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "model", "error")
 _SHIFT = 32
 RECORDING_HINT = "a recording is a run directory, its calls.parquet, or a JSONL file"
@@ -45,7 +48,7 @@ class RecordedColumns:
         self._path = path
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                columns = [name for name in _NAMES + _OUTCOME + _REST if name in file.schema_arrow.names]
+                columns = [name for name in (*_NAMES, *_OUTCOME, *_REST, _ITEM) if name in file.schema_arrow.names]
                 missing = [name for name in (*_NAMES, *_OUTCOME) if name not in columns]
                 if missing:
                     raise self._problem(f"no column {', '.join(map(repr, missing))}")
@@ -59,7 +62,9 @@ class RecordedColumns:
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         """Each record, without the parts that only an answer needs, with its position."""
         for number, batch in enumerate(self._batches):
-            for row, record in enumerate(batch.select([*_NAMES, *_OUTCOME]).to_pylist()):
+            for row, record in enumerate(
+                batch.select([*_NAMES, *_OUTCOME, *([_ITEM] if _ITEM in batch.schema.names else [])]).to_pylist()
+            ):
                 yield number << _SHIFT | row, record
 
     def read(self, position: int) -> Any:
@@ -159,6 +164,7 @@ class RecordKey:
     unit: str
     call: int
     attempt: int
+    item: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +198,18 @@ def read_key(record: Any) -> RecordKey:
     if row is None and name is None:
         raise ValueError('a recorded call needs "id" or "row"')
     call, attempt = (_whole(record.get(key) or 0, key) for key in ("call", "attempt"))
-    return RecordKey(row, name, unit, call, attempt)
+    return RecordKey(row, name, unit, call, attempt, _item(record.get(_ITEM)))
+
+
+_ITEM_TEXT = re.compile(r"(\d+(\.\d+)*)?")
+
+
+def _item(value: Any) -> str:
+    """The number of an entry: 3 or "3", inside another entry "3.1"."""
+    text = "" if value is None else str(value) if type(value) is int else value
+    if not isinstance(text, str) or not _ITEM_TEXT.fullmatch(text):
+        raise ValueError(f'"item" must be the number of an entry, such as 3 or "3.1", not {value!r:.40}')
+    return text
 
 
 def row_name(value: Any) -> str | None:

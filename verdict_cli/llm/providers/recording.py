@@ -30,16 +30,20 @@ _NO_REPLY = frozenset({"refused", "content-filter"})
 """Failures whose recorded text is not the model's answer, whatever it contains."""
 
 
+_Place = tuple[str, int, int, str]
+"""Unit, call, attempt, and the number of the entry inside `each`."""
+
+
 class Recording:
-    """Recorded calls by row or id, unit, call and attempt. Only their positions in the source are held in memory."""
+    """Recorded calls by row or id, unit, call, attempt and entry. Only their positions in the source are held in memory."""
 
     def __init__(self, source: RecordSource) -> None:
         """Read the key of every record. Raises DataError with file and line at the first invalid or duplicate record."""
         self._source = source
         self._aliases: dict[str, str] = {}
-        self._by_id: dict[tuple[str, int, int], dict[str, int]] = {}
-        self._by_row: dict[tuple[str, int, int], dict[int, int]] = {}
-        self._by_both: dict[tuple[str, int, int], dict[tuple[int, str], int]] = {}
+        self._by_id: dict[_Place, dict[str, int]] = {}
+        self._by_row: dict[_Place, dict[int, int]] = {}
+        self._by_both: dict[_Place, dict[tuple[int, str], int]] = {}
         for position, record in source:
             try:
                 name = read_key(record)
@@ -74,13 +78,13 @@ class Recording:
 
     def units(self) -> tuple[str, ...]:
         """The units that have a recorded call."""
-        return tuple(sorted({unit for index in (self._by_id, self._by_row) for unit, _, _ in index}))
+        return tuple(sorted({unit for index in (self._by_id, self._by_row) for unit, *_ in index}))
 
     def close(self) -> None:
         self._source.close()
 
     def _position(self, request: Request, attempt: int) -> int | None:
-        key = (self._recorded_name(request.node), request.call, attempt)
+        key = (self._recorded_name(request.node), request.call, attempt, request.row.item)
         name = row_name(request.row.id) or ""
         if key in self._by_both:
             position = self._by_both[key].get((request.row.index, name))
@@ -101,7 +105,7 @@ class Recording:
     def _add(self, name: RecordKey, position: int) -> None:
         """Index a record. One with an id is found by it, whatever its row, so that a dataset may be reordered or cut; the row
         decides only between records of the same id."""
-        key = (name.unit, name.call, name.attempt)
+        key = (name.unit, name.call, name.attempt, name.item)
         if name.id is None:
             rows = self._by_row.setdefault(key, {})
             if name.row is not None and rows.setdefault(name.row, position) != position:
@@ -120,8 +124,9 @@ class Recording:
 
 def _duplicate(name: RecordKey, first: Problem) -> str:
     row = f"row {name.row}" if name.id is None else f"id {name.id!r}"
+    entry = f"entry {name.item}, " if name.item else ""
     return (
-        f"unit {name.unit}, {row}, call {name.call}, attempt {name.attempt} is a duplicate: "
+        f"unit {name.unit}, {row}, {entry}call {name.call}, attempt {name.attempt} is a duplicate: "
         f"line {first.line} has it already"
     )
 
@@ -180,6 +185,7 @@ def _not_recorded(request: Request, recording: Recording) -> Rejected:
     row = request.row
     message = (
         f"the recording has no reply for unit {request.node}, row {row.index} (id {row.id!r}), "
+        f"{f'entry {row.item}, ' if row.item else ''}"
         f"call {request.call}, attempt {request.attempt}"
     )
     units = recording.units()

@@ -13,15 +13,17 @@ from msgspec import Struct
 
 from verdict_cli.messages import Alternative, Call, Reply, Usage
 
-CallKey = tuple[str, str, str, int, int]
-"""The row's key, the node, its fingerprint, call, attempt. It depends on content alone, not on the row's number."""
+CallKey = tuple[str, str, str, int, int, str]
+"""The row's key, the node, its fingerprint, call, attempt, and the number of the entry inside `each`. It depends on content
+alone, not on the row's number."""
 
 
 class JournalEntry(Struct, frozen=True):
     """A call's reply, or the kind (``failure``) and the message (``error``) of its failure.
 
     A reply that was paid for but is unusable (empty, refused or cut off) has both. ``row`` is the row's key. The
-    journal fills in ``fingerprint``, that of the node.
+    journal fills in ``fingerprint``, that of the node. ``item`` is the number of the entry inside `each`, ``content`` a digest of
+    the entry and of what was asked, by which the call is found when the row's other entries change.
     """
 
     row: str
@@ -34,9 +36,11 @@ class JournalEntry(Struct, frozen=True):
     retryable: bool = False
     latency_s: float = 0.0
     fingerprint: str = ""
+    item: str = ""
+    content: str = ""
 
     @classmethod
-    def of(cls, call: Call, *, retryable: bool = False) -> JournalEntry:
+    def of(cls, call: Call, *, retryable: bool = False, content: str = "") -> JournalEntry:
         """The entry of a call; ``retryable``: its failure may be temporary."""
         request = call.request
         return cls(
@@ -49,12 +53,19 @@ class JournalEntry(Struct, frozen=True):
             call.error,
             retryable,
             call.latency_s,
+            item=request.row.item,
+            content=content,
         )
 
     @property
     def key(self) -> CallKey:
         """What identifies the call."""
-        return self.row, self.node, self.fingerprint, self.call, self.attempt
+        return self.row, self.node, self.fingerprint, self.call, self.attempt, self.item
+
+    @property
+    def content_key(self) -> CallKey:
+        """What identifies a call inside `each` wherever its entry is."""
+        return self.content, self.node, self.fingerprint, self.call, self.attempt, ""
 
 
 def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
@@ -70,6 +81,8 @@ def encode_entry(entry: JournalEntry, fingerprint: str = "") -> bytes:
         "attempt": entry.attempt,
         "latency": entry.latency_s,
     }
+    if entry.item:
+        fields |= {"item": entry.item, "content": entry.content}
     if entry.reply is None:
         fields |= {"failure": entry.failure, "error": entry.error, "retryable": entry.retryable}
     else:
@@ -99,28 +112,35 @@ def decode_entry(line: bytes) -> JournalEntry:
             fields.get("retryable", False),
             fields["latency"],
             fields["fingerprint"],
+            fields.get("item", ""),
+            fields.get("content", ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("this line is not a journal entry") from error
 
 
-def key_of(line: bytes) -> CallKey:
-    """The key of a line, without decoding its reply. Raises ValueError where the line is not an entry."""
+def keys_of(line: bytes) -> tuple[CallKey, ...]:
+    """The keys of a line, without decoding its reply: inside `each` also that of its content. Raises ValueError where the
+    line is not an entry."""
     try:
         fields = _parsed(line)
-        key = fields["row"], fields["node"], fields["fingerprint"], fields["call"], fields["attempt"]
+        rest = fields["node"], fields["fingerprint"], fields["call"], fields["attempt"]
+        key = fields["row"], *rest, fields.get("item", "")
         if "latency" not in fields or not isinstance(key[0], str):
             raise ValueError("this line is not a journal entry")
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("this line is not a journal entry") from error
-    return key
+    return (key, (fields["content"], *rest, "")) if fields.get("content") else (key,)
 
 
 _CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}\s*\Z')
 _CHECKSUM_LENGTH = 19
 _KEYS = frozenset(
-    ["row", "node", "fingerprint", "call", "attempt", "latency", "reply", "failure", "error", "retryable", "crc"]
-)
+    [
+        "row", "node", "fingerprint", "call", "attempt", "latency", "reply", "failure", "error", "retryable", "crc", "item",
+        "content",
+    ]
+)  # fmt: skip
 
 
 def _parsed(line: bytes) -> Any:

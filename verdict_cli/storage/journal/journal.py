@@ -13,7 +13,7 @@ from types import TracebackType
 
 from verdict_cli.errors import JournalError, OutputError, VerdictError
 from verdict_cli.storage.journal.digest_index import DigestIndex, digest_bytes
-from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, key_of
+from verdict_cli.storage.journal.entry import CallKey, JournalEntry, decode_entry, encode_entry, keys_of
 from verdict_cli.storage.journal.segments import Segments, lock_file
 
 SENT = "journal.sent"
@@ -90,11 +90,14 @@ class Journal:
         """The number of calls of earlier runs."""
         return len(self._index)
 
-    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None:
-        """The last entry of earlier runs with that key, None where there is none. ``row`` is the row's key."""
+    def recall(
+        self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "", content: str = ""
+    ) -> JournalEntry | None:
+        """The last entry of earlier runs with that key, None where there is none. ``row`` is the row's key, ``item`` the
+        number of the entry inside `each`; or, without them, ``content`` that entry's digest."""
         if not self._index:
             return None
-        key = self._key(row, node, call, attempt)
+        key = self._key(content or row, node, call, attempt, item)
         offset = self._index.get(digest_bytes(key))
         if offset is None:
             return None
@@ -103,11 +106,11 @@ class Journal:
             entry = decode_entry(self._reader.readline())
         except ValueError:
             return None
-        return entry if entry.key == key else None
+        return entry if key in (entry.key, entry.content_key) else None
 
-    def has(self, row: str, node: str, call: int = 0, attempt: int = 0) -> bool:
+    def has(self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "") -> bool:
         """Whether earlier runs have an entry with that key."""
-        return self._index.get(digest_bytes(self._key(row, node, call, attempt))) is not None
+        return self._index.get(digest_bytes(self._key(row, node, call, attempt, item))) is not None
 
     def append(self, entry: JournalEntry) -> None:
         """Hand an entry to the operating system, which keeps it even if this process is killed.
@@ -129,12 +132,13 @@ class Journal:
             if not line.endswith(b"\n"):
                 continue
             try:
-                key = key_of(line)
+                keys = keys_of(line)
             except ValueError:
                 continue
             start = self._end
             self._write(line)
-            self._index.put(digest_bytes(key), start)
+            for key in keys:
+                self._index.put(digest_bytes(key), start)
 
     def _write(self, line: bytes) -> None:
         try:
@@ -177,8 +181,8 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _key(self, row: str, node: str, call: int, attempt: int) -> CallKey:
-        return row, node, self._nodes.get(node, ""), call, attempt
+    def _key(self, row: str, node: str, call: int, attempt: int, item: str) -> CallKey:
+        return row, node, self._nodes.get(node, ""), call, attempt, item
 
     async def _sync_in_thread(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sync)
@@ -245,11 +249,12 @@ class Journal:
             if not line.endswith(b"\n"):
                 break
             try:
-                key = key_of(line)
+                keys = keys_of(line)
             except ValueError:
                 damaged += 1
                 continue
-            self._index.put(digest_bytes(key), start)
+            for key in keys:
+                self._index.put(digest_bytes(key), start)
             end = offset
         self.damaged = damaged
         os.ftruncate(self._descriptor, end)

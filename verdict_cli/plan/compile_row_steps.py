@@ -1,0 +1,146 @@
+"""Compile `each` and `when`: the list, its entries' type, and the conditions, each at its place in the graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from verdict_cli.language.authoring.step import ENTRY, MOST_ENTRIES
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import ExpressionPath
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    TRUTH,
+    FieldType,
+    ListType,
+    TextListType,
+    TranscriptType,
+    UnknownType,
+    without_null,
+)
+from verdict_cli.language.prompts.prompt import PlaceholderPrompt
+from verdict_cli.plan.compile_context import compile_expression_at
+from verdict_cli.plan.expand import Expander, RowStep
+from verdict_cli.plan.levels import Condition, EachGroup, below, spread
+from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.scope import NodeScope, Upstream
+
+_ROOTS = ("source", "previous", "input")
+
+
+class RowSteps:
+    """The `each` steps and conditions of a pipeline, compiled as their first unit is reached."""
+
+    def __init__(self, expanded: Expander, columns: Mapping[str, FieldType]) -> None:
+        self._expanded, self._columns = expanded, columns
+        self.groups: list[EachGroup | None] = [None] * len(expanded.groups)
+        self.conditions: list[Condition | None] = [None] * len(expanded.conditions)
+        self.scopes: list[tuple[RowStep, NodeScope]] = []
+
+    def entries(self, groups: Sequence[int]) -> dict[str, FieldType]:
+        """The names that units inside these `each` steps see, with their types."""
+        names: dict[str, FieldType] = {}
+        for group in groups:
+            compiled = self.groups[group]
+            names[self._expanded.groups[group].keys.entry_name or ENTRY] = (
+                UnknownType() if compiled is None else compiled.entry
+            )
+        return {**names, "index": INTEGER} if names else names
+
+    def begin(self, index: int, upstream: Sequence[Upstream], parents: Sequence[Sequence[int]]) -> None:
+        """Compile the steps whose first unit has this place: conditions around an `each` before it, those on it after."""
+        begun = [(step, place, True) for place, step in enumerate(self._expanded.groups) if step.first == index]
+        begun += [(step, place, False) for place, step in enumerate(self._expanded.conditions) if step.first == index]
+        for step, place, is_each in sorted(begun, key=lambda item: (len(item[0].around.groups), item[2])):
+            outside = {parent for unit in step.inside for parent in parents[unit]} - set(step.inside)
+            names = self.entries(step.around.groups)
+            scope = NodeScope(upstream, tuple(sorted(outside)), self._columns, groups=step.around.groups, entries=names)
+            self.scopes.append((step, scope))
+            if is_each:
+                self.groups[place] = _compile_each(step, scope)
+            else:
+                self.conditions[place] = _compile_condition(step, scope)
+
+
+def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
+    path = (*step.path, "each")
+    entries = _expression(step, step.keys.each or "", (*_ROOTS, "turns"), scope, "each")
+    if entries is None:
+        return None
+    kind = without_null(entries.type)
+    if isinstance(kind, TextListType | ListType):
+        entry: FieldType = kind.item
+    elif isinstance(kind, TranscriptType | UnknownType):
+        entry = UnknownType()
+    else:
+        message = f"`each: {entries.text}` is of type {kind.type_name()}, not a list"
+        step.names.problem("bad-each", message, "name a list, such as `source.claims` of type `list[str]`", path)
+        return None
+    most = MOST_ENTRIES if step.keys.most is None else step.keys.most
+    return EachGroup(
+        name=step.keys.entry_name or ENTRY,
+        entries=entries,
+        most=most,
+        per_call=step.keys.per_call,
+        around=step.around.groups,
+        checked=step.around.checked,
+        nodes=tuple(step.inside),
+        waits=tuple(sorted(scope.uses.units)),
+        needs=frozenset(scope.uses.needs - scope.uses.tested),
+        entry=entry,
+    )
+
+
+def _compile_condition(step: RowStep, scope: NodeScope) -> Condition | None:
+    holds = _expression(step, step.keys.condition or "", _ROOTS, scope, "when")
+    if holds is None:
+        return None
+    kind = without_null(holds.type)
+    if not isinstance(kind, UnknownType) and kind.json_schema() != TRUTH.json_schema():
+        message = f"`when: {holds.text}` is of type {kind.type_name()}, not true or false"
+        step.names.problem("bad-when", message, "compare: `previous.triage.score > 3`", (*step.path, "when"))
+        return None
+    needs = frozenset(scope.uses.needs - scope.uses.tested)
+    return Condition(holds, tuple(sorted(scope.uses.units)), needs)
+
+
+def _expression(step: RowStep, text: str, roots: tuple[str, ...], scope: NodeScope, key: str) -> Expression | None:
+    compiled = compile_expression_at(
+        text,
+        (*roots, *scope.entries),
+        scope.resolve,
+        lambda message, hint: step.names.problem("bad-expression", message, hint, (*step.path, key)),
+    )
+    if compiled is not None:
+        scope.note_tested(compiled.tested)
+    return compiled
+
+
+def finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
+    """The nodes with what depends on all of them, and the `each` steps with the paths that every entry must have."""
+    if not groups:
+        return tuple(nodes), ()
+    total = Counter(node.name for node in nodes)
+    finished = []
+    for node in nodes:
+        alike = [each for each in nodes if each.name == node.name and each.groups == node.groups]
+        numbered = len(node.groups) == 1 and len(alike) == total[node.name]
+        parents = [(parent, below(nodes[parent].groups, node.groups)) for parent in node.parents]
+        finished.append(
+            replace(
+                node,
+                copies=(alike.index(node), len(alike)) if numbered else None,
+                spread=spread(parents) if any(groups for _, groups in parents) else None,
+            )
+        )
+    shown: list[set[ExpressionPath]] = [set() for _ in groups]
+    for node in finished:
+        if node.groups and not node.checked and not groups[node.groups[-1]].checked:
+            group = groups[node.groups[-1]]
+            prompt = node.work.prompt if isinstance(node.work, LLMNode) else None
+            slots = prompt.slots if isinstance(prompt, PlaceholderPrompt) else ()
+            shown[node.groups[-1]] |= {slot.paths[0] for slot in slots if slot.paths[0][0] == group.name}
+    return tuple(finished), tuple(
+        replace(group, shown=tuple(sorted(paths, key=str))) for group, paths in zip(groups, shown, strict=True)
+    )

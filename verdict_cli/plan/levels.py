@@ -1,0 +1,223 @@
+"""Graphs that follow the row: `each` steps, `when` conditions, and the order in which the units of one level run.
+
+A level is the units of the pipeline, or those inside one `each`. The units inside are compiled once; at its own level an
+`each` is run as one unit, at the place of its first one (the head).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from verdict_cli.errors import ReplyError, RowError
+from verdict_cli.language.expressions.expression import Expression
+from verdict_cli.language.expressions.paths import ExpressionPath, follow
+from verdict_cli.language.expressions.turns import TURNS, turns
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, list_of
+
+if TYPE_CHECKING:
+    from verdict_cli.plan.node import Early, Node, Plan
+
+ITEM_COLUMN = "item"
+"""The column beside those of a unit inside `each` that has the entries."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A compiled `when`: the units whose outputs it reads, and those that it cannot do without."""
+
+    holds: Expression
+    waits: tuple[int, ...]
+    needs: frozenset[int]
+
+    def __call__(self, values: Mapping[str, Any]) -> bool:
+        """Whether it holds. RowError where its value is not a boolean."""
+        found = self.holds(values)
+        if not isinstance(found, bool):
+            raise RowError(f"`when: {self.holds.text}` gives {found!r:.80}, not true or false", hint="compare")
+        return found
+
+
+@dataclass(frozen=True)
+class EachGroup:
+    """A compiled `each`: the list, its entries' name and type, and the units inside.
+
+    ``around`` are the `each` steps around it, ``checked`` the conditions that are checked before it. ``waits`` are the units
+    whose outputs the list is made from. ``shown`` are the paths into an entry that every entry must have.
+    """
+
+    name: str
+    entries: Expression
+    most: int
+    per_call: int | None
+    around: tuple[int, ...]
+    checked: tuple[int, ...]
+    nodes: tuple[int, ...]
+    waits: tuple[int, ...]
+    needs: frozenset[int]
+    entry: FieldType
+    shown: tuple[ExpressionPath, ...] = ()
+
+    @property
+    def head(self) -> int:
+        """The place of the first unit inside."""
+        return self.nodes[0]
+
+    @property
+    def text(self) -> str:
+        """The expression."""
+        return self.entries.text
+
+    @property
+    def is_turns(self) -> bool:
+        """Whether the entries are the turns of a conversation."""
+        return self.entries.type == TURNS
+
+    def list_of(self, values: Mapping[str, Any]) -> list[Any]:
+        """The entries. RowError, with the entry's number, for a list that cannot be run."""
+        found = self.entries({**values, "turns": turns})
+        if not isinstance(found, list):
+            raise RowError(f"`each: {self.text}` gives {found!r:.80}, not a list", kind="input")
+        if len(found) > self.most:
+            raise RowError(
+                f"`each: {self.text}` gives {len(found):,} entries, more than `max: {self.most}`",
+                hint="raise `max` if so many calls are meant",
+                kind="input",
+            )
+        return [self._read(place, entry) for place, entry in enumerate(found)]
+
+    def _read(self, place: int, entry: Any) -> Any:
+        try:
+            if entry is None:
+                raise RowError("it is null")
+            if not (self.is_turns or isinstance(self.entry, UnknownType)):
+                entry = self.entry.read(entry)
+            for path in self.shown:
+                if follow(path, {self.name: entry}) is None:
+                    raise RowError(f"{'.'.join(map(str, path))} is null; a prompt needs a value")
+        except (RowError, ReplyError) as error:
+            raise RowError(f"`each: {self.text}`, entry {place}: {error.message}", kind="input") from None
+        return entry
+
+
+@dataclass(frozen=True)
+class Level:
+    """For each unit that a level runs, the number of units it waits for; those that wait for none, in order; the children
+    that wait for each unit of the plan; whether a unit is awaited; and the `each` that a head stands for."""
+
+    waiting: Mapping[int, int]
+    ready: tuple[int, ...]
+    children: Sequence[Sequence[int]]
+    awaited: Sequence[bool]
+    groups: Mapping[int, int]
+    early: tuple[Early, ...]
+
+
+def plan_level(plan: Plan, around: tuple[int, ...], calls_model: Callable[[Node], bool], *, pinned: bool) -> Level:
+    """The level inside these `each` steps."""
+    depth = len(around)
+
+    def stand_in(index: int) -> int | None:
+        groups = plan.nodes[index].groups
+        if groups[:depth] != around:
+            return None
+        return index if len(groups) == depth else plan.groups[groups[depth]].head
+
+    members: dict[int, set[int]] = {}
+    groups: dict[int, int] = {}
+    for node in plan.nodes:
+        member = stand_in(node.index) if node.pinned == pinned else None
+        if member is None:
+            continue
+        waits = members.setdefault(member, set())
+        waits.update(node.parents)
+        checked = [*node.checked]
+        for group in node.groups[depth:]:
+            waits.update(plan.groups[group].waits)
+            checked += plan.groups[group].checked
+        for condition in checked:
+            waits.update(plan.conditions[condition].waits)
+        if len(node.groups) > depth:
+            groups[member] = node.groups[depth]
+    children: list[list[int]] = [[] for _ in plan.nodes]
+    waiting = {}
+    for member, outputs in members.items():
+        before = {stand_in(index) for index in outputs} - {member, None}
+        for parent in before:
+            assert parent is not None
+            children[parent].append(member)
+        waiting[member] = sum(parent in members for parent in before)
+    return Level(
+        waiting,
+        tuple(index for index, count in waiting.items() if not count),
+        tuple(tuple(of) for of in children),
+        tuple(node.index in groups or calls_model(node) for node in plan.nodes),
+        groups,
+        tuple(early for early in plan.early if plan.nodes[early.pool].groups == around and not pinned),
+    )
+
+
+Spread = tuple["int | tuple[tuple[int, ...], Spread]", ...]
+"""Where a unit behind `each` gets outputs from: a unit, or the units inside an `each` with how each entry is spread."""
+
+
+def spread(parents: Sequence[tuple[int, tuple[int, ...]]]) -> Spread:
+    """How the outputs of units, each with the `each` steps around it, are laid out in one list: entry by entry, in order
+    of definition."""
+    parts: list[Any] = []
+    inside: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for parent, groups in sorted(parents):
+        if not groups:
+            parts.append(parent)
+        elif groups[0] in inside:
+            inside[groups[0]].append((parent, groups[1:]))
+        else:
+            parts.append(inside.setdefault(groups[0], [(parent, groups[1:])]))
+    return tuple(
+        part if isinstance(part, int) else (tuple(parent for parent, _ in part), spread(part)) for part in parts
+    )
+
+
+def below(groups: tuple[int, ...], around: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the `each` steps around a unit that are not around another one."""
+    shared = 0
+    while shared < min(len(groups), len(around)) and groups[shared] == around[shared]:
+        shared += 1
+    return groups[shared:]
+
+
+def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[int, ...] = ()) -> list[Any]:
+    """(unit, place in its list, output) of each output, in order."""
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, int):
+            found.append((part, place, outputs(part)))
+            continue
+        units, inner = part
+        lists = {unit: outputs(unit) for unit in units}
+        count = max((len(each) for each in lists.values() if each is not None), default=0)
+        for entry in range(count):
+            at = lambda unit, lists=lists, entry=entry: None if lists[unit] is None else lists[unit][entry]  # noqa: E731
+            found += spread_outputs(inner, at, (*place, entry))
+    return found
+
+
+def listed(output: RecordType, depth: int) -> RecordType:
+    """The fields of a unit inside so many `each` steps as seen from outside: lists."""
+    fields = dict(output.fields)
+    for _ in range(depth):
+        fields = {name: list_of(kind) for name, kind in fields.items()}
+    return RecordType(fields) if depth else output
+
+
+def field_lists(outputs: Any, name: str, depth: int) -> Any:
+    """One field of the outputs of a unit inside so many `each` steps, in lists as long as theirs."""
+    if outputs is None:
+        return None
+    return [field_lists(output, name, depth - 1) for output in outputs] if depth else outputs.get(name)
+
+
+def present(outputs: Any, depth: int) -> Any:
+    """The lists without the entries that have no output."""
+    return [present(output, depth - 1) for output in outputs if output is not None] if depth else outputs
