@@ -37,6 +37,11 @@ SAMPLES = {
     "rubric": "answers_sample",
     "best_of_k": "options_sample",
     "ranker": "options_sample",
+    "rubric_weighted": "rubrics_sample",
+    "paperbench": "submissions_sample",
+    "claims": "statements_sample",
+    "checklist": "checklists_sample",
+    "per_turn": "dialogues_sample",
 }
 JURY = ["baseline/lexical", "baseline/random", "baseline/lexical", "baseline/random", "baseline/lexical"]
 REPLIES = {
