@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.scales.discrete import DiscreteScale as DiscreteScale
     from verdict_cli.language.scales.discrete import LikertScale as LikertScale
     from verdict_cli.language.steps import Block as Block
+    from verdict_cli.language.steps import Each as Each
     from verdict_cli.language.steps import Layer as Layer
     from verdict_cli.language.units.argument import ArgumentUnit as ArgumentUnit
     from verdict_cli.language.units.best_of_k import BestOfKJudgeUnit as BestOfKJudgeUnit
@@ -103,7 +104,7 @@ _MODULES = {
     "language.authoring.schema": ("Schema",),
     "language.extractors.verdict": ("VerdictExtractor", "build_rubric", "parse_verdict"),
     "language.metric_registry": ("Metric",),
-    "language.steps": ("Block", "Layer"),
+    "language.steps": ("Block", "Each", "Layer"),
     "language.scales": ("Scale",),
     "language.scales.boolean": ("BooleanScale",),
     "language.scales.continuous": ("ContinuousScale",),

@@ -108,3 +108,14 @@ def test_a_run_is_measured_entry_by_entry(tmp_path: Path, scripted_model: Any) -
         "b": pytest.approx(2 / 3),
     }
     assert {place: values["accuracy"].n for place, values in found.groups["index"].items()} == {"0": 3, "1": 2}
+
+
+def test_an_entry_that_when_skips_stands_outside(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda request: "unreadable" if "odd" in request.messages[-1].content else '{"score": true}'
+    text = EACH.replace("    prompt:", "    when: claim.kind == 'a'\n    on_failure: skip\n    prompt:")
+    kinds = [("x", "a"), ("x", "b"), ("odd", "a")]
+    rows = [{"ready": True, "claims": [{"text": text, "label": True, "kind": kind} for text, kind in kinds]}]
+    pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: {name: m, retries: 0}\n" + text + EVALUATE)
+    pipeline.run_dataset(rows, tmp_path / "run")
+    found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
+    assert (found.rows, found.missing, found.coverage) == (2, 1, 0.5)

@@ -12,7 +12,7 @@ from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Limit
-from verdict_cli.run.estimate import ASSUMPTIONS, Line, estimate_run, total
+from verdict_cli.run.estimate import ASSUMPTIONS, Line, entry_assumptions, estimate_run, total
 from verdict_cli.storage.datasets.read import stream_rows
 
 
@@ -38,6 +38,7 @@ def estimate(
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
+    assumptions = [*ASSUMPTIONS, *entry_assumptions(plan)]
     if as_json:
         print_json(
             {
@@ -45,12 +46,12 @@ def estimate(
                 **_counts(sum_line),
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
-                "assumptions": ASSUMPTIONS,
+                "assumptions": assumptions,
             }
         )
         return
     print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
-    for assumption in ASSUMPTIONS:
+    for assumption in assumptions:
         print_report(f"- {assumption}\n")
 
 

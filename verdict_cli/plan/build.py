@@ -199,9 +199,15 @@ class _Build:
         for index, (instance, node_id) in enumerate(zip(instances, ids(instances), strict=True)):
             flow = instance.flow
             row_steps.begin(index, upstream, parents)
-            names = row_steps.entries(flow.groups)
-            unit = Upstream(index, node_id, instance.name, tuple(parents[index]), groups=flow.groups, entries=names)
-            scope = NodeScope(upstream, unit.parents, columns, groups=flow.groups, entries=names)
+            unit = Upstream(index, node_id, instance.name, tuple(parents[index]), groups=flow.groups)
+            scope = NodeScope(
+                upstream,
+                unit.parents,
+                columns,
+                groups=flow.groups,
+                entries=row_steps.entries(flow.groups),
+                entries_of=row_steps.entries,
+            )
             node, output = None, None
             if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):
                 node, output = compile_node(instance, unit, tuple(children[index]), scope, self._warner(instance))

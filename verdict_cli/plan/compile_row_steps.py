@@ -21,9 +21,10 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.plan.compile_context import compile_expression_at
-from verdict_cli.plan.expand import Expander, RowStep
+from verdict_cli.plan.expand import Expander
 from verdict_cli.plan.levels import Condition, EachGroup, below, spread
 from verdict_cli.plan.node import LLMNode, Node
+from verdict_cli.plan.row_steps import RowStep
 from verdict_cli.plan.scope import NodeScope, Upstream
 
 _ROOTS = ("source", "previous", "input")

@@ -29,22 +29,20 @@ _WAYS_OUT = "use `scale: boolean`, or a scale with `scores:` from 0 to 1"
 
 @dataclass(frozen=True)
 class RubricPooling:
-    """What a rubric pools: the field of each criterion's output, its number, and the expression for the points.
-
-    ``lists`` has the innermost `each` around each parent that is inside one."""
+    """What a rubric pools: the field of each criterion's output, its number, and the expression for the points."""
 
     unit: RubricPoolUnit
     points: Expression
     field: str
     number: Callable[[Any], Any]
-    lists: Mapping[int, int]
 
     def __call__(
         self, outputs: Sequence[Mapping[str, Any] | None], names: Sequence[Mapping[str, Any]], source: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The pool's output from each criterion's output, None where there is none, and the names beside it."""
         points, met = [], []
-        for place, (output, entry) in enumerate(zip(outputs, names, strict=True)):
+        for output, entry in zip(outputs, names, strict=True):
+            place = entry["index"]
             value = None if output is None else output[self.field]
             if value is None and self.unit.on_missing == "ignore":
                 continue
@@ -78,9 +76,8 @@ def compile_rubric_pool(
 ) -> CompiledUnit | None:
     """The pool with its field and its points. `number` gives the function from a type's value to its number."""
     name = _met_field(context, unit, parents)
-    shared = set.intersection(*(set(parent.entries) for parent in parents))
-    names = {each: parents[0].entries[each] for each in parents[0].entries if each in shared}
-    scope = replace(context.scope, entries={**context.scope.entries, **names, "index": INTEGER})
+    scope = context.scope.behind()
+    scope = replace(scope, entries={**context.scope.entries, **scope.entries, "index": INTEGER})
     points = context.expression(unit.points, ("source",), scope, "points")
     if name is None or points is None:
         return None
@@ -95,8 +92,7 @@ def compile_rubric_pool(
         context.problem("bad-field", message, "give all criteria one scale", "field")
         return None
     pooled = RecordType({name: kinds[0]})
-    lists = {parent.index: parent.groups[-1] for parent in parents if parent.groups}
-    rubric = RubricPooling(unit, points, name, number(kinds[0]), lists)
+    rubric = RubricPooling(unit, points, name, number(kinds[0]))
     return CompiledUnit(PoolNode(unit, (), None, rubric), pooled, unit.output_fields(pooled))
 
 

@@ -7,47 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from verdict_cli.errors import SpecError
-from verdict_cli.language.authoring.step import ENTRY, RowKeys
-from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.steps import MOST_UNTIL_UNITS as MOST_UNTIL
 from verdict_cli.language.steps import Block, CustomStep, Layer, Until, UseStep
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
+from verdict_cli.plan.row_steps import (
+    OUTSIDE,
+    Flow,
+    InstancePath,
+    RowStep,
+    begin_row_steps,
+    check_keys_of_each,
+    check_row_steps,
+)
 
 MOST_UNITS_IN_PLAN = 10_000
 """The most units that a pipeline may have once `repeat` and `models` are laid out."""
-
-InstancePath = tuple[str | int, ...]
-
-
-@dataclass(frozen=True)
-class Flow:
-    """The places, among the plan's `each` steps and `when` conditions, of those around a unit, outermost first.
-    ``checked`` are the conditions inside the innermost `each`."""
-
-    groups: tuple[int, ...] = ()
-    checked: tuple[int, ...] = ()
-
-
-@dataclass
-class RowStep:
-    """A step with `each`, or with `when` (``condition``): its keys, its path, the instances inside, and the `each` and
-    conditions around it."""
-
-    keys: RowKeys
-    names: Namespace
-    path: InstancePath
-    around: Flow
-    first: int
-    end: int = 0
-
-    @property
-    def inside(self) -> range:
-        """The places of the instances inside."""
-        return range(self.first, self.end)
 
 
 @dataclass(frozen=True)
@@ -61,7 +38,7 @@ class UnitInstance:
     models: tuple[Model, ...] | None
     pinned: bool
     delimited: bool = False
-    flow: Flow = Flow()
+    flow: Flow = OUTSIDE
 
     @property
     def name(self) -> str:
@@ -76,7 +53,7 @@ class InvalidUnit:
     name: str
     names: Namespace
     path: InstancePath
-    flow: Flow = Flow()
+    flow: Flow = OUTSIDE
 
 
 @dataclass(frozen=True)
@@ -102,7 +79,7 @@ class _InheritedSettings:
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
     delimited: bool = False
-    flow: Flow = Flow()
+    flow: Flow = OUTSIDE
 
 
 class Expander:
@@ -124,59 +101,24 @@ class Expander:
         unit = names.unit(step, path) if isinstance(step, CustomStep) else step
         if unit is None:
             return self._add(InvalidUnit(snake(step.unit), names, path, around.flow))
-        if unit.each is None:
-            self._refuse_keys_of_each(unit, names, path)
         if unit.each is None and unit.condition is None:
+            check_keys_of_each(unit, names, path)
             return self._plain_step(unit, around, path)
-        begun: list[RowStep] = []
-        inside = around
-        conditioned = unit.condition is not None
-        per_entry = unit.each is not None and conditioned and _names_entry(unit)
-        if conditioned and not per_entry:
-            inside = self._conditioned(unit, inside, path, begun)
-        if unit.each is not None:
-            inside = self._each(unit, inside, path, begun)
-        if per_entry:
-            inside = self._conditioned(unit, inside, path, begun)
+        begun = begin_row_steps(unit, names, path, around.flow, len(self.instances))
+        check_row_steps(unit, names, path, pinned=around.pinned, groups=[self.groups[at] for at in around.flow.groups])
+        flow = around.flow
+        for row_step in begun:
+            row_step.around = flow
+            known = self.groups if row_step.is_each else self.conditions
+            known.append(row_step)
+            flow = flow.inside(len(known) - 1, is_each=row_step.is_each)
+        inside = replace(around, flow=flow)
         item = self._plain_step(unit, inside, path)
         for row_step in begun:
             row_step.end = len(self.instances)
         if unit.each is None:
             return item
         return LinkedLayer((item,), (item,), (item,), "dense", False, (names, path))
-
-    def _refuse_keys_of_each(self, unit: RowKeys, names: Namespace, path: InstancePath) -> None:
-        for key, value in (("as", unit.entry_name), ("max", unit.most), ("per_call", unit.per_call)):
-            if value is not None:
-                message = f"`{key}` is a key of `each`, which this step does not have"
-                names.problem("no-each", message, "such as `each: source.claims`", (*path, key), key=True)
-
-    def _conditioned(
-        self, unit: RowKeys, around: _InheritedSettings, path: InstancePath, begun: list[RowStep]
-    ) -> _InheritedSettings:
-        if around.pinned:
-            message = "a pinned unit runs once for all rows, and no condition of a row holds for it"
-            around.names.problem("pinned-uses-row", message, "leave `when` or `pin` out", (*path, "when"))
-        begun.append(RowStep(unit, around.names, path, around.flow, len(self.instances)))
-        self.conditions.append(begun[-1])
-        flow = replace(around.flow, checked=(*around.flow.checked, len(self.conditions) - 1))
-        return replace(around, flow=flow)
-
-    def _each(
-        self, unit: RowKeys, around: _InheritedSettings, path: InstancePath, begun: list[RowStep]
-    ) -> _InheritedSettings:
-        if around.pinned or getattr(unit, "pinned", False):
-            message = "a pinned unit runs once for all rows, and there is no entry that it could see"
-            around.names.problem("pinned-uses-row", message, "leave `each` or `pin` out", (*path, "each"))
-        outer = [self.groups[group].keys.entry_name or ENTRY for group in around.flow.groups]
-        name = unit.entry_name or ENTRY
-        if name in ENTRY_RESERVED or name in outer:
-            taken = "is the name of an entry around this one" if name in outer else "has a meaning of its own"
-            at = (*path, "as" if unit.entry_name is not None else "each")
-            around.names.problem("bad-each", f"`{name}` {taken}", "choose another name: `as: claim`", at)
-        begun.append(RowStep(unit, around.names, path, around.flow, len(self.instances)))
-        self.groups.append(begun[-1])
-        return replace(around, flow=Flow((*around.flow.groups, len(self.groups) - 1)))
 
     def _plain_step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         if isinstance(step, Layer):
@@ -194,7 +136,7 @@ class Expander:
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
         pinned = around.pinned or unit.pinned
-        if unit.pinned and around.flow != Flow():
+        if unit.pinned and around.flow != OUTSIDE:
             message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
             names.problem("pinned-uses-row", message, "leave `pin` out", (*path, "pin"))
         return self._add(UnitInstance(unit, names, path, models, pinned, delimited, around.flow))
@@ -298,24 +240,6 @@ class Expander:
 
     def _cascade(self, model: Any, around: _InheritedSettings, path: InstancePath) -> _InheritedSettings:
         return around if model is None else replace(around, models=around.names.policy(model, (*path, "model")))
-
-
-ENTRY_RESERVED = frozenset(
-    {
-        "source", "previous", "input", "unit", "response", "output", "outputs", "nodes", "human", "index", "turns", "loop",
-        "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
-    }
-)  # fmt: skip
-"""Names that an entry of `each` cannot have."""
-
-
-def _names_entry(unit: RowKeys) -> bool:
-    """Whether the `when` of a step with `each` names the entry, so that it is checked for each one."""
-    try:
-        paths = compile_expression(unit.condition or "").paths
-    except ExpressionError:
-        return False  # reported where it is compiled
-    return any(path[0] in (unit.entry_name or ENTRY, "index") for path in paths)
 
 
 def _copies(step: Layer) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verdict_cli.errors import ReplyError, RowError
 from verdict_cli.language.expressions.expression import Expression
@@ -114,7 +114,7 @@ class Level:
     early: tuple[Early, ...]
 
 
-def plan_level(plan: Plan, around: tuple[int, ...], calls_model: Callable[[Node], bool], *, pinned: bool) -> Level:
+def plan_level(plan: Plan, around: tuple[int, ...], *, pinned: bool) -> Level:
     """The level inside these `each` steps."""
     depth = len(around)
 
@@ -152,7 +152,7 @@ def plan_level(plan: Plan, around: tuple[int, ...], calls_model: Callable[[Node]
         waiting,
         tuple(index for index, count in waiting.items() if not count),
         tuple(tuple(of) for of in children),
-        tuple(node.index in groups or calls_model(node) for node in plan.nodes),
+        tuple(node.index in groups or bool(node.stages) for node in plan.nodes),
         groups,
         tuple(early for early in plan.early if plan.nodes[early.pool].groups == around and not pinned),
     )
@@ -173,9 +173,11 @@ def spread(parents: Sequence[tuple[int, tuple[int, ...]]]) -> Spread:
         elif groups[0] in inside:
             inside[groups[0]].append((parent, groups[1:]))
         else:
-            parts.append(inside.setdefault(groups[0], [(parent, groups[1:])]))
+            inside[groups[0]] = [(parent, groups[1:])]
+            parts.append(groups[:1])
     return tuple(
-        part if isinstance(part, int) else (tuple(parent for parent, _ in part), spread(part)) for part in parts
+        part if isinstance(part, int) else (tuple(parent for parent, _ in inside[part[0]]), spread(inside[part[0]]))
+        for part in parts
     )
 
 
@@ -187,19 +189,26 @@ def below(groups: tuple[int, ...], around: tuple[int, ...]) -> tuple[int, ...]:
     return groups[shared:]
 
 
-def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[int, ...] = ()) -> list[Any]:
-    """(unit, place in its list, output) of each output, in order."""
-    found: list[Any] = []
+class Given(NamedTuple):
+    """One of the outputs that a unit gets: its unit, its place in the lists of `each` steps, and the output."""
+
+    unit: int
+    place: tuple[int, ...]
+    output: Any
+
+
+def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[int, ...] = ()) -> list[Given]:
+    """The outputs in order."""
+    found: list[Given] = []
     for part in parts:
         if isinstance(part, int):
-            found.append((part, place, outputs(part)))
+            found.append(Given(part, place, outputs(part)))
             continue
-        units, inner = part
+        units, inside = part
         lists = {unit: outputs(unit) for unit in units}
-        count = max((len(each) for each in lists.values() if each is not None), default=0)
-        for entry in range(count):
-            at = lambda unit, lists=lists, entry=entry: None if lists[unit] is None else lists[unit][entry]  # noqa: E731
-            found += spread_outputs(inner, at, (*place, entry))
+        for entry in range(max((len(each) for each in lists.values() if each is not None), default=0)):
+            at = {unit: None if each is None else each[entry] for unit, each in lists.items()}
+            found += spread_outputs(inside, at.__getitem__, (*place, entry))
     return found
 
 
@@ -221,3 +230,30 @@ def field_lists(outputs: Any, name: str, depth: int) -> Any:
 def present(outputs: Any, depth: int) -> Any:
     """The lists without the entries that have no output."""
     return [present(output, depth - 1) for output in outputs if output is not None] if depth else outputs
+
+
+def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
+    """The fields of a unit's output; of one inside `each`, a list of each field. None where there is no output."""
+    if outputs is None or not node.groups:
+        return outputs  # type: ignore[no-any-return]
+    return {name: field_lists(outputs, name, len(node.groups)) for name in node.output.fields}
+
+
+def from_lists(columns: Mapping[str, Any], depth: int) -> Any:
+    """The reverse of `in_lists`: the output, or the outputs in lists, from the columns of a table."""
+    if all(value is None for value in columns.values()):
+        return None
+    if not depth:
+        return columns
+    count = max(len(values) for values in columns.values() if values is not None)
+    return [
+        from_lists({name: None if values is None else values[place] for name, values in columns.items()}, depth - 1)
+        for place in range(count)
+    ]
+
+
+def when_text(plan: Plan, node: Node) -> str | None:
+    """The conditions under which a unit runs, joined; None where it always does."""
+    places = [*node.checked, *(place for group in node.groups for place in plan.groups[group].checked)]
+    texts = [plan.conditions[place].holds.text for place in sorted(set(places))]
+    return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None

@@ -141,9 +141,9 @@ class Node:
     functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
     ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
 
-    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; ``needs`` are the units
-    whose outputs it names, and is skipped without. ``spread``: where a parent is inside an `each`. ``copies``: the unit's place
-    among those of its name inside one entry, and their number, where copies of the graph would be numbered by these."""
+    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; without the units ``needs``
+    it is skipped. ``spread``: where a parent is inside an `each`. ``copies``: its place among the units of its name inside one
+    entry, and their number, where a graph with a copy for each entry is numbered by these."""
 
     id: str
     name: str
@@ -280,20 +280,17 @@ class Plan:
     @cached_property
     def level(self) -> Level:
         """Where every row begins, once the pinned units are done."""
-        return plan_level(self, (), _calls_model, pinned=False)
+        return plan_level(self, (), pinned=False)
 
     @cached_property
     def pinned_level(self) -> Level:
         """Where the pinned units begin."""
-        return plan_level(self, (), _calls_model, pinned=True)
+        return plan_level(self, (), pinned=True)
 
     @cached_property
     def inner_levels(self) -> tuple[Level, ...]:
         """Where every entry of each `each` begins."""
-        return tuple(
-            plan_level(self, (*group.around, index), _calls_model, pinned=False)
-            for index, group in enumerate(self.groups)
-        )
+        return tuple(plan_level(self, (*each.around, index), pinned=False) for index, each in enumerate(self.groups))
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -304,7 +301,3 @@ class Plan:
     def output_node(self) -> Node | None:
         """The one node that the last step passes on, None when there are several."""
         return self.nodes[self.outputs[0]] if len(self.outputs) == 1 else None
-
-
-def _calls_model(node: Node) -> bool:
-    return isinstance(node.work, LLMNode)

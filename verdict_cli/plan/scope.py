@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -59,7 +59,6 @@ class Upstream:
     parents: tuple[int, ...]
     output: RecordType = field(default_factory=lambda: RecordType({}))
     groups: tuple[int, ...] = ()
-    entries: Mapping[str, FieldType] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,7 +82,7 @@ class NodeScope:
 
     ``input`` are the declared input fields; ``fixed`` the roots whose fields are known here (`unit`, `response`,
     `output`); ``columns`` the types of the dataset's declared columns. Inside the `each` steps ``groups``, ``entries`` are the
-    types of their entries by name, and of `index`.
+    types of their entries by name, and of `index`; ``entries_of`` gives those inside other `each` steps.
     """
 
     upstream: Sequence[Upstream]
@@ -94,6 +93,7 @@ class NodeScope:
     uses: Uses = field(default_factory=Uses)
     groups: tuple[int, ...] = ()
     entries: Mapping[str, FieldType] = field(default_factory=dict)
+    entries_of: Callable[[Sequence[int]], Mapping[str, FieldType]] = lambda _: {}
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
@@ -122,6 +122,12 @@ class NodeScope:
     def depth(self, unit: Upstream) -> int:
         """How many `each` steps the unit is inside that the node is not."""
         return len(below(unit.groups, self.groups))
+
+    def behind(self) -> NodeScope:
+        """The same scope as an expression for each of the entries before this node sees it: with their names."""
+        parents = [self.upstream[parent] for parent in self.parents]
+        names = [self.entries_of(unit.groups) for unit in parents if self.depth(unit)]
+        return replace(self, entries={name: kind for each in reversed(names) for name, kind in each.items()})
 
     def note_tested(self, paths: Iterable[ExpressionPath]) -> None:
         """Note the units of which an expression tests whether they have an output."""

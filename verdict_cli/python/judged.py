@@ -14,6 +14,7 @@ from verdict_cli.messages import Call, Failure, Result
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.outcome import given
 from verdict_cli.run.preflight import open_recording
 
 T = TypeVar("T")
@@ -23,7 +24,8 @@ class Judged(View):
     """The output of the last step as a mapping with attributes: `judged.score`.
 
     Where the last step passes on several units, it holds their outputs by id: `judged["judge[0]"].score`.
-    ``nodes`` holds every unit's output by id (None: skipped), ``calls`` every model call that was made.
+    ``nodes`` holds every unit's output by id (None: skipped; of a unit inside `each` a list, one output an entry), ``calls``
+    every model call that was made.
     """
 
     __slots__ = ("calls", "nodes")
@@ -35,9 +37,7 @@ class Judged(View):
 def _judged(plan: Plan, result: Result, pinned: tuple[Call, ...]) -> Judged:
     """The outcome of a row that succeeded; the calls of pinned units come first."""
     by_id = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
-    last = plan.output_node
-    values = {plan.nodes[index].id: result.outputs[index] for index in plan.outputs} if last is None else by_id[last.id]
-    judged = Judged(values or {})
+    judged = Judged(given(plan, result))
     object.__setattr__(judged, "nodes", View(by_id))
     object.__setattr__(judged, "calls", pinned + result.calls)
     return judged

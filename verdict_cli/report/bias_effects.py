@@ -115,7 +115,7 @@ def _length_charts(context: ReportContext, lengths: dict[str, Floats]) -> Iterat
 
 def _output_fields(context: ReportContext) -> Sequence[str]:
     node = context.plan.output_node
-    return [] if node is None else list(node.output.fields)
+    return [] if node is None else list(node.result.fields)
 
 
 def _outcome_chart(scored: RowScores, length: Floats, caption: str) -> Scatter | None:

@@ -210,7 +210,7 @@ def _output_charts(name: str, context: ReportContext) -> Iterator[Bars]:
         return
     data = scores.data
     labelled = data.target != MISSING
-    columns = number_vectors(context.results, [f"output.{field}" for field in node.output.fields])
+    columns = number_vectors(context.results, [f"output.{field}" for field in node.result.fields])
     for column, vector in list(columns.items())[:MOST_CHART_FIELDS]:
         values = vector[scores.at]
         kept = np.flatnonzero(np.isfinite(values) & labelled)

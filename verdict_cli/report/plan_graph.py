@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from math import prod
 from typing import Any
 
+from verdict_cli.plan.levels import when_text
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.report.formatting import visible_text
 
@@ -12,7 +14,15 @@ from verdict_cli.report.formatting import visible_text
 def as_mapping(plan: Plan) -> dict[str, Any]:
     """`{"nodes", "edges", "roots", "leaves", "outputs"}`: ids as in result columns, edges sorted."""
     return {
-        "nodes": [{"id": node.id, "unit": node.unit.type_name} for node in plan.nodes],
+        "nodes": [
+            {
+                "id": node.id,
+                "unit": node.unit.type_name,
+                "each": plan.groups[node.groups[-1]].text if node.groups else None,
+                "when": when_text(plan, node),
+            }
+            for node in plan.nodes
+        ],
         "edges": [list(edge) for edge in plan.edges],
         "roots": [node.id for node in plan.nodes if not node.parents],
         "leaves": [node.id for node in plan.nodes if not node.children],
@@ -23,12 +33,12 @@ def as_mapping(plan: Plan) -> dict[str, Any]:
 def as_tree(plan: Plan) -> str:
     """One line a node, in order of definition: its unit, output fields, parents and casts."""
     width = max(len(node.id) for node in plan.nodes)
-    lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_a_row(plan)} model calls a row"]
+    lines = [f"{plan.name}: {len(plan.nodes)} units, {calls_text(plan)}"]
     for node in plan.nodes:
         parents = ", ".join(plan.nodes[parent].id for parent in node.parents)
         follows = f" <- {parents}" if parents else ""
         mark = "=>" if node.index in plan.outputs else "  "
-        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(node)}{follows}")
+        lines.append(f"{mark} {'    ' * depth(plan, node)}{node.id:{width}}  {_description(plan, node)}{follows}")
         lines += [
             f"   {'    ' * depth(plan, node)}{'':{width}}  cast: {cast.field} from {cast.from_field}"
             for cast in node.casts
@@ -44,11 +54,20 @@ _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;",
 def as_mermaid(plan: Plan) -> str:
     """A Mermaid flowchart."""
     lines = ["flowchart TD"]
+    around: tuple[int, ...] = ()
     for node in plan.nodes:
+        while around != node.groups[: len(around)]:
+            around = around[:-1]
+            lines.append("    end")
+        for group in node.groups[len(around) :]:
+            title = f"each {plan.groups[group].name} of {plan.groups[group].text}"
+            lines.append(f'    subgraph each{group}["{visible_text(title).translate(_ENTITIES)}"]')
+        around = node.groups
         shape = '{}(["{}"])' if node.index in plan.outputs else '{}["{}"]'
         lines.append(
-            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_description(node).translate(_ENTITIES)}")
+            "    " + shape.format(f"n{node.index}", f"{node.id}<br/>{_description(plan, node).translate(_ENTITIES)}")
         )
+    lines += ["    end" for _ in around]
     lines += [f"    n{parent} --> n{node.index}" for node in plan.nodes for parent in node.parents]
     return "\n".join(lines) + "\n"
 
@@ -95,10 +114,10 @@ def as_svg(plan: Plan) -> str:
         x, y = position[node.index]
         thick = 2.5 if node.index in plan.outputs else 1
         parts.append(
-            f"<g><title>{escape(node.id)}: {escape(_description(node))}</title>"
+            f"<g><title>{escape(node.id)}: {escape(_description(plan, node))}</title>"
             f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="7" style="fill: var(--paper, Canvas)" stroke="currentColor" stroke-width="{thick}"/>'
             f'<text x="{x + _WIDTH / 2:g}" y="{y + 19:g}" text-anchor="middle" fill="currentColor" font-weight="600">{escape(_short(node.id))}</text>'
-            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(node)))}</text></g>'
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 36:g}" text-anchor="middle" fill="currentColor" fill-opacity=".75">{escape(_short(_kind(plan, node)))}</text></g>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -129,25 +148,45 @@ def depth(plan: Plan, node: Node) -> int:
     return ranks[node.index]
 
 
-def _kind(node: Node) -> str:
-    """The unit's type, after its role in a debate."""
+def _kind(plan: Plan, node: Node) -> str:
+    """The unit's type, after its role in a debate, and what it follows."""
     role = node.settings.get("role_name")
-    return visible_text(f"{role} · {node.unit.type_name}" if role else node.unit.type_name)
+    follows = f" · each {plan.groups[node.groups[-1]].name}" if node.groups else ""
+    follows += " · when" if when_text(plan, node) is not None else ""
+    return visible_text(f"{f'{role} · ' if role else ''}{node.unit.type_name}{follows}")
 
 
-def _description(node: Node) -> str:
+def _description(plan: Plan, node: Node) -> str:
     fields = ", ".join(f"{name}: {kind.type_name()}" for name, kind in node.output.fields.items())
     pinned = ", pinned" if node.pinned else ""
-    return visible_text(f"{node.unit.type_name}{pinned} ({fields})")
+    each = "".join(f", each {plan.groups[group].name} of {plan.groups[group].text}" for group in node.groups)
+    when = when_text(plan, node)
+    return visible_text(f"{node.unit.type_name}{pinned}{each}{'' if when is None else f', when {when}'} ({fields})")
 
 
 def calls_a_row(plan: Plan) -> int:
-    """Model calls that one row makes if every first reply can be read."""
-    count = 0
+    """Model calls that one row makes at most if every first reply can be read."""
+    found = _calls_of_groups(plan).items()
+    return sum(count * prod(plan.groups[group].most for group in groups) for groups, count in found)
+
+
+def calls_text(plan: Plan) -> str:
+    """The model calls that one row makes: a number, and one for each list that decides about more."""
+    found = _calls_of_groups(plan)
+    text = f"{found.pop((), 0)} model calls a row"
+    for groups, count in found.items():
+        names = " and ".join(plan.groups[group].name for group in groups)
+        text += f", {count} for each {names}"
+    return visible_text(text)
+
+
+def _calls_of_groups(plan: Plan) -> dict[tuple[int, ...], int]:
+    counts: dict[tuple[int, ...], int] = {}
     for node in plan.nodes:
         if isinstance(node.work, LLMNode) and not node.pinned:
-            count += len(node.work.unit.option_orders(0)) * (2 if node.work.reading.then else 1)
-    return count
+            calls = len(node.work.unit.option_orders(0)) * (2 if node.work.reading.then else 1)
+            counts[node.groups] = counts.get(node.groups, 0) + calls
+    return counts
 
 
 def _short(text: str) -> str:

@@ -149,7 +149,7 @@ def _columns(context: ReportContext, selection: RowSelection) -> list[tuple[Tabl
 def _nested(context: ReportContext, name: str) -> bool:
     """Whether an output holds objects or lists, which a cell has no room for."""
     node = context.plan.output_node
-    kind = None if node is None else node.output.fields.get(name.removeprefix("output."))
+    kind = None if node is None else node.result.fields.get(name.removeprefix("output."))
     return kind is not None and kind.json_schema().get("type") in ("object", "array")
 
 
@@ -163,7 +163,7 @@ def _result_cells(context: ReportContext, indices: Ints) -> dict[str, list[Any]]
     known = table_columns(context.results)
     texts = context.text_columns()[:MOST_TEXTS]
     node = context.plan.output_node
-    outputs = [] if node is None else [f"output.{name}" for name in node.output.fields]
+    outputs = [] if node is None else [f"output.{name}" for name in node.result.fields]
     names = ["id", "status", "failure.kind", *[name for name in outputs if name in known][:MOST_TABLE_FIELDS], *texts]
     most = max(60, min(300, TEXT_CHARACTERS // max(1, len(indices) * len(texts))))
     cells: dict[str, list[Any]] = {name: [] for name in names}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from msgspec.structs import replace
 
-from verdict_cli.errors import VerdictError
-from verdict_cli.messages import Entry, Row
-from verdict_cli.plan.levels import EachGroup, spread_outputs
-from verdict_cli.plan.node import Node
+from verdict_cli.errors import RowError, VerdictError
+from verdict_cli.messages import Entry, Result, Row
+from verdict_cli.plan.levels import EachGroup, field_lists, present
+
+if TYPE_CHECKING:
+    from verdict_cli.run.row import RowRunner
 
 T = TypeVar("T")
 ENTRY_SLOTS = 64
@@ -106,20 +108,70 @@ def shown_names(row: Row, group: EachGroup) -> dict[str, Any]:
     return names
 
 
-def entry_names(
-    node: Node, lists: Mapping[int, int], row: Row, outputs: Sequence[Any], entries: Mapping[int, Any]
-) -> list[Mapping[str, Any]]:
-    """The names that each output before a node has beside it: those of its entry, and its number as `index`.
+async def fan_out(row_runner: RowRunner, head: int) -> None:
+    """Run the units inside an `each` for every entry of its list."""
+    place = row_runner.level.groups[head]
+    group, level = row_runner.plan.groups[place], row_runner.plan.inner_levels[place]
+    try:
+        rows = entry_rows(row_runner.row, group, group.list_of(row_runner.values()))
+    except RowError as error:
+        row_runner.failures[head] = row_runner.failure(head, error.failure, str(error))
+        return
 
-    ``lists`` has the innermost `each` around each parent that is inside one, ``entries`` the names of the entries of each.
-    """
-    around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
-    if node.spread is None:
-        return [{**around, "index": place} for place in range(len(node.parents))]
-    found: list[Mapping[str, Any]] = []
-    for parent, places, _ in spread_outputs(node.spread, outputs.__getitem__):
-        names: Any = entries[lists[parent]] if places else {}
-        for place in places:
-            names = names[place]
-        found.append({**around, **names, "index": places[-1] if places else len(found)})
-    return found
+    async def run_entry(number: int) -> _EntryOutcome:
+        runner = row_runner.inside(rows[number], level)
+        result = await runner.run()
+        return _EntryOutcome(runner, result, group.nodes)
+
+    found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    row_runner.calls[head] = [call for entry in found for call in entry.calls]
+    names = [shown_names(row, group) for row in rows]
+    for index in group.nodes:
+        if row_runner.plan.nodes[index].groups[-1] == place:
+            shown = [None if index in entry.skipped else one for one, entry in zip(names, found, strict=True)]
+            row_runner.entries[index] = shown
+        else:
+            row_runner.entries[index] = [entry.entries.get(index) for entry in found]
+    for entry in found:
+        for pool, count in entry.saved.items():
+            row_runner.saved[pool] = row_runner.saved.get(pool, 0) + count
+        for unit, stages in entry.stages.items():
+            known = row_runner.inner_stages.get(unit)
+            row_runner.inner_stages[unit] = (
+                stages if known is None else tuple(one.plus(other) for one, other in zip(known, stages, strict=True))
+            )
+    for number, index in enumerate(group.nodes):
+        row_runner.outputs[index] = [entry.outputs[number] for entry in found]
+    failed = next((entry.failure for entry in found if entry.failure is not None), None)
+    if failed is not None:
+        row_runner.failures[head] = failed
+        return
+    depth = 0 if row_runner.row.entry is None else 1 + row_runner.row.entry.item.count(".")
+    for index in group.nodes:
+        node = row_runner.plan.nodes[index]
+        if found and all(index in entry.skipped for entry in found):
+            row_runner.skipped.add(index)
+        if any(index in entry.abstained for entry in found):
+            row_runner.abstained.add(index)
+        levels = len(node.groups) - depth
+        left = row_runner.previous[node.id] = present(row_runner.outputs[index], levels)
+        for name in node.output.fields:
+            row_runner.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
+    row_runner.done(head)
+
+
+def has_output(output: Any) -> bool:
+    """Whether there is an output; of a unit inside `each`, whether any entry has one."""
+    return any(map(has_output, output)) if isinstance(output, list) else output is not None
+
+
+class _EntryOutcome:
+    """What is kept of an entry once it has been run."""
+
+    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
+
+    def __init__(self, runner: RowRunner, result: Result, units: Sequence[int]) -> None:
+        self.outputs = [runner.outputs[unit] for unit in units]
+        self.failure, self.calls = result.failure, result.calls
+        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
+        self.abstained, self.skipped = runner.abstained, runner.skipped

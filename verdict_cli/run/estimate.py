@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from msgspec import structs
 
-from verdict_cli.errors import PinnedError
+from verdict_cli.errors import PinnedError, RowError
+from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.llm.middleware.rate_limit import CHARACTERS_A_TOKEN
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.providers.baseline import lexical_reply
@@ -82,13 +85,17 @@ def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> 
             rendered.setdefault(key, _Rendered()).add(request.model, usage)
         return reply
 
+    counted: Counter[int] = Counter()
+    if plan.groups or plan.conditions:
+        rows = _counting(plan, rows, counted)
     asyncio.run(_dry_run(_with_every_call(plan), rows, Context(ask, seed=seed, sleep=_no_wait)))
     optional = optional_nodes(plan)
     lines = []
     for node in plan.nodes:
         if not isinstance(node.work, LLMNode):
             continue
-        times = (1 if node.pinned else count) * len(node.work.unit.option_orders(draw(seed, 0, node.id)))
+        runs = 1 if node.pinned else counted[node.index] if plan.groups or plan.conditions else count
+        times = runs * len(node.work.unit.option_orders(draw(seed, 0, node.id)))
         stages = [_names(node, stage) for stage in node.stages]
         models = [name for names in stages for name in names]
         for name in dict.fromkeys(models):
@@ -131,7 +138,9 @@ def _with_every_call(plan: Plan) -> Plan:
         known = node.escalation
         made = None if known is None else replace(known, when=_always, abstains=False)
         nodes.append(replace(node, escalation=made if node.stages else None))
-    return replace(plan, nodes=tuple(nodes), early=())
+    true = compile_expression("true")
+    conditions = tuple(replace(each, holds=true) if each.waits else each for each in plan.conditions)
+    return replace(plan, nodes=tuple(nodes), early=(), conditions=conditions)
 
 
 def _always(_: Mapping[str, Any]) -> bool:
@@ -139,8 +148,56 @@ def _always(_: Mapping[str, Any]) -> bool:
 
 
 def optional_nodes(plan: Plan) -> frozenset[int]:
-    """The indices of the units that a layer may skip by stopping early."""
-    return frozenset(place for early in plan.early for item in early.items[first_batch(early) :] for place in item)
+    """The indices of the units that a layer may skip by stopping early, or that follow what other units say."""
+    stopped = {place for early in plan.early for item in early.items[first_batch(early) :] for place in item}
+    return frozenset(stopped | {node.index for node in plan.nodes if _follows_units(plan, node)})
+
+
+def _follows_units(plan: Plan, node: Node) -> bool:
+    """Whether other units' answers decide how often a unit runs at a row."""
+    groups = [plan.groups[group] for group in node.groups]
+    conditions = {*node.checked, *(place for group in groups for place in group.checked)}
+    return any(group.waits for group in groups) or any(plan.conditions[place].waits for place in conditions)
+
+
+def entry_assumptions(plan: Plan) -> tuple[str, ...]:
+    """What is assumed about lists that units make."""
+    return tuple(
+        f"the list of `each: {group.text}` is made by a unit: up to {group.most:,} entries a row are counted"
+        for group in plan.groups
+        if group.waits
+    )
+
+
+def _counting(plan: Plan, rows: Iterable[Row], counted: Counter[int]) -> Iterator[Row]:
+    """The rows; ``counted`` is how often each unit runs at them at most."""
+    for row in rows:
+        with suppress(RowError):
+            counted.update(_runs(plan, (), {"source": row.source}))
+        yield row
+
+
+def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None) -> Counter[int]:
+    """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
+
+    def holds(places: Iterable[int]) -> bool:
+        known = (plan.conditions[place] for place in places if values is not None)
+        return all(condition(values or {}) for condition in known if not condition.waits)
+
+    found: Counter[int] = Counter()
+    for node in plan.nodes:
+        if node.groups == around and not node.pinned and holds(node.checked):
+            found[node.index] += 1
+    for place, group in enumerate(plan.groups):
+        if group.around != around or not holds(group.checked):
+            continue
+        if group.waits or values is None:
+            inside = _runs(plan, (*around, place), None)
+            found.update({index: count * group.most for index, count in inside.items()})
+            continue
+        for index, entry in enumerate(group.list_of(values)):
+            found.update(_runs(plan, (*around, place), {**values, group.name: entry, "index": index}))
+    return found
 
 
 async def _dry_run(plan: Plan, rows: Iterable[Row], context: Context) -> None:

@@ -12,65 +12,14 @@ from msgspec import Struct
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
-from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
-from verdict_cli.language.units.escalate import ANSWERED_BY
-from verdict_cli.language.units.pools import AbstainedError
-from verdict_cli.messages import Call, Output, Request, Row
+from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF
+from verdict_cli.messages import Call, Output, Request, Row, Stage, cost_of
 from verdict_cli.model import Model
-from verdict_cli.plan.levels import spread_outputs
-from verdict_cli.plan.node import Escalation, LLMNode, MapNode, Node, PoolNode
+from verdict_cli.plan.node import Escalation, LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
-from verdict_cli.run.entries import entry_names
-
-
-def compute(
-    node: Node, row: Row, outputs: Sequence[Any], previous: Mapping[str, Any], entries: Mapping[int, Any], seed: int
-) -> Output | None:
-    """The output of a node that calls no model, None where it abstains. RowError when it cannot be computed.
-
-    ``entries`` has the names of each entry of an `each`, by its place in the plan.
-    """
-    values = _values(node, row, previous)
-    before = outputs_before(node, outputs)
-    work = node.work
-    if isinstance(work, MapNode):
-        output = work.map(values | {"outputs": [given for _, given in before]})
-    else:
-        assert isinstance(work, PoolNode)
-        if not before:
-            hint = "`empty: 0` gives the pool this value then"
-            raise RowError("there is nothing to pool: the list of `each` is empty", hint=hint, kind="empty-list")
-        try:
-            if work.rubric is not None:
-                names = entry_names(node, work.rubric.lists, row, outputs, entries)
-                output = work.rubric([given for _, given in before], names, row.source)
-            else:
-                output = _pool(work, before, draw(seed, row.lot, written_id(node, row)) if work.unit.draws() else 0)
-        except AbstainedError:
-            return None
-    output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
-    broken = _broken_rule(node, values | {"response": output, "output": output})
-    if broken:
-        raise RowError(broken, kind="invalid")
-    passed = _propagated(node, values, output, output)
-    if node.escalation is not None and doubtful(
-        node.escalation, values | {"response": output, "output": passed, "outputs": [given for _, given in before]}
-    ):
-        return None
-    return passed
-
-
-def outputs_before(node: Node, outputs: Sequence[Any]) -> list[tuple[int, Output | None]]:
-    """The outputs of a node's parents, each with the parent's place among them; of parents inside an `each`, those of
-    every entry in order."""
-    if node.spread is None:
-        return [(place, outputs[parent]) for place, parent in enumerate(node.parents)]
-    return [
-        (node.parents.index(parent), output) for parent, _, output in spread_outputs(node.spread, outputs.__getitem__)
-    ]
 
 
 def written_id(node: Node, row: Row) -> str:
@@ -84,7 +33,7 @@ def written_id(node: Node, row: Row) -> str:
     return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + place}]"
 
 
-def _values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
+def node_values(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     """The values of expressions at a node."""
     values = {"source": row.source, "previous": previous, "unit": node.settings, "input": _input(node, row, previous)}
     return values if row.entry is None else {**values, **row.entry.names}
@@ -133,7 +82,7 @@ async def answer_node(
     """
     work = node.work
     assert isinstance(work, LLMNode)
-    values = _values(node, row, previous)
+    values = node_values(node, row, previous)
     given = values["input"]
     written = written_id(node, row)
     for letter, option in work.options:
@@ -154,7 +103,7 @@ async def answer_node(
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
-    return NodeAnswer(values, responses[0], _propagated(node, values, responses[0], output))
+    return NodeAnswer(values, responses[0], propagated(node, values, responses[0], output))
 
 
 async def _each(
@@ -250,7 +199,7 @@ class _NodeCall(Struct, frozen=True):
             output = self.work.unit.combine_responses([response], self.arrangements, self.given)
             self.combined[:] = [output]
         if self.node.rules:
-            broken = _broken_rule(self.node, {**self.values, "response": response, "output": output})
+            broken = broken_rule(self.node, {**self.values, "response": response, "output": output})
             if broken:
                 raise ReplyError(broken, kind="invalid")
 
@@ -275,46 +224,6 @@ def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _pool(work: PoolNode, before: Sequence[tuple[int, Output | None]], seed: int) -> dict[str, Any]:
-    left = [(place, output) for place, output in before if output is not None]
-    if len(left) < work.unit.quorum:
-        raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
-    weights = None if work.weights is None else [work.weights[place] for place, _ in left]
-    pooled: dict[str, Any] = {}
-    said: dict[str, list[Any]] = {}
-    for name, numbers in work.fields:
-        values = said[name] = []
-        for place, output in left:
-            values.append(numbers[place](output[name]))
-        pooled[name] = work.unit.pool_seeded(values, weights, seed)
-    return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
-
-
-def empty_output(node: Node) -> dict[str, Any]:
-    """The output of a pool that got nothing: what `empty` says."""
-    work = node.work
-    assert isinstance(work, PoolNode)
-    value = work.unit.empty
-    pooled = {name for name, _ in work.fields} if work.rubric is None else {"score"}
-    fields = work.unit.output_fields(RecordType(dict.fromkeys(pooled, UnknownType()))).fields
-    if isinstance(value, Mapping):
-        return {name: value.get(name) for name in fields}
-    return {name: value if name in pooled else None for name in fields}
-
-
-def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence[int]) -> list[dict[str, Any]]:
-    """The values that a pool takes from each of these parents that has an output, by field."""
-    work = node.work
-    assert isinstance(work, PoolNode)
-    found = []
-    for leaf in leaves:
-        output = outputs[leaf]
-        if output is not None:
-            place = node.parents.index(leaf)
-            found.append({name: numbers[place](output[name]) for name, numbers in work.fields})
-    return found
-
-
 def calls_of(node: Node) -> int:
     """How many calls a unit makes of one stage at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
@@ -323,12 +232,25 @@ def calls_of(node: Node) -> int:
     return times if node.work.reading.then is None else 2 * times
 
 
-def _broken_rule(node: Node, values: Mapping[str, Any]) -> str:
+def broken_rule(node: Node, values: Mapping[str, Any]) -> str:
     """A message for the first `validate` rule that does not hold, "" when all hold."""
     return next((f"`{rule.text}` is not true" for rule in node.rules if not rule(values)), "")
 
 
-def _propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
+def propagated(node: Node, values: Mapping[str, Any], response: Output, output: dict[str, Any]) -> dict[str, Any]:
     if node.propagate is None:
         return output
     return node.propagate({**values, "response": response, "output": output})
+
+
+def stages_of(node: Node, answered: int | None, calls: Sequence[Call], *, abstained: bool) -> tuple[Stage, ...]:
+    """The counts of each stage of an escalating unit at a row, of which ``answered`` gave the output; where it may abstain,
+    that is the last stage."""
+    each = calls_of(node)
+    found = [] if node.stages else [Stage(ITSELF, int(answered is not None), 0, 0.0)]
+    for place in range(len(node.stages)):
+        made = [call for call in calls if call.request.call // each == place]
+        found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
+    if node.escalation is not None and node.escalation.abstains:
+        found.append(Stage(ABSTAIN, int(abstained), 0, 0.0))
+    return tuple(found)

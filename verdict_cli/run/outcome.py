@@ -11,6 +11,7 @@ from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType, without_null
 from verdict_cli.messages import Call, Failure, Output, Result, cost_of
+from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.plan.result_scope import RESULT_ROOTS, ResultScope
 
@@ -35,8 +36,8 @@ def given(plan: Plan, result: Result) -> Mapping[str, Any]:
     """The output of the last step: its fields, or the outputs by id where it has several units."""
     last = plan.output_node
     if last is not None:
-        return result.outputs[last.index] or {}
-    return {plan.nodes[index].id: result.outputs[index] for index in plan.outputs}
+        return in_lists(last, result.outputs[last.index]) or {}
+    return {plan.nodes[index].id: in_lists(plan.nodes[index], result.outputs[index]) for index in plan.outputs}
 
 
 def failed(failure: Failure) -> dict[str, str]:
@@ -86,9 +87,9 @@ def compile_reward(plan: Plan, text: str, what: str) -> Callable[[Result], Any]:
         raise UsageError(f"{what} `{text}`: {error.message}", hint=error.hint) from None
 
     def value(result: Result) -> Any:
-        nodes = {node.id: output for node, output in zip(plan.nodes, result.outputs, strict=True)}
+        nodes = {node.id: in_lists(node, output) for node, output in zip(plan.nodes, result.outputs, strict=True)}
         last = plan.output_node
-        output = None if last is None else result.outputs[last.index]
+        output = None if last is None else nodes[last.id]
         return expression({"source": result.row.source, "output": output, "nodes": nodes})
 
     return value
@@ -106,7 +107,7 @@ def _of_output(plan: Plan) -> Reward:
             f"the last step has {len(plan.outputs)} units and no single number: {given}",
             hint=f"pool them, or name the number: \"nodes['{plan.nodes[plan.outputs[0]].id}'].score\"",
         )
-    fields = last.output.fields
+    fields = last.result.fields
     named = [name for name in _REWARD_FIELDS if name in fields] or (list(fields) if len(fields) == 1 else [])
     for name in named:
         number = _number(fields[name])

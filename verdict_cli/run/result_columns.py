@@ -10,8 +10,8 @@ import orjson
 
 from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType, without_null
 from verdict_cli.messages import Call, Message, Result, cost_of
-from verdict_cli.plan.levels import ITEM_COLUMN, field_lists
-from verdict_cli.plan.node import Node, Plan
+from verdict_cli.plan.levels import ITEM_COLUMN, in_lists
+from verdict_cli.plan.node import Plan
 from verdict_cli.run.row import PINNED_ROW
 from verdict_cli.storage.tables.column_types import ColumnKind, DeclaredType
 
@@ -104,14 +104,6 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
     }
 
 
-def in_lists(node: Node, outputs: Any) -> dict[str, Any] | None:
-    """The fields of a unit's output; of one inside `each`, a list of each field. None where there is no output."""
-    if outputs is None or not node.groups:
-        return outputs  # type: ignore[no-any-return]
-    depth = len(node.groups)
-    return {name: field_lists(outputs, name, depth) for name in node.output.fields}
-
-
 class ResultRows:
     """Makes rows of `results.parquet`. Column names are cached: most rows have the same fields."""
 
@@ -142,7 +134,10 @@ class ResultRows:
         if self._early:
             values.append(sum(result.saved.values()))
         if self._conditional:
-            values.append(list(result.skipped) or None)
+            skipped = [*result.skipped]
+            if self._last is not None and self._prefixes[self._last + 1] in skipped:
+                skipped.append("output")
+            values.append(skipped or None)
         values += source.values()
         for output in outputs:
             values += output.values() if output else ()
@@ -160,7 +155,7 @@ class ResultRows:
                 continue
             if node.index == self._last:
                 last = lists
-            outputs[node.index] = {ITEM_COLUMN: result.entries.get(node.groups[-1]), **lists}
+            outputs[node.index] = {ITEM_COLUMN: result.entries.get(node.index), **lists}
         return outputs, last
 
     def _column_names(self, *fields: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,23 +9,14 @@ from contextlib import suppress
 from typing import Any
 
 from verdict_cli.errors import PinnedError, ProviderError, ReplyError, RowError, VerdictError
-from verdict_cli.language.units.escalate import ABSTAIN, ITSELF
-from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage, cost_of
-from verdict_cli.plan.levels import EachGroup, Level, field_lists, present
-from verdict_cli.plan.node import Early, LLMNode, Node, Plan, PoolNode
+from verdict_cli.messages import Call, Failure, Output, Result, Row, Stage
+from verdict_cli.plan.levels import EachGroup, Level
+from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
-from verdict_cli.run.entries import entry_rows, run_entries, shown_names
-from verdict_cli.run.node_run import (
-    answer_node,
-    calls_of,
-    compute,
-    empty_output,
-    escalate_answer,
-    fails_row,
-    outputs_before,
-    pooled_values,
-)
-from verdict_cli.run.stopping_rule import first_batch, is_decided
+from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
+from verdict_cli.run.entries import fan_out, has_output
+from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
+from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
 
 PINNED_ROW = Row(-1, "pinned", {}, "pinned")
 """The row under which the calls of pinned units are recorded."""
@@ -37,14 +28,14 @@ def run_row(plan: Plan, row: Row, context: Context) -> Coroutine[Any, Any, Resul
     Every unit that does not depend on a failed one is still run, so that the result does not depend on the order of
     replies. The failure is that of the first failed unit in order of definition.
     """
-    return _RowRunner(plan, row, context, context.pinned, plan.level).run()
+    return RowRunner(plan, row, context, context.pinned, plan.level).run()
 
 
 async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | None], tuple[Call, ...]]:
     """The outputs of the pinned units, and the calls made. PinnedError when one of them fails."""
     if not any(node.pinned for node in plan.nodes):
         return {}, ()
-    runner = _RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
+    runner = RowRunner(plan, PINNED_ROW, context, {}, plan.pinned_level)
     result = await runner.run()
     if result.failure is not None:
         failure = result.failure
@@ -55,7 +46,7 @@ async def run_pinned(plan: Plan, context: Context) -> tuple[dict[int, Output | N
     return {node.index: runner.outputs[node.index] for node in plan.nodes if node.pinned}, result.calls
 
 
-class _RowRunner:
+class RowRunner:
     """The state of one row, or of one entry of it: what is finished, how many parents each node waits for, what failed."""
 
     def __init__(
@@ -80,19 +71,18 @@ class _RowRunner:
         self.conditions: dict[int, bool] = {}
         self.entries: dict[int, Any] = {}
         self.inner_stages: dict[str, tuple[Stage, ...]] = {}
-        self.layers: dict[int, _EarlyStopState] = {}
+        self.layers: dict[int, EarlyStopState] = {}
         for early in level.early:
-            self._hold(_EarlyStopState(early))
+            self._hold(EarlyStopState(early))
 
-    def inside(self, row: Row, level: Level) -> _RowRunner:
+    def inside(self, row: Row, level: Level) -> RowRunner:
         """The runner of one entry, which sees what this one has finished."""
-        runner = _RowRunner(self.plan, row, self.context, {}, level)
-        runner.outputs = self.outputs.copy()
-        runner.previous = self.previous.copy()
+        runner = RowRunner(self.plan, row, self.context, {}, level)
+        runner.outputs, runner.previous = self.outputs.copy(), self.previous.copy()
         runner.skipped = self.skipped.copy()
         return runner
 
-    def _hold(self, layer: _EarlyStopState) -> None:
+    def _hold(self, layer: EarlyStopState) -> None:
         """Have all but the first items of a layer wait for the answers of these."""
         self.layers.update(dict.fromkeys(layer.early.leaves, layer))
         for index in layer.waiting():
@@ -145,7 +135,7 @@ class _RowRunner:
         try:
             runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
         except RowError as error:
-            self.failures[index] = self._failure(index, error.failure, str(error))
+            self.failures[index] = self.failure(index, error.failure, str(error))
             return False
         if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
             runs = not self.skipped.issuperset(node.parents)
@@ -156,10 +146,10 @@ class _RowRunner:
     def _holds(self, condition: int) -> bool:
         if condition not in self.conditions:
             compiled = self.plan.conditions[condition]
-            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(self._values())
+            self.conditions[condition] = self.skipped.isdisjoint(compiled.needs) and compiled(self.values())
         return self.conditions[condition]
 
-    def _values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """What the list of an `each` and conditions see."""
         names = {} if self.row.entry is None else self.row.entry.names
         return {"source": self.row.source, "previous": self.previous, **names}
@@ -169,7 +159,7 @@ class _RowRunner:
         for unit in units:
             self.outputs[unit] = None
             self.previous.pop(self.plan.nodes[unit].id, None)
-        self._done(index)
+        self.done(index)
 
     def _compute(self, index: int) -> None:
         node = self.plan.nodes[index]
@@ -178,7 +168,7 @@ class _RowRunner:
                 if self._gets_nothing(node):
                     output: Output | None = empty_output(node)
                 else:
-                    output = compute(node, self.row, self.outputs, self.previous, self.entries, self.context.seed)
+                    output = compute(node, self.row, self.outputs, self.previous, self.context.seed, self.entries)
                 ended(output)
         except RowError as error:
             if self.skipped and self.skipped.issuperset(node.parents) and node.parents:
@@ -194,58 +184,9 @@ class _RowRunner:
             return False
         return self.skipped.issuperset(node.parents) or not outputs_before(node, self.outputs)
 
-    async def _fan_out(self, head: int) -> None:
-        """Run the units inside an `each` for every entry of its list."""
-        place = self.level.groups[head]
-        group, level = self.plan.groups[place], self.plan.inner_levels[place]
-        try:
-            rows = entry_rows(self.row, group, group.list_of(self._values()))
-        except RowError as error:
-            self.failures[head] = self._failure(head, error.failure, str(error))
-            return
-
-        async def run_entry(number: int) -> _EntryOutcome:
-            runner = self.inside(rows[number], level)
-            result = await runner.run()
-            return _EntryOutcome(runner, result, group.nodes)
-
-        found = await run_entries(len(rows), run_entry, self.context.slots)
-        self.calls[head] = [call for entry in found for call in entry.calls]
-        self.entries[place] = [shown_names(row, group) for row in rows]
-        for inner in {key for entry in found for key in entry.entries}:
-            self.entries[inner] = [entry.entries.get(inner) for entry in found]
-        for entry in found:
-            for pool, count in entry.saved.items():
-                self.saved[pool] = self.saved.get(pool, 0) + count
-            for unit, stages in entry.stages.items():
-                known = self.inner_stages.get(unit)
-                self.inner_stages[unit] = (
-                    stages
-                    if known is None
-                    else tuple(one.plus(other) for one, other in zip(known, stages, strict=True))
-                )
-        for number, index in enumerate(group.nodes):
-            self.outputs[index] = [entry.outputs[number] for entry in found]
-        failed = next((entry.failure for entry in found if entry.failure is not None), None)
-        if failed is not None:
-            self.failures[head] = failed
-            return
-        depth = 0 if self.row.entry is None else 1 + self.row.entry.item.count(".")
-        for index in group.nodes:
-            node = self.plan.nodes[index]
-            if found and all(index in entry.skipped for entry in found):
-                self.skipped.add(index)
-            if any(index in entry.abstained for entry in found):
-                self.abstained.add(index)
-            levels = len(node.groups) - depth
-            left = self.previous[node.id] = present(self.outputs[index], levels)
-            for name in node.output.fields:
-                self.previous[f"{node.id}.{name}"] = field_lists(left, name, levels)
-        self._done(head)
-
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
-            await self._fan_out(index)
+            await fan_out(self, index)
             return
         node = self.plan.nodes[index]
         try:
@@ -274,8 +215,8 @@ class _RowRunner:
             return False
         if isinstance(node.work, LLMNode):
             return True
-        left = sum(output is not None for _, output in outputs_before(node, self.outputs))
-        return left < (node.work.unit.quorum if isinstance(node.work, PoolNode) else 1)
+        quorum = node.work.unit.quorum if isinstance(node.work, PoolNode) else 1
+        return sum(given.output is not None for given in outputs_before(node, self.outputs)) < quorum
 
     def _complete(self, index: int, output: Output | None) -> None:
         if output is None:
@@ -290,9 +231,10 @@ class _RowRunner:
     def _finish(self, index: int, output: Output | None) -> None:
         self.outputs[index] = output
         self.previous[self.plan.nodes[index].id] = output
-        self._done(index)
+        self.done(index)
 
-    def _done(self, index: int) -> None:
+    def done(self, index: int) -> None:
+        """Note that a unit, or an `each`, has been run: those that wait for it wait for one less."""
         for child in self.level.children[index]:
             if child in self.waiting:
                 self._parent_done(child)
@@ -305,7 +247,7 @@ class _RowRunner:
         if not self.waiting[index]:
             self.ready.append(index)
 
-    def _check_layer(self, layer: _EarlyStopState) -> None:
+    def _check_layer(self, layer: EarlyStopState) -> None:
         """After a unit of a layer that stops early: once all started items are done, start the next ones or stop it."""
         early = layer.early
         layer.open -= 1
@@ -331,11 +273,12 @@ class _RowRunner:
         if node.skips:
             self._finish(index, None)
         else:
-            self.failures[index] = self._failure(index, kind, message)
+            self.failures[index] = self.failure(index, kind, message)
 
-    def _failure(self, index: int, kind: str, message: str) -> Failure:
-        entry = self.row.entry
-        return Failure(kind, message if entry is None else f"entry {entry.item}: {message}", self.plan.nodes[index].id)
+    def failure(self, index: int, kind: str, message: str) -> Failure:
+        """A failure of a unit at this row or entry."""
+        place = f"entry {self.row.item}: " if self.row.item else ""
+        return Failure(kind, f"{place}{message}", self.plan.nodes[index].id)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
@@ -345,63 +288,17 @@ class _RowRunner:
         abstained = (
             failure is None
             and not self.abstained.isdisjoint(self.plan.outputs)
-            and not any(_has_output(self.outputs[index]) for index in self.plan.outputs)
+            and not any(has_output(self.outputs[index]) for index in self.plan.outputs)
         )
         stages = {
             self.plan.nodes[index].id: self._stages(index) for index in self.plan.escalating if index in self.waiting
         }
         stages |= self.inner_stages
         skipped = tuple(self.plan.nodes[index].id for index in sorted(self.skipped))
-        return Result(
-            self.row, tuple(self.outputs), failure, calls, self.saved, stages, abstained, skipped, self.entries
-        )
+        outputs = tuple(self.outputs)
+        return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        """The counts of each stage of an escalating unit at this row; where it may abstain, that is the last stage."""
         node = self.plan.nodes[index]
-        answered = self.stages.get(index) if self.outputs[index] is not None else None
-        each, numbered = calls_of(node), self.calls.get(index, [])
-        found = [] if node.stages else [Stage(ITSELF, int(self.outputs[index] is not None), 0, 0.0)]
-        for place in range(len(node.stages)):
-            made = [call for call in numbered if call.request.call // each == place]
-            found.append(Stage(node.stages[place][0].name, int(answered == place), len(made), cost_of(made)))
-        if node.escalation is not None and node.escalation.abstains:
-            found.append(Stage(ABSTAIN, int(index in self.abstained), 0, 0.0))
-        return tuple(found)
-
-
-def _has_output(output: Any) -> bool:
-    """Whether there is an output; of a unit inside `each`, whether any entry has one."""
-    return any(map(_has_output, output)) if isinstance(output, list) else output is not None
-
-
-class _EntryOutcome:
-    """What is kept of an entry once it has been run."""
-
-    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
-
-    def __init__(self, runner: _RowRunner, result: Result, units: Sequence[int]) -> None:
-        self.outputs = [runner.outputs[unit] for unit in units]
-        self.failure, self.calls = result.failure, result.calls
-        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
-        self.abstained, self.skipped = runner.abstained, runner.skipped
-
-
-class _EarlyStopState:
-    """A layer that stops early at one row: how many items were started, and how many of these are not done."""
-
-    def __init__(self, early: Early) -> None:
-        self.early = early
-        self.started = first_batch(early)
-        self.open = self.started
-
-    def waiting(self) -> list[int]:
-        """The nodes of the items that wait for the answers of others."""
-        return [index for item in self.early.items[self.started :] for index in item]
-
-    def next_batch(self) -> list[int]:
-        """The nodes of the items that are started next."""
-        items = self.early.items[self.started : self.started + self.early.batch]
-        self.started += len(items)
-        self.open = len(items)
-        return [index for item in items for index in item]
+        answered = None if self.outputs[index] is None else self.stages.get(index, 0)
+        return stages_of(node, answered, self.calls.get(index, []), abstained=index in self.abstained)

@@ -109,3 +109,23 @@ def _mean(rule: Mean, values: Sequence[float], left: int, confidence: float) -> 
     if max(high - mean, mean - low) <= rule.within:
         return True
     return confidence < 1 and float(stdtrit(asked, (1 + confidence) / 2)) * error <= rule.within
+
+
+class EarlyStopState:
+    """A layer that stops early at one row: how many items were started, and how many of these are not done."""
+
+    def __init__(self, early: Early) -> None:
+        self.early = early
+        self.started = first_batch(early)
+        self.open = self.started
+
+    def waiting(self) -> list[int]:
+        """The nodes of the items that wait for the answers of others."""
+        return [index for item in self.early.items[self.started :] for index in item]
+
+    def next_batch(self) -> list[int]:
+        """The nodes of the items that are started next."""
+        items = self.early.items[self.started : self.started + self.early.batch]
+        self.started += len(items)
+        self.open = len(items)
+        return [index for item in items for index in item]

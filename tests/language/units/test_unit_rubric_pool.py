@@ -247,3 +247,24 @@ def test_types_of_entries_are_checked_before_the_run() -> None:
     for points, message in (("criterion.pionts", "did you mean 'points'"), ("criterion.text", "is of type str")):
         with pytest.raises(SpecError, match=message):
             Pipeline.from_yaml(f"{head}  - {{unit: RubricPoolUnit, points: {points}}}\n").plan()
+
+
+def test_a_criterion_that_when_skips_is_left_out_with_its_points(scripted_model: Any) -> None:
+    text = EACH.replace("    prompt:", "    when: criterion.points != 3\n    prompt:")
+    row = {"rubric": criteria(("yes", 5), ("yes", 3), ("no", 2))}
+    output = grade(text + "  - {unit: RubricPoolUnit, points: criterion.points}\n", scripted_model, row)
+    assert (output.earned, output.possible, output.count) == (5.0, 7.0, 2)
+
+
+def test_a_layer_inside_an_entry_is_numbered_by_itself(scripted_model: Any) -> None:
+    text = """
+pipeline:
+  - each: source.rubric
+    as: criterion
+    block:
+      - layer: [{unit: JudgeUnit, name: grade, scale: boolean, prompt: "{criterion.text}"}]
+        repeat: 3
+      - {unit: RubricPoolUnit, points: "[criterion.points, 1, 0][index]"}
+  - {unit: MeanPoolUnit, field: possible}
+"""
+    assert grade(text, scripted_model, {"rubric": criteria(("yes", 5), ("no", 3))}).possible == 5.0

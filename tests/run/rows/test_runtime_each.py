@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -124,3 +125,171 @@ def test_each_is_the_graph_with_a_copy_for_every_entry(
     flat = [results[0].outputs[unit][entry] for entry in range(len(texts)) for unit in range(units)]
     assert flat == list(results[1].outputs[:-1])
     assert sum(results[0].saved.values()) == sum(results[1].saved.values())
+
+
+CONDITIONS = st.lists(st.booleans(), min_size=2, max_size=4)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=CONDITIONS, kind=st.sampled_from(["judge", "pair", "escalate"]), pool=POOLS)
+def test_when_is_the_graph_without_the_skipped_part(
+    plan_of: Callable[..., Plan], model: Any, runs: list[bool], kind: str, pool: Step
+) -> None:
+    if not any(runs):
+        runs = [*runs, True]
+    units = [unit(kind, f"u{number}", "x", "y") for number in range(len(runs))]
+    gated = [{"when": f"source.run[{number}]", **step} for number, step in enumerate(units)]
+    kept = [step for step, run in zip(units, runs, strict=True) if run]
+    row = {"document": "d", "a": "one", "b": "two", "run": runs}
+    results = [
+        model(rule=answer).run(
+            plan_of(textwrap.indent(yaml.safe_dump([{"layer": layer}, pool]), "  ")), row, row_id="r"
+        )
+        for layer in (gated, kept)
+    ]
+    assert sent(results[0]) == sent(results[1])
+    assert [output for output in results[0].outputs[:-1] if output is not None] == list(results[1].outputs[:-1])
+    if pool["unit"] == "MapUnit":  # `outputs` has none in the place of a skipped unit
+        return
+    assert results[0].outputs[-1] == results[1].outputs[-1]
+
+
+JUDGE = '{unit: JudgeUnit, name: check, scale: boolean, prompt: "{claim.text}", each: source.claims, as: claim%s}'
+YES = lambda _: '{"score": true}'  # noqa: E731
+
+
+def run_each(plan_of: Any, model: Any, claims: Any, keys: str = "", then: str = "") -> Any:
+    fake = model(rule=YES)
+    return fake, fake.run(plan_of(f"  - {JUDGE % keys}\n{then}"), {"claims": claims})
+
+
+@pytest.mark.parametrize(
+    ("claims", "keys", "message"),
+    [
+        ("text", "", "gives 'text', not a list"),
+        ({"text": "a"}, "", "not a list"),
+        ([{"text": "a"}, None], "", "entry 1: it is null"),
+        ([{"text": "a"}, {"text": None}], "", "entry 1: claim.text is null"),
+        ([{"text": "a"}, "b"], "", "entry 1: claim.text: claim has no 'text'"),
+        ([{"text": "a"}, {"words": "b"}], "", "entry 1: claim.text: claim has no 'text', only words"),
+        ([{"text": "a"}] * 3, ", max: 2", "gives 3 entries, more than `max: 2`"),
+        ([{"text": "a"}] * 101, "", "gives 101 entries, more than `max: 100`"),
+    ],
+)
+def test_a_bad_list_fails_its_row_before_its_first_call(
+    plan_of: Any, model: Any, claims: Any, keys: str, message: str
+) -> None:
+    fake, result = run_each(plan_of, model, claims, keys)
+    assert fake.requests == []
+    assert result.failure.node == "check"
+    assert result.failure.kind == "input"
+    assert message in result.failure.message
+
+
+def test_entries_of_a_declared_type_are_read_before_the_first_call(plan_of: Any, model: Any) -> None:
+    split = '  - {unit: Unit, name: split, response: {claims: "list[str]"}, prompt: x, propagate: {claims: "[1, 2]"}}\n'
+    each = '  - {unit: JudgeUnit, scale: boolean, prompt: "{item}", each: previous.claims}\n'
+    fake = model(rule=lambda _: '{"claims": ["a"]}')
+    assert fake.run(plan_of(split + each)).failure is not None
+
+
+def test_an_empty_list_gives_a_pool_nothing(plan_of: Any, model: Any) -> None:
+    _, failed = run_each(plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score}")
+    assert (failed.failure.node, failed.failure.kind) == ("mean_pool", "empty-list")
+    _, result = run_each(plan_of, model, [], then="  - {unit: MeanPoolUnit, field: score, empty: 0.5}")
+    assert result.outputs == ([], {"score": 0.5})
+    _, result = run_each(plan_of, model, [], then='  - {unit: MapUnit, map: {n: "outputs | length"}}')
+    assert result.outputs == ([], {"n": 0})
+
+
+def test_an_entry_is_skipped_by_its_own_condition(plan_of: Any, model: Any) -> None:
+    claims = [{"text": "a", "ask": True}, {"text": "b", "ask": False}, {"text": "c", "ask": True}]
+    then = "  - {unit: JudgeUnit, scale: boolean, prompt: '{previous.check.score}'}"
+    fake, result = run_each(plan_of, model, claims, ", when: claim.ask", then)
+    assert [each and each["score"] for each in result.outputs[0]] == [True, None, True]
+    assert fake.prompts()[-1].startswith("[true,true]\n")
+    assert [request.row.item for request in fake.requests] == ["0", "2", ""]
+
+
+def test_what_needs_a_skipped_unit_is_skipped_and_what_does_not_is_run(plan_of: Any, model: Any) -> None:
+    steps = """
+  - {unit: JudgeUnit, name: triage, scale: likert, prompt: t, when: source.ask}
+  - {unit: JudgeUnit, name: free, scale: likert, prompt: f}
+  - {unit: JudgeUnit, name: bound, scale: likert, prompt: "{previous.triage.score}"}
+  - unit: MapUnit
+    map: {score: "previous.triage.score if previous.triage is defined else 0", more: "previous.bound.score is defined"}
+"""
+    fake = model(rule=lambda _: '{"score": 3}')
+    result = fake.run(plan_of(steps), {"ask": False})
+    assert result.outputs == (None, {"score": 3}, None, {"score": 0, "more": False})
+    assert result.skipped == ("triage", "bound")
+    assert result.status == "ok"
+    assert fake.run(plan_of(steps), {"ask": True}).outputs[3] == {"score": 3, "more": True}
+
+
+def test_a_row_whose_last_step_is_skipped_has_no_output_and_no_failure(plan_of: Any, model: Any) -> None:
+    steps = """
+  - {block: [{unit: JudgeUnit, scale: likert, prompt: a}, {unit: JudgeUnit, scale: likert, prompt: b}], when: source.ask}
+  - {unit: MeanPoolUnit, field: score}
+"""
+    result = model().run(plan_of(steps), {"ask": False})
+    assert (result.outputs, result.status, result.calls) == ((None, None, None), "ok", ())
+    assert (
+        model(rule=lambda _: "{}")
+        .run(plan_of(steps), {"ask": 1})
+        .failure.message.startswith("`when: source.ask` gives")
+    )
+
+
+def test_an_each_inside_an_each_has_both_entries(plan_of: Any, model: Any) -> None:
+    steps = """
+  - each: source.sections
+    as: section
+    block:
+      - {unit: JudgeUnit, name: title, scale: boolean, prompt: "{section.title}"}
+      - each: section.claims
+        as: claim
+        unit: JudgeUnit
+        name: check
+        scale: boolean
+        prompt: "{section.title} {index}: {claim} {previous.title.score}"
+      - {unit: MeanPoolUnit, name: part, field: score}
+  - {unit: MeanPoolUnit, field: score, name: whole}
+  - {unit: MapUnit, map: {all: "previous.check.score", parts: "previous.part.score"}}
+"""
+    sections = [{"title": "A", "claims": ["x", "y"]}, {"title": "B", "claims": ["z"]}]
+    fake = model(rule=YES)
+    result = fake.run(plan_of(steps), {"sections": sections})
+    prompts = sorted(prompt.split("\n")[0] for prompt in fake.prompts())
+    assert prompts == ["A", "A 0: x true", "A 1: y true", "B", "B 0: z true"]
+    assert result.outputs[1] == [[{"score": True}, {"score": True}], [{"score": True}]]
+    assert result.outputs[4] == {"all": [[True, True], [True]], "parts": [1.0, 1.0]}
+    assert [call.request.row.item for call in result.calls] == ["0", "0.0", "0.1", "1", "1.0"]
+    assert result.entries[0] == [{"section": section} for section in sections]
+    assert result.entries[1] == [
+        [{"section": sections[0], "claim": "x"}, {"section": sections[0], "claim": "y"}],
+        [{"section": sections[1], "claim": "z"}],
+    ]
+
+
+def test_a_failed_entry_fails_the_row_with_its_number_and_keeps_the_others(plan_of: Any, model: Any) -> None:
+    fake = model(rule=lambda request: '{"score": true}' if request.row.item != "1" else "?")
+    result = fake.run(plan_of(f"  - {JUDGE % ''}"), {"claims": [{"text": text} for text in "abc"]})
+    assert result.failure.node == "check"
+    assert result.failure.message.startswith("entry 1: ")
+    assert [each and each["score"] for each in result.outputs[0]] == [True, None, True]
+
+
+def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:
+    messages = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
+    step = "  - {unit: JudgeUnit, scale: boolean, each: \"turns(source.messages, 'user')\", as: turn, prompt: '%s'}"
+    fake = model(rule=YES)
+    result = fake.run(
+        plan_of(step % "{turn.index} {turn.role} {turn.content} {index} {turn.before}"), {"messages": messages}
+    )
+    assert [prompt.split("\n")[0] for prompt in fake.prompts()] == ["0 user a 0 ", "2 user c 1 <user>"]
+    assert result.entries[0] == [
+        {"turn": {"index": 0, "role": "user", "content": "a"}},
+        {"turn": {"index": 2, "role": "user", "content": "c"}},
+    ]
+    assert "entry 0 is no message" in model().run(plan_of(step % "x"), {"messages": ["a"]}).failure.message

@@ -20,6 +20,7 @@ from verdict_cli.http.api.service import ServeSettings, Service
 from verdict_cli.language.load import load
 from verdict_cli.messages import Failure, Result, Row
 from verdict_cli.plan.build import build_plan
+from verdict_cli.plan.levels import from_lists
 from verdict_cli.plan.node import Plan
 from verdict_cli.report.write_report import write_report
 from verdict_cli.run.job import RunOptions, Stop
@@ -289,8 +290,8 @@ def _result_of_row(plan: Plan, row: Mapping[str, Any]) -> Result:
     """Restore the result of a row of `results.parquet`."""
     outputs = []
     for node in plan.nodes:
-        output = {name: row[f"{node.id}.{name}"] for name in node.output.fields}
-        outputs.append(None if all(value is None for value in output.values()) else output)
+        columns = {name: row[f"{node.id}.{name}"] for name in node.output.fields}
+        outputs.append(from_lists(columns, len(node.groups)))
     source = {name.removeprefix("source."): value for name, value in row.items() if name.startswith("source.")}
     failure = None
     if row["status"] == "failed":

@@ -46,6 +46,9 @@ def rewrite(
     Raises ExpressionError for a name that is neither a root nor set in the template itself.
     """
     path = literal_path(node)
+    if isinstance(node, nodes.Test) and (tested := _field_of_unit(node, resolve, local)) is not None:
+        paths.append(literal_path(node.node) or ())
+        return tested
     if path is not None and str(path[0]) not in local:
         if roots is not None and path[0] not in roots:
             close = get_close_matches(str(path[0]), sorted(roots), n=1)
@@ -67,6 +70,23 @@ def rewrite(
         if new is not child:
             _replace(node, child, new)
     return node
+
+
+def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) -> nodes.Expr | None:
+    """The test whether a field of an earlier unit is defined, which asks first whether the unit is: it may be skipped."""
+    path = literal_path(node.node)
+    if path is None or path[0] != "previous" or "previous" in local or node.name not in ("defined", "undefined"):
+        return None
+    (target, *others) = resolve(path).paths
+    if others or len(target) < 3:
+        return None
+    steps = [
+        nodes.Test(_access(target[:end]), "defined", [], [], None, None, lineno=1) for end in range(2, len(target) + 1)
+    ]
+    both = steps[0]
+    for step in steps[1:]:
+        both = nodes.And(both, step, lineno=1)
+    return both if node.name == "defined" else nodes.Not(both, lineno=1)
 
 
 def tested_paths(tree: nodes.Node) -> tuple[ExpressionPath, ...]:

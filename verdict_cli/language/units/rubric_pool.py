@@ -31,7 +31,7 @@ class RubricPoolUnit(Pool):
     clip: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest score; a score beyond them becomes one of them."""
     on_missing: OnMissing = "fail"
-    """What a criterion without a judgement (skipped, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`)."""
+    """What a criterion without a judgement (`on_failure: skip`, or null) does: `fail` the row, count as not met (`zero`), or be left out with its points (`ignore`). One that `when` skips is left out."""
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ def find_verdict(plan: Plan, text: str | None) -> ProbeVerdict:
         name = text.removeprefix("output.")
         return ProbeVerdict(text, name if name.isidentifier() else "verdict", _best(plan, name))
     last = plan.output_node
-    fields = [] if last is None else [name for name in last.output.fields if name != "explanation"]
+    fields = [] if last is None else [name for name in last.result.fields if name != "explanation"]
     chosen = next((name for name in VERDICT_FIELDS if name in fields), fields[0] if len(fields) == 1 else None)
     if chosen is None:
         raise UsageError(
@@ -168,7 +168,7 @@ def find_verdict(plan: Plan, text: str | None) -> ProbeVerdict:
 def _best(plan: Plan, name: str) -> Any:
     """The best value of this field in the last unit whose scale has a direction; None if there is none."""
     for node in reversed(plan.nodes):
-        kind = node.output.fields.get(name)
+        kind = node.result.fields.get(name)
         if isinstance(kind, ScaleType):
             return kind.scale.best()
     return None

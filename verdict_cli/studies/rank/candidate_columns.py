@@ -11,6 +11,7 @@ from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.units.choice_base import LETTERS, ChoiceUnit
 from verdict_cli.language.units.pairwise import PairwiseJudgeUnit
 from verdict_cli.messages import Result
+from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.outcome import compile_reward
 
@@ -119,7 +120,7 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
         (
             each
             for each in (plan.output_node, choosing_unit(plan))
-            if each is not None and any(name in each.output.fields for name in _PREFERENCE_FIELDS)
+            if each is not None and any(name in each.result.fields for name in _PREFERENCE_FIELDS)
         ),
         None,
     )
@@ -128,10 +129,10 @@ def _preference(plan: Plan, text: str | None) -> Callable[[Result], Any]:
             "the pipeline gives no preference: no `choice` and no `ranking`",
             hint="name it: --choice \"'A' if output.score > 0 else 'B'\"",
         )
-    name = next(name for name in _PREFERENCE_FIELDS if name in node.output.fields)
+    name = next(name for name in _PREFERENCE_FIELDS if name in node.result.fields)
 
     def value(result: Result) -> Any:
-        output = result.outputs[node.index]
+        output = in_lists(node, result.outputs[node.index])
         if output is None:
             raise RowError(f"{node.id} was skipped", kind="skipped")
         return output[name]
