@@ -119,3 +119,9 @@ def test_an_entry_that_when_skips_stands_outside(tmp_path: Path, scripted_model:
     pipeline.run_dataset(rows, tmp_path / "run")
     found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
     assert (found.rows, found.missing, found.coverage) == (2, 1, 0.5)
+
+
+def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(plan: Callable[..., Built]) -> None:
+    for shown in ("claim.label", "claim"):
+        (warning,) = plan(EACH.replace("{claim.text}", f"{{{shown}}}") + EVALUATE).warnings
+        assert "the prompt shows `claim.label`, which is the target of `evaluate.claims`" in warning.message

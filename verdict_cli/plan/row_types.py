@@ -67,8 +67,7 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     if value == "" and isinstance(kind, OptionalType) and kind.item != TEXT:
         return None  # an empty cell of CSV
     kind = without_null(kind)
-    if isinstance(value, str) and isinstance(kind, RecordType | ListType | TextListType | TranscriptType):
-        value = _json_cell(value)
+    value = cell_value(value, kind)
     if isinstance(kind, ListType) and isinstance(value, list | tuple):
         return [_converted(entry, kind.item, folder, fence) for entry in value]
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
@@ -91,12 +90,16 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     return named_scales()["boolean"].read(value) if kind == TRUTH else value
 
 
-def _json_cell(text: str) -> Any:
-    """The list or mapping in a cell of CSV, which has only text; the text where it has none."""
+def cell_value(value: Any, kind: FieldType) -> Any:
+    """The list or mapping that a cell of CSV, which has only text, spells in JSON; any other value as it is."""
+    if not isinstance(value, str) or not isinstance(
+        without_null(kind), RecordType | ListType | TextListType | TranscriptType
+    ):
+        return value
     try:
-        return orjson.loads(text)
+        return orjson.loads(value)
     except ValueError:
-        return text
+        return value
 
 
 def row_types(names: Namespace) -> RecordType | None:
