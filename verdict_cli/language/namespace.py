@@ -16,8 +16,8 @@ from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merg
 from verdict_cli.language.document.document import MAX_BYTES, read_document
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
-from verdict_cli.language.fields.field_keys import PLAIN
-from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType, map_parts
+from verdict_cli.language.fields.field_keys import PLAIN, map_parts
+from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from verdict_cli.language.calibrations import Fitted
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve
-from verdict_cli.language.fields.field_keys import field_type
+from verdict_cli.language.fields.field_keys import field_type, map_parts
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType, map_parts
+from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit

@@ -155,6 +155,20 @@ def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordT
     return RecordType({name: field_type(key, scale_named) for name, key in keys.items()})
 
 
+def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]) -> FieldType:
+    """The type with `change` applied to each type in it that is neither a record, a list nor nullable; `change` is given
+    the names of the fields around it."""
+
+    def mapped(kind: FieldType, names: tuple[str, ...]) -> FieldType:
+        if isinstance(kind, RecordType):
+            return RecordType({name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()})
+        if isinstance(kind, ListType | OptionalType):
+            return type(kind)(mapped(kind.item, names))
+        return change(kind, names)
+
+    return mapped(kind, ())
+
+
 def fits(given: FieldType, expected: FieldType) -> bool:
     """Whether every value of `given` can be used where `expected` is expected.
 
