@@ -38,6 +38,19 @@ pipeline:
 - {{unit: CoTUnit, name: think, prompt: 'Think of {{source.text}}'}}
 - {{unit: JudgeUnit, name: judge, prompt: 'Rate {{source.text}} after {{previous.thinking}}'}}
 """
+ONE_ROW = "--no-cache, all calls in one row"
+EACH = """verdict: 1
+name: kills
+model: {{name: openai/loopback, api_base: '{url}'}}
+pipeline:
+- each: source.texts
+  as: text
+  max: 100000
+  block:
+  - {{unit: CoTUnit, name: think, prompt: 'Think of {{text}}'}}
+  - {{unit: JudgeUnit, name: judge, prompt: 'Rate {{text}} after {{previous.thinking}}'}}
+- {{unit: MeanPoolUnit, field: score, empty: 0}}
+"""
 
 
 @dataclass(frozen=True)
@@ -71,18 +84,22 @@ def killed(
     concurrency: int,
     flags: Sequence[str] = (),
     store: str = "",
+    each: bool = False,
 ) -> Counts:
     """Runs undisturbed against the first server, and killed so many times against the second, which it reads out.
 
     A reply is in the journal before its place is given to another call: a kill loses at most ``concurrency`` replies.
-    With ``store``, the URL of a folder, the killed run's directory is there.
+    With ``store``, the URL of a folder, the killed run's directory is there. With ``each``, all texts are the entries of one
+    row, between rows that have none.
     """
     draw = random.Random(kills)
     data = folder / "data.jsonl"
-    data.write_text("".join(json.dumps({"text": f"text {n}"}) + "\n" for n in range(rows)))
+    texts = [f"text {n}" for n in range(rows)]
+    lines = [{"texts": []}, {"texts": texts}, {"texts": []}] if each else [{"text": text} for text in texts]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = ["--concurrency", str(concurrency), "--quiet", *flags]
     for name, url in zip(("whole", "killed"), urls, strict=True):
-        (folder / f"{name}.yaml").write_text(PIPELINE.format(url=url))
+        (folder / f"{name}.yaml").write_text((EACH if each else PIPELINE).format(url=url))
     whole = _started(folder, "whole", data, settings, "whole")
     done = 0
     while True:
@@ -174,13 +191,24 @@ def main(kills: int) -> int:
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     held = True
     cases: list[tuple[str, tuple[str, ...], AbstractContextManager[str]]]
-    cases = [("--no-cache", ("--no-cache",), nullcontext("")), ("with the cache", (), nullcontext(""))]
+    cases = [
+        ("--no-cache", ("--no-cache",), nullcontext("")),
+        ("with the cache", (), nullcontext("")),
+        (ONE_ROW, ("--no-cache",), nullcontext("")),
+    ]
     if all(find_spec(name) for name in ("s3fs", "moto", "flask", "flask_cors")):
         cases.append(("--no-cache --out s3://…", ("--no-cache",), _store()))
     for label, flags, stored in cases:
         with tempfile.TemporaryDirectory() as name, _servers(2) as (whole, broken), stored as store:
             found = killed(
-                Path(name), (whole, broken), kills=kills, rows=50 * kills, concurrency=16, flags=flags, store=store
+                Path(name),
+                (whole, broken),
+                kills=kills,
+                rows=50 * kills,
+                concurrency=16,
+                flags=flags,
+                store=store,
+                each=label == ONE_ROW,
             )
         held &= found.held
         print(

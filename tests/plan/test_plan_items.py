@@ -125,3 +125,20 @@ def test_a_prompt_that_shows_the_label_of_its_entry_is_warned_of(plan: Callable[
     for shown in ("claim.label", "claim"):
         (warning,) = plan(EACH.replace("{claim.text}", f"{{{shown}}}") + EVALUATE).warnings
         assert "the prompt shows `claim.label`, which is the target of `evaluate.claims`" in warning.message
+
+
+def test_a_row_whose_each_is_skipped_stands_outside(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: '{"score": true}'
+    text = EACH.replace("    as: claim\n", "    as: claim\n    when: source.ready\n")
+    claim = {"text": "x", "label": True, "kind": "a"}
+    rows = [
+        {"ready": True, "claims": [claim]},
+        {"ready": False, "claims": [claim, claim]},
+        {"ready": True, "claims": []},
+    ]
+    evaluate = EVALUATE.replace("    where: source.ready\n", "")
+    pool = text.replace("field: score}", "field: score, empty: 0}")
+    pipeline = Pipeline.from_yaml("verdict: 1\nname: x\nmodel: m\n" + pool + evaluate)
+    pipeline.run_dataset(rows, tmp_path / "run")
+    found = measure(pipeline.plan().evaluations, tmp_path / "run" / "results.parquet")["claims"]
+    assert (found.rows, found.missing, found.coverage) == (1, 0, 1.0)

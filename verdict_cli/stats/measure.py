@@ -272,6 +272,9 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
     if collected.unreached:
         many = "1 failed row counts" if collected.unreached == 1 else f"{collected.unreached} failed rows count"
         found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+    if collected.skipped:
+        rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
+        found.append(f"{rows} left out: `when` skipped what is measured")
     positive = data.positive
     if positive is not None and not (data.target == positive).any():
         labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])

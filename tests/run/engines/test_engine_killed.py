@@ -24,14 +24,24 @@ def kills(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-@pytest.mark.parametrize(("count", "flags"), [(8, ("--no-cache",)), (2, ())], ids=["journal", "cache"])
+@pytest.mark.parametrize(
+    ("count", "flags", "each"),
+    [(8, ("--no-cache",), False), (2, (), False), (8, ("--no-cache",), True)],
+    ids=["journal", "cache", "each"],
+)
 def test_a_run_killed_at_random_moments_ends_with_the_same_table_and_repeats_only_what_was_in_flight(
-    count: int, flags: tuple[str, ...], kills: Any, loopback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int,
+    flags: tuple[str, ...],
+    each: bool,
+    kills: Any,
+    loopback: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
     urls = (loopback.start(*kills.SERVER), loopback.start(*kills.SERVER))
     rows, concurrency = 25 * count, 8
-    found = kills.killed(tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags)
+    found = kills.killed(tmp_path, urls, kills=count, rows=rows, concurrency=concurrency, flags=flags, each=each)
     assert (found.kills, found.calls) == (count, 2 * rows)
     assert found.same_table
     assert 0 <= found.repeated <= found.bound == count * concurrency

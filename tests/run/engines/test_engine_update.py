@@ -182,3 +182,46 @@ def test_another_seed_asks_everything_again(bench: Any) -> None:
     bench.asked.clear()
     bench.run(replace(job, update=True))
     assert len(bench.asked) == 3
+
+
+EACH = """
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {claim} of {source.text}', each: source.claims, as: claim}
+- {unit: MeanPoolUnit, field: score}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "new"),
+    [
+        (["a", "b", "c"], []),
+        (["a", "b", "c", "d"], ["d"]),
+        (["d", "a", "b", "c"], ["d"]),
+        (["c", "a"], []),
+        (["a", "a", "b"], ["a"]),
+        (["a", "B", "c"], ["B"]),
+    ],
+    ids=["same", "grown", "put in front", "fewer", "one more copy", "edited"],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_another_list_costs_only_the_entries_that_it_has_new(
+    after: list[str], new: list[str], named: bool, bench: Any, read: Any
+) -> None:
+    def rows(name: str, claims: list[str]) -> Path:
+        path = bench.folder / f"{name}.jsonl"
+        lines = [{"id": key, "text": "t", "claims": claims if key == "y" else ["z"]} for key in "xy"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    head = "model: {name: m, retries: 1}" + ("\ndataset: {id: id}" if named else "")
+    bench.run(bench.job(rows("before", ["a", "b", "c"]), EACH, head=head))
+    bench.asked.clear()
+    job = bench.job(rows("after", after), EACH, head=head)
+    facts = bench.run(replace(job, update=True))
+    assert sorted(request.row.entry.names["claim"] for request in bench.asked) == new
+    assert (facts.status, facts.recalled) == ("finished", 1 + len(after) - len(new))
+    bench.asked.clear()
+    again = bench.run(bench.job(rows("after", after), EACH, head=head))
+    assert (again.status, bench.asked) == ("finished", [])
+    whole = bench.job(rows("after", after), EACH, head=head, out="whole")
+    bench.run(whole)
+    assert job.directory.results.read_bytes() == whole.directory.results.read_bytes()

@@ -16,7 +16,7 @@ from verdict_cli.language.expressions.expression import Expression, compile_expr
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, Ints, KeyBuilder
 from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
-from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SavedRowPath, saved_rows
+from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import declared_types
 
@@ -31,8 +31,9 @@ class Collected:
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
-    rows that are left out because `where` needs their missing output. `at` are the rows' indices in the file, None
-    for groups and entries. `unreached` counts the failed rows whose entries (`items`) are not known.
+    rows that are left out because `where` needs their missing output, `skipped` those that `when` skipped. `at` are the
+    rows' indices in the file, None for groups and entries. `unreached` counts the failed rows whose entries (`items`)
+    are not known.
     """
 
     rows: int
@@ -43,6 +44,7 @@ class Collected:
     ids: Factorized | None
     unreadable: Mapping[str, tuple[int, str]]
     undecided: int = 0
+    skipped: int = 0
     at: Ints | None = None
     unreached: int = 0
 
@@ -131,7 +133,7 @@ class _Reader:
             self.keys["cluster"] = KeyBuilder()  # entries of one row have correlated errors
         self.ids = KeyBuilder() if ids else None
         self.at = array("q")
-        self.undecided = self.unreached = 0
+        self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
     @property
@@ -145,6 +147,9 @@ class _Reader:
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
         """Add the row at this index of the file, or each of its entries, if it is selected."""
+        if values.get(SKIPPED) and self._is_skipped(values):
+            self.skipped += 1
+            return
         if self.items is None:
             self._read(at, row, failed, row_id, values)
             return
@@ -176,6 +181,25 @@ class _Reader:
         if self.ids is not None:
             self.ids.add(row_id)
         return True
+
+    def _is_skipped(self, values: Mapping[str, Any]) -> bool:
+        """Whether `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""
+        if self.items is not None:
+            return self.items in values[SKIPPED]
+        skipped = {("output",) if name == "output" else ("nodes", name) for name in values[SKIPPED]}
+
+        def lacks(expression: Expression) -> bool:
+            if not any(path[: len(unit)] == unit for path in expression.paths for unit in skipped):
+                return False
+            try:
+                return expression(values) is None
+            except RowError:
+                return True
+
+        filters = [*([] if self.where is None else [self.where]), *(expression for expression, _ in self.only)]
+        if self.where is not None and not lacks(self.where) and self.where(values) is False:
+            return False
+        return any(map(lacks, [*filters, *self.expressions.values(), *self.keyed.values(), *self.options]))
 
     def _selected(self, row: int | str, failed: bool, values: Mapping[str, Any]) -> bool | None:
         if self.where is not None:
@@ -269,8 +293,7 @@ class _Reader:
             ids=self.ids.keys() if self.ids is not None else None,
             unreadable=self.unreadable,
             undecided=self.undecided,
-            at=(np.frombuffer(self.at, dtype=np.int64) if self.at else np.empty(0, np.int64))
-            if self.items is None
-            else None,
+            at=np.array(self.at, dtype=np.int64) if self.items is None else None,
+            skipped=self.skipped,
             unreached=self.unreached,
         )

@@ -21,6 +21,10 @@ SAVED_ROW_ROOTS = ("source", "output", "nodes", "human")
 """What an expression over saved rows can name."""
 
 
+SKIPPED = "skipped"
+"""The column with the units that `when` skipped at a row, and `output` where the last one was; it is among a row's values."""
+
+
 class TextKeyed(dict[Any, Any]):
     """A mapping from a table, whose keys have become texts: `true` finds `"true"`, and 4 finds `"4"`."""
 
@@ -59,15 +63,19 @@ def saved_rows(
 ) -> Iterator[tuple[int, bool, Any, Mapping[str, Any]]]:
     """Each row's number, whether it failed, its key of `ids`, and the values that these paths reach (of a failed row,
     what there is), in the order of the file. DataError for a file that is not a table of results."""
-    homes = _homes(table_columns(results), paths)
+    names = table_columns(results)
+    homes = _homes(names, paths)
+    flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
     labels = read_labels(results.with_name(FILE)) if with_labels else {}
     at = 0
-    for batch in read_table(results, ["row", "status", *(["id"] if with_labels else []), *homes]):
+    for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
         columns = [(home, batch[name]) for name, home in homes.items()]
         for index, row in enumerate(batch["row"]):
             nodes: dict[str, dict[str, Any]] = {}
             values: dict[str, Any] = {"source": {}, "output": {}, "nodes": nodes}
+            if flow:
+                values[SKIPPED] = batch[SKIPPED][index] or ()
             if with_labels:
                 values["human"] = labels.get(label_key(batch["id"][index]), NOTHING)
             failed = batch["status"][index] != "ok"
