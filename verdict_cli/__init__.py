@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from verdict_cli.language.units.pools import ModePoolUnit as ModePoolUnit
     from verdict_cli.language.units.ranker import RankerUnit as RankerUnit
     from verdict_cli.language.units.rubric import RubricUnit as RubricUnit
+    from verdict_cli.language.units.rubric_pool import RubricPoolUnit as RubricPoolUnit
     from verdict_cli.python.judge import Judge as Judge
     from verdict_cli.python.judged import Judged as Judged
     from verdict_cli.python.pipeline import Pipeline as Pipeline

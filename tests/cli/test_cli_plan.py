@@ -139,3 +139,16 @@ def test_what_cannot_be_planned_is_refused(shell: Any, words: tuple[str, ...], s
     done = shell("plan", shell.config(STEPS), rows(shell), *words)
     assert done.code == 2
     assert said in done.err
+
+
+def test_a_metric_of_entries_cannot_be_planned(shell: Any) -> None:
+    steps = """
+- {each: source.claims, unit: JudgeUnit, name: check, scale: boolean, prompt: "{item}"}
+- {unit: MeanPoolUnit, field: score}
+evaluate:
+  claims: {items: check, value: output.score, metrics: [mean]}
+"""
+    data = shell.write("e.jsonl", '{"claims": ["a", "b"]}\n')
+    done = shell("plan", shell.config(steps, LOCAL), data, "--half-width", "0.05")
+    assert done.code == 2
+    assert "'claims' counts entries of 'check'" in done.err

@@ -19,6 +19,7 @@ CASES = (
     "judgebench",
     "alpacaeval/claude-2",
     "wice",
+    "paperbench",
     "unieval",
     "pandalm/people",
     "triviaqa/v1",

@@ -12,6 +12,7 @@ from verdict_cli.cli.console import print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, MetricOption, Seed
+from verdict_cli.errors import UsageError
 from verdict_cli.run.estimate import Line, estimate_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.studies.power.requirements import RequirementOptions, check_options, cost, first_metric, needed, trade
@@ -68,6 +69,11 @@ def plan(
     pipeline = options.plan(config)
     name, metric_name = choose_metric([(str(config), pipeline)], metric)
     evaluation = pipeline.evaluations[name]
+    if evaluation.items is not None:
+        raise UsageError(
+            f"{name!r} counts entries of {evaluation.items!r}, and how many a row has is not known before the run",
+            hint="name a metric of rows: `--metric EVALUATION.METRIC`",
+        )
     metric_name = metric_name or first_metric(evaluation)
     requested = RequirementOptions(name, metric_name, half_width, mde, power, confidence, expect, discordant, seed)
     needs, repeats, notes = needed(requested, evaluation, pilot or [])

@@ -48,6 +48,8 @@ class Evaluation(ConfigModel):
     """Metrics over the rows of a run: a prediction or a probability against a target, a value alone, or several judges
     against each other."""
 
+    items: ExpressionText | None = None
+    """The name of a unit under `each`: one observation for each entry instead of one for each row. Expressions see the entry under its `as` name, `index`, the unit's `output` there, and `source`; intervals resample rows unless `cluster` says otherwise."""
     prediction: ExpressionText | None = None
     """Expression for the pipeline's verdict on the row, such as `output.score`."""
     target: ExpressionText | None = None
@@ -172,6 +174,10 @@ def _panel(evaluation: Evaluation) -> list[EvaluationIssue]:
     for key in ("prediction", "probability", "value", "consistent", "options", "positive", "group", "gold"):
         if getattr(evaluation, key) is not None:
             found.append((key, f"`panel` and `{key}` are two evaluations", f"give `{key}` one of its own"))
+    if evaluation.items is not None:
+        found.append(
+            ("items", "`panel` compares units on rows, `items` are the entries of one unit", "leave one of the two out")
+        )
     if evaluation.missing == "wrong":
         found.append(
             ("missing", "`missing: wrong` has no meaning for a panel", "leave it out: absent votes are left out")

@@ -15,8 +15,8 @@ from verdict_cli.language.custom_types import MergedType, UnknownTypeError, merg
 from verdict_cli.language.document.document import MAX_BYTES
 from verdict_cli.language.document.error_messages import explain_error, known_keys, nearest_spelling
 from verdict_cli.language.document.source_positions import format_path
-from verdict_cli.language.fields.field_keys import PLAIN
-from verdict_cli.language.fields.types import FieldType, RecordType, ScaleType, UnknownType
+from verdict_cli.language.fields.field_keys import PLAIN, map_parts
+from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
@@ -90,11 +90,12 @@ class Namespace:
 
     def sound(self, kind: FieldType, path: Path_) -> FieldType:
         """The type, with `UnknownType` for each scale that makes no sense, which is reported."""
-        if isinstance(kind, ScaleType):
-            return kind if self.check_scale(kind.scale, path) else UnknownType()
-        if isinstance(kind, RecordType):
-            return RecordType({name: self.sound(inner, (*path, name)) for name, inner in kind.fields.items()})
-        return kind
+
+        def checked(kind: FieldType, names: tuple[str, ...]) -> FieldType:
+            is_bad = isinstance(kind, ScaleType) and not self.check_scale(kind.scale, (*path, *names))
+            return UnknownType() if is_bad else kind
+
+        return map_parts(kind, checked)
 
     def scale_named(self, name: str) -> Scale:
         """The scale of that name: declared in the file, built in, or a registered type that needs no keys.

@@ -117,7 +117,9 @@ class _Build:
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
         if len(nodes) == len(instances):
-            self.used |= set(output_nodes) | check_evaluations(self.names, nodes, output_nodes, self._use_column)
+            self.used |= set(output_nodes) | check_evaluations(
+                self.names, nodes, output_nodes, self._use_column, row_steps.entries
+            )
         early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
         self._raise()

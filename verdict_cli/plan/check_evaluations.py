@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -14,12 +14,12 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.evaluations import Published
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved
-from verdict_cli.language.fields.types import ScaleType
+from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath
+from verdict_cli.language.fields.types import FieldType, ScaleType
 from verdict_cli.language.namespace import Namespace
 from verdict_cli.plan.compile_context import compile_expression_at
 from verdict_cli.plan.node import Node
-from verdict_cli.plan.result_scope import EVALUATION_ROOTS, ResultScope, panel_expressions
+from verdict_cli.plan.result_scope import ResultScope, panel_expressions
 
 
 def load_published(names: Namespace) -> dict[str, Published]:
@@ -52,11 +52,21 @@ def check_evaluations(
     nodes: tuple[Node, ...],
     outputs: tuple[int, ...],
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
+    entries: Callable[[Sequence[int]], Mapping[str, FieldType]],
 ) -> set[int]:
-    """The indices of the units that evaluations name; reports expressions that cannot be resolved."""
-    scope = ResultScope(nodes, outputs)
+    """The indices of the units that evaluations name; reports expressions that cannot be resolved.
+
+    ``entries`` gives the types of the names that units inside `each` steps see.
+    """
+    rows = ResultScope(nodes, outputs)
+    scopes: dict[str, ResultScope] = {}
     for name, evaluation in names.spec.file.evaluate.items():
         base: tuple[str | int, ...] = ("evaluate", name)
+        try:
+            scope = scopes[name] = rows if evaluation.items is None else rows.of_items(evaluation.items, entries)
+        except ExpressionError as error:
+            names.problem("bad-evaluation", error.message, error.hint, (*base, "items"))
+            continue
         for where, message, hint in evaluations.evaluation_problems(name, evaluation):
             names.problem("bad-evaluation", message, hint, _below(base, where))
         _check_nominal(names, evaluation, base, scope)
@@ -71,16 +81,17 @@ def check_evaluations(
             ]
             for key, text in gold_texts:
                 if text is not None:
-                    _check(names, text, (*base, *key), scope.resolve, use_column, ("source", "human"))
+                    _check(names, text, (*base, *key), scope, use_column, ("source", "human", *scope.entries))
         for key, text in texts:
             if text is not None:
-                _check(names, text, (*base, *key), scope.resolve, use_column)
+                _check(names, text, (*base, *key), scope, use_column)
     for index, gate in enumerate(names.spec.file.gates):
         for where, message, hint in gates.gate_problems(index, gate, names.spec.file.evaluate):
             names.problem("bad-gate", message, hint, _below(("gates", index), where))
+        scope = scopes.get(gate.metric.rpartition(".")[0], rows)
         for text in gate.where or {}:
-            _check(names, text, ("gates", index, "where", text), scope.resolve, use_column)
-    return scope.used
+            _check(names, text, ("gates", index, "where", text), scope, use_column)
+    return rows.used
 
 
 _NEEDS_ORDER = ("weighted_kappa", "spearman", "kendall")
@@ -93,7 +104,7 @@ def _check_nominal(
     if evaluation.prediction is None:
         return
     try:
-        path = compile_expression(evaluation.prediction, EVALUATION_ROOTS).path
+        path = compile_expression(evaluation.prediction, scope.roots).path
         kind = None if path is None else scope.resolve(path).type
     except ExpressionError:
         return  # reported where the expression is checked
@@ -126,12 +137,15 @@ def _check(
     names: Namespace,
     text: str,
     path: tuple[str | int, ...],
-    resolve: Callable[[ExpressionPath], Resolved],
+    scope: ResultScope,
     use_column: Callable[[str, Namespace, tuple[str | int, ...]], None],
-    roots: tuple[str, ...] = EVALUATION_ROOTS,
+    roots: tuple[str, ...] = (),
 ) -> None:
     expression = compile_expression_at(
-        text, roots, resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)
+        text,
+        roots or scope.roots,
+        scope.resolve,
+        lambda message, hint: names.problem("bad-expression", message, hint, path),
     )
     for path_found in expression.paths if expression is not None else ():
         if path_found[0] == "source" and len(path_found) > 1 and isinstance(path_found[1], str):

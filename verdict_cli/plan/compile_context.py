@@ -14,8 +14,9 @@ from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.error_messages import explain_error
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError, Resolve
-from verdict_cli.language.fields.field_keys import field_type
+from verdict_cli.language.fields.field_keys import field_type, map_parts
 from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.type_text import TYPES_HINT, TypeTextError
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
@@ -129,18 +130,16 @@ class CompileContext:
         for name, spelled in (declared or {}).items():
             try:
                 types[name] = _from_unit(names.sound(field_type(spelled, names.scale_named), (*path, name)))
-            except UnknownNameError as error:
+            except (UnknownNameError, TypeTextError) as error:
                 types[name] = UnknownType()
-                hint = error.hint or "types are `str`, `int`, `float`, `bool`, `list[str]` and scales"
+                hint = error.hint or TYPES_HINT
                 self.problem("unknown-type", error.message.replace("scale", "type or scale", 1), hint, key, name)
         return types
 
 
 def _from_unit(kind: FieldType) -> FieldType:
     """The type of what a unit makes: an image in it is an address, not a file of this machine."""
-    if isinstance(kind, RecordType):
-        return RecordType({name: _from_unit(inner) for name, inner in kind.fields.items()})
-    return ImageType(files=False) if isinstance(kind, ImageType) else kind
+    return map_parts(kind, lambda part, _: ImageType(files=False) if isinstance(part, ImageType) else part)
 
 
 def compile_expression_at(

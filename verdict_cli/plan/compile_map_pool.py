@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
@@ -15,11 +16,15 @@ from verdict_cli.language.fields.types import (
     RecordType,
     ScaleType,
     UnknownType,
+    without_null,
 )
+from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
+from verdict_cli.language.units.rubric_pool import RubricPoolUnit
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
 from verdict_cli.plan.compile_python import code_at, compile_output_function
+from verdict_cli.plan.compile_rubric_pool import compile_rubric_pool
 from verdict_cli.plan.node import MapNode, OutputFields, PoolNode
 from verdict_cli.plan.scope import Upstream
 
@@ -54,6 +59,8 @@ def compile_pool(context: CompileContext, unit: Pool) -> CompiledUnit | None:
         hint = "put it behind a layer of judges"
         context.problem("nothing-to-pool", f"a {unit.type_name} needs units before it", hint)
         return None
+    if isinstance(unit, RubricPoolUnit):
+        return compile_rubric_pool(context, unit, parents, lambda kind: _number(unit, kind))
     weights = unit.pool_weights()
     if isinstance(weights, CalibrationFile | Fitted):
         from verdict_cli.language.calibrations import PoolWeights  # here, because few pools have fitted weights
@@ -121,6 +128,7 @@ _WAYS_OUT = "give the scale `scores:`, or use a ModePoolUnit"
 def _poolable(unit: Pool, kind: FieldType) -> bool:
     if unit.numbers:
         return kind.numeric() is not False
+    kind = without_null(kind)
     return isinstance(kind, ScaleType | UnknownType) or (isinstance(kind, PlainType) and kind != TEXT)
 
 
@@ -133,10 +141,25 @@ def _type(unit: Pool, kinds: Sequence[FieldType]) -> FieldType:
 
 def _number(unit: Pool, kind: FieldType) -> Callable[[Any], Any]:
     """A scale's scores stand for its words; every other value is pooled as it is."""
-    return kind.scale.number if isinstance(kind, ScaleType) and _scored(unit, kind) else _same
+    if not _scored(unit, kind):
+        return _same
+    scaled = without_null(kind)
+    assert isinstance(scaled, ScaleType)
+    return _ScoreOf(scaled.scale)
+
+
+@dataclass(frozen=True)
+class _ScoreOf:
+    """The score of a scale's value, None for null. Equal for equal scales."""
+
+    scale: Scale
+
+    def __call__(self, value: Any) -> float | None:
+        return None if value is None else self.scale.number(value)
 
 
 def _scored(unit: Pool, kind: FieldType) -> bool:
+    kind = without_null(kind)
     return unit.numbers and isinstance(kind, ScaleType) and kind.scale.has_scores
 
 

@@ -12,6 +12,7 @@ from verdict_cli.language.fields.types import (
     DistributionType,
     FieldType,
     ListType,
+    OptionalType,
     PlainType,
     RecordType,
     ScaleType,
@@ -47,6 +48,8 @@ def sample_value(kind: FieldType) -> Any:
         return [{"role": "speaker", "content": "1"}]
     if isinstance(kind, TextListType | ListType):
         return [sample_value(kind.item)]
+    if isinstance(kind, OptionalType):
+        return sample_value(kind.item)
     return _PLAIN[kind.name] if isinstance(kind, PlainType) else 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +26,7 @@ from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
 if TYPE_CHECKING:
     from verdict_cli.language.authoring.functions import Function
+    from verdict_cli.plan.compile_rubric_pool import RubricPooling
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,13 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled.
-    ``rubric`` pools criteria: their outputs, the names of their entries and the row's source give the output."""
+    """A pool and its fields; for each field one function a parent that turns a value into what is pooled. A pool of
+    criteria has a ``rubric`` instead."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]
     weights: tuple[float, ...] | None
-    rubric: Callable[[Sequence[Any], Sequence[Mapping[str, Any]], Mapping[str, Any]], dict[str, Any]] | None = None
+    rubric: RubricPooling | None = None
 
 
 @dataclass(frozen=True)

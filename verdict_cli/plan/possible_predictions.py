@@ -86,18 +86,27 @@ def _row_with(values: dict[ExpressionPath, Any]) -> dict[str, Any]:
 def shown_labels(nodes: Sequence[Node], evaluations: Mapping[str, Evaluation]) -> Iterator[tuple[int, str, str]]:
     """(place of the node, label as a path, name of the evaluation) for each label that is its target."""
     for name, evaluation in evaluations.items():
-        for label in _columns(evaluation.target):
+        item = next((node for node in nodes if node.id == evaluation.items), None)
+        for label in _labels(evaluation.target, is_of_entries=item is not None):
             for node in nodes:
+                if label[0] != "source" and (item is None or node.groups[:1] != item.groups[:1]):
+                    continue
                 if any(_is_prefix(label, path) for path in _prompt_paths(node)):
                     yield node.index, format_expression_path(label), name
 
 
-def _columns(target: str | None) -> list[ExpressionPath]:
+def _labels(target: str | None, *, is_of_entries: bool) -> list[ExpressionPath]:
+    """The columns of the row that a target names, and what it names of an entry."""
     try:
         paths = compile_expression(target).paths if target is not None else ()
     except ExpressionError:
         return []
-    return [path for path in dict.fromkeys(paths) if path[0] == "source" and len(path) > 1]
+    known = ("output", "nodes", "human", "index")
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if (path[0] == "source" and len(path) > 1) or (is_of_entries and path[0] not in ("source", *known))
+    ]
 
 
 def _prompt_paths(node: Node) -> list[ExpressionPath]:

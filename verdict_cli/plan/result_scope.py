@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from verdict_cli.language.document.error_messages import nearest_spelling
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolved
+from verdict_cli.language.fields.types import FieldType
 from verdict_cli.plan.node import Node
 from verdict_cli.plan.scope import type_at_path
 
@@ -20,15 +21,46 @@ HUMAN_FIELDS = ("label", "note")
 
 @dataclass
 class ResultScope:
-    """Resolves paths into a pipeline's outputs; ``used`` are the places of the units that they name."""
+    """Resolves paths into a pipeline's outputs; ``used`` are the places of the units that they name.
+
+    For metrics of entries, ``item`` is the unit whose outputs they are of, and ``entries`` has the types of the entries'
+    names.
+    """
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     used: set[int] = field(default_factory=set)
+    item: Node | None = None
+    entries: Mapping[str, FieldType] = field(default_factory=dict)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The names that expressions can use."""
+        return (*EVALUATION_ROOTS, *self.entries)
+
+    def of_items(self, unit: str, entries: Callable[[Sequence[int]], Mapping[str, FieldType]]) -> ResultScope:
+        """The scope of the entries of a unit inside `each`. ExpressionError where there is no such unit."""
+        node = next((node for node in self.nodes if node.id == unit), None)
+        if node is None:
+            copies = [node.id for node in self.nodes if node.name == unit]
+            known = [node.id for node in self.nodes if node.groups]
+            hint = f"say which: {', '.join(copies)}" if copies else nearest_spelling(unit, known)
+            raise ExpressionError(f"there is no unit {unit!r}", hint)
+        if not node.groups:
+            hint = "metrics of rows need no `items`; `each` makes a unit run for every entry of a list"
+            raise ExpressionError(f"{unit!r} is not inside an `each`, so it has no entries", hint)
+        self.used.add(node.index)
+        return replace(self, item=node, entries=entries(node.groups))
 
     def resolve(self, path: ExpressionPath) -> Resolved:
         """What the path means. ExpressionError when it cannot be resolved."""
         root, rest = path[0], path[1:]
+        if root in self.entries:
+            followed, kind = type_at_path(self.entries[str(root)], rest, str(root))
+            return Resolved(((root, *followed),), kind)
+        if root == "output" and self.item is not None:
+            followed, kind = type_at_path(self.item.output, rest, "output")
+            return Resolved(((root, *followed),), kind)
         if root == "output":
             if len(self.outputs) != 1:
                 ids = ", ".join(self.nodes[index].id for index in self.outputs)

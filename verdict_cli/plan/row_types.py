@@ -6,11 +6,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.fields.field_keys import field_type
 from verdict_cli.language.fields.image import ImageType, is_image_url
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, RecordType
+from verdict_cli.language.fields.type_text import TypeTextError
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    FieldType,
+    ListType,
+    OptionalType,
+    RecordType,
+    TextListType,
+    TranscriptType,
+    without_null,
+)
 from verdict_cli.language.namespace import Namespace, UnknownNameError
 from verdict_cli.language.scales import named_scales
 from verdict_cli.plan.compile_context import compile_expression_at
@@ -49,8 +64,18 @@ def row_converter(
 
 
 def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> Any:
+    if value == "" and isinstance(kind, OptionalType) and kind.item != TEXT:
+        return None  # an empty cell of CSV
+    kind = without_null(kind)
+    value = cell_value(value, kind)
+    if isinstance(kind, ListType) and isinstance(value, list | tuple):
+        return [_converted(entry, kind.item, folder, fence) for entry in value]
     if isinstance(kind, RecordType) and isinstance(value, Mapping):
-        nested = {name: inner for name, inner in kind.fields.items() if isinstance(inner, ImageType | RecordType)}
+        nested = {
+            name: inner
+            for name, inner in kind.fields.items()
+            if isinstance(without_null(inner), ImageType | RecordType | ListType)
+        }
         return dict(value) | {
             name: _converted(value[name], inner, folder, fence) for name, inner in nested.items() if name in value
         }
@@ -65,6 +90,18 @@ def _converted(value: Any, kind: FieldType, folder: Path, fence: PathPolicy) -> 
     return named_scales()["boolean"].read(value) if kind == TRUTH else value
 
 
+def cell_value(value: Any, kind: FieldType) -> Any:
+    """The list or mapping that a cell of CSV, which has only text, spells in JSON; any other value as it is."""
+    if not isinstance(value, str) or not isinstance(
+        without_null(kind), RecordType | ListType | TextListType | TranscriptType
+    ):
+        return value
+    try:
+        return orjson.loads(value)
+    except ValueError:
+        return value
+
+
 def row_types(names: Namespace) -> RecordType | None:
     """The declared columns' types, None where none are declared; reports a type that is unknown."""
     declared = names.spec.file.dataset.types
@@ -75,7 +112,7 @@ def row_types(names: Namespace) -> RecordType | None:
         path = ("dataset", "schema", name)
         try:
             types[name] = names.sound(field_type(key, names.scale_named), path)
-        except UnknownNameError as error:
+        except (UnknownNameError, TypeTextError) as error:
             message = error.message.replace("scale", "type or scale", 1)
             names.problem("unknown-type", message, error.hint, path)
     return RecordType(types)

@@ -40,7 +40,7 @@ def compute(
             raise RowError("there is nothing to pool: the list of `each` is empty", hint=hint, kind="empty-list")
         try:
             if work.rubric is not None:
-                named = [(given.output, _names(given, row, entries)) for given in before]
+                named = [(given.output, _names(given, number, row, entries)) for number, given in enumerate(before)]
                 criteria = [(output, names) for output, names in named if names is not None]
                 output = work.rubric([one for one, _ in criteria], [names for _, names in criteria], row.source)
             else:
@@ -67,10 +67,11 @@ def outputs_before(node: Node, outputs: Sequence[Any]) -> list[Given]:
     return spread_outputs(node.spread, outputs.__getitem__)
 
 
-def _names(given: Given, row: Row, entries: Mapping[int, Any]) -> Mapping[str, Any] | None:
-    """The names of the entry to which an output belongs; None for an entry at which its unit was skipped."""
+def _names(given: Given, number: int, row: Row, entries: Mapping[int, Any]) -> Mapping[str, Any] | None:
+    """The names of the entry to which an output belongs, and its number; None for an entry at which its unit was
+    skipped."""
     if not given.place:
-        return {} if row.entry is None else row.entry.names
+        return {"index": number} if row.entry is None else {**row.entry.names, "index": number}
     names = entries[given.unit]
     for place in given.place:
         names = None if names is None else names[place]

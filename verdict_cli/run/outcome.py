@@ -9,7 +9,7 @@ from typing import Any
 from verdict_cli.errors import RowError, UsageError
 from verdict_cli.language.expressions.expression import compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
-from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType
+from verdict_cli.language.fields.types import DistributionType, FieldType, ScaleType, without_null
 from verdict_cli.messages import Call, Failure, Output, Result, cost_of
 from verdict_cli.plan.levels import in_lists
 from verdict_cli.plan.node import LLMNode, Plan
@@ -112,11 +112,15 @@ def _of_output(plan: Plan) -> Reward:
     for name in named:
         number = _number(fields[name])
         if number is not None:
-            return lambda result: _finite(number((_given(result.outputs[last.index]))[name]), f"`{name}`")
+            return lambda result: _finite(_number_at(number, _given(result.outputs[last.index])[name]), f"`{name}`")
     raise UsageError(
         f"{last.id} has the fields {', '.join(fields) or '(none)'}, none of which is the row's number",
         hint="give the scale `scores:`, or name the number by an expression such as `output.score`",
     )
+
+
+def _number_at(number: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else number(value)
 
 
 def _given(output: Output | None) -> Output:
@@ -134,7 +138,8 @@ def _number(kind: FieldType) -> Callable[[Any], Any] | None:
         return lambda found: math.fsum(p * (scale.number(value) or 0.0) for value, p in found.items())
     if kind.numeric() is False:
         return None
-    return kind.scale.number if isinstance(kind, ScaleType) else lambda value: value
+    scaled = without_null(kind)
+    return scaled.scale.number if isinstance(scaled, ScaleType) else lambda value: value
 
 
 def _finite(value: Any, what: str) -> float:

@@ -200,6 +200,8 @@ class _Checks:
         self._named: dict[Brace, None] = {}
         self._labels: list[tuple[LabelCounts, Problem]] = []
         for name, evaluation in plan.evaluations.items():
+            if evaluation.items is not None:
+                continue  # labels of entries, which units may make
             text = evaluation.prediction
             predictions = (
                 PossibleValues(None, None) if text is None else possible_values(plan.nodes, plan.outputs, text)

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType
+from verdict_cli.language.fields.types import FieldType, PlainType, ScaleType, UnknownType, without_null
 from verdict_cli.messages import Call, Message, Result, cost_of
 from verdict_cli.plan.levels import ITEM_COLUMN, in_lists
 from verdict_cli.plan.node import Plan
@@ -100,7 +100,7 @@ def declared_columns(plan: Plan) -> dict[str, DeclaredType]:
         f"{home}.{name}": DeclaredType(schema)
         for home, output in outputs.items()
         for name, kind in output.fields.items()
-        if (schema := kind.json_schema())
+        if (schema := without_null(kind).json_schema())
     }
 
 
@@ -216,6 +216,7 @@ def _logprobs(positions: Any) -> str | None:
 
 
 def _kind(kind: FieldType) -> ColumnKind:
+    kind = without_null(kind)
     if isinstance(kind, PlainType):
         return _KINDS[kind.name]
     if isinstance(kind, ScaleType):

@@ -206,7 +206,7 @@ def _flips(pairs: PairedRows, scores: tuple[Floats, Floats], shown: Mapping[str,
     columns = [predictions(data) for data in (old, new)]
     return tuple(
         Flip(
-            shown.get(pairs.keys[index], pairs.keys[index]),
+            _shown(pairs.keys[index], shown),
             outcome_cell(columns[0], pairs.rows[0][index]),
             outcome_cell(columns[1], pairs.rows[1][index]),
             outcome_cell(new.targets, pairs.rows[1][index]),
@@ -214,6 +214,12 @@ def _flips(pairs: PairedRows, scores: tuple[Floats, Floats], shown: Mapping[str,
         )
         for index in flipped.tolist()
     )
+
+
+def _shown(key: str, shown: Mapping[str, Any]) -> Any:
+    """The id or number of a row, with the place of its entry under `items`."""
+    row, bracket, place = key.rpartition("[")
+    return f"{shown[row]}{bracket}{place}" if key not in shown and row in shown else shown.get(key, key)
 
 
 def significance_of(

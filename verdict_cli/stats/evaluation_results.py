@@ -175,7 +175,7 @@ def scored_rows(evaluations: Mapping[str, Evaluation], results: Path) -> tuple[R
     """The rows of the first few evaluations, without any metric. Raises what `measure` does."""
     first = dict(
         sorted(
-            ((name, each) for name, each in evaluations.items() if each.group is None),
+            ((name, each) for name, each in evaluations.items() if each.group is None and each.items is None),
             key=lambda pair: pair[1].target is None,
         )[:MOST_SCORED]
     )

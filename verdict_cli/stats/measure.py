@@ -210,15 +210,16 @@ def _measures(
     if "target" in collected.columns and not data.panel:
         labelled = data.targets.present
     missing = labelled & ~_present(collected, data)
-    counted = int(labelled.sum())
+    counted = int(labelled.sum()) + collected.unreached
+    without = int(missing.sum()) + collected.unreached
     estimates, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
         values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
         groups=groups,
-        coverage=1 - int(missing.sum()) / counted if counted else None,
-        rows=collected.rows,
-        unlabelled=collected.rows - counted,
-        missing=int(missing.sum()),
+        coverage=1 - without / counted if counted else None,
+        rows=collected.rows + collected.unreached,
+        unlabelled=collected.rows - int(labelled.sum()),
+        missing=without,
         kind=kind or "",
         bounds=missing_data_bounds(metrics, data, missing) if missing.any() else {},
         unreadable={key: count for key, (count, _) in collected.unreadable.items()},
@@ -268,6 +269,9 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
         found.append(f"{rows} as without {key}: {first}")
     if collected.undecided:
         found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
+    if collected.unreached:
+        many = "1 failed row counts" if collected.unreached == 1 else f"{collected.unreached} failed rows count"
+        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
     if collected.skipped:
         rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
         found.append(f"{rows} left out: `when` skipped what is measured")

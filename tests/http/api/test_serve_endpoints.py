@@ -103,6 +103,31 @@ def test_a_picture_is_never_a_file_of_the_server(house: Any, tmp_path: Path) -> 
         assert "the server does not read local files" in found["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "path"),
+    [
+        ("image?", "FILE", "a"),
+        ("list[image]", ["https://x/y.png", "FILE"], "a[1]"),
+        ("list[image]", '["FILE"]', "a[0]"),
+        ("{photo: image?}", {"photo": "FILE"}, "a.photo"),
+        ("list[{photo: image}]", [{"photo": "FILE"}], "a[0].photo"),
+        ("list[{photo: image}]?", '[{"photo": "FILE"}]', "a[0].photo"),
+    ],
+)
+def test_a_picture_within_a_list_or_a_mapping_is_never_a_file_either(
+    house: Any, tmp_path: Path, kind: str, value: Any, path: str
+) -> None:
+    text = ONE_JUDGE.replace("dataset: {id: key}", f"dataset: {{schema: {{a: {json.dumps(kind)}}}}}")
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG")
+    row = json.loads(json.dumps({"a": value, "b": "x"}).replace("FILE", str(tmp_path / "secret.png")))
+
+    async def work(client: Any, _: Any) -> Any:
+        return (await client.post("/judge", json={"row": row})).json()
+
+    message = house.within(work, text)["error"]["message"]
+    assert f"the column {path!r} is not an http:, https: or data: URL" in message
+
+
 def test_a_pipeline_without_a_number_says_so_at_the_reward_alone(house: Any) -> None:
     text = ONE_JUDGE.replace("}]", "}, {unit: CoTUnit, prompt: 'Why {previous.score}?'}]")
 

@@ -16,6 +16,8 @@ from verdict_cli.language.fields.types import (
     TEXT,
     TRUTH,
     FieldType,
+    ListType,
+    OptionalType,
     RecordType,
     ScaleType,
     TextListType,
@@ -37,6 +39,11 @@ KINDS: list[tuple[FieldType, st.SearchStrategy[Any]]] = [
     (ScaleType(DiscreteScale(values=("a", "b"))), st.sampled_from(["a", "b"])),
     (ScaleType(Categories(values=("b", "c"))), st.sampled_from(["b", "c"])),
     (ScaleType(DiscreteScale(range=(0, 1, 0.5))), st.sampled_from([0.0, 0.5, 1.0])),
+    (ListType(INTEGER), st.lists(st.integers(-9, 9))),
+    (ListType(ScaleType(LIKERT)), st.lists(st.integers(1, 5))),
+    (ListType(OptionalType(NUMBER)), st.lists(st.none() | st.integers(-9, 9).map(float))),
+    (OptionalType(INTEGER), st.none() | st.integers(-9, 9)),
+    (OptionalType(ScaleType(LIKERT)), st.none() | st.integers(1, 5)),
     (RecordType({"a": INTEGER}), st.fixed_dictionaries({"a": st.integers(-9, 9)})),
 ]
 

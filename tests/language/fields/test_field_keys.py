@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from verdict_cli.language.fields.field_keys import PLAIN, Enum, FieldKey, FieldTypes, field_type, record
-from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
+from verdict_cli.language.fields.type_text import TypeTextError, type_text
+from verdict_cli.language.fields.types import (
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    ListType,
+    OptionalType,
+    RecordType,
+    ScaleType,
+    TextListType,
+)
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.boolean import BooleanScale
 from verdict_cli.language.scales.continuous import ContinuousScale
 from verdict_cli.language.scales.discrete import LIKERT, Categories, DiscreteScale
 
 KEY: TypeAdapter[Any] = TypeAdapter(FieldKey)
+MAYBE_INT, INTS = OptionalType(INTEGER), ListType(INTEGER)
 
 
 def named(name: str) -> Scale:
@@ -35,6 +48,18 @@ def named(name: str) -> Scale:
         ({"type": "discrete", "range": [1, 3]}, ScaleType(DiscreteScale(range=(1, 3)))),
         ({"type": "continuous", "max": 10}, ScaleType(ContinuousScale(max=10))),
         ({"a": "int", "b": {"c": "str"}}, RecordType({"a": INTEGER, "b": RecordType({"c": TEXT})})),
+        ("list[bool]", ListType(TRUTH)),
+        (" list[ str ] ", TextListType()),
+        ("list[list[int]]", ListType(ListType(INTEGER))),
+        ("list[likert]", ListType(ScaleType(LIKERT))),
+        ("likert?", OptionalType(ScaleType(LIKERT))),
+        ("list[str?]?", OptionalType(ListType(OptionalType(TEXT)))),
+        ("list[{text: str, weight: float}]", ListType(RecordType({"text": TEXT, "weight": NUMBER}))),
+        ('{"a b": list[str], c: {d: int?}}', RecordType({"a b": TextListType(), "c": RecordType({"d": MAYBE_INT})})),
+        ("list[{type: str, enum: list[int]}]", ListType(RecordType({"type": TEXT, "enum": ListType(INTEGER)}))),
+        ("list[{enum: [a, 'b, c']}]", ListType(ScaleType(Categories(values=("a", "b, c"))))),
+        ("list[{type: boolean}]", ListType(ScaleType(BooleanScale()))),
+        ({"a": "int?", "b": {"c": "list[int]"}}, RecordType({"a": MAYBE_INT, "b": RecordType({"c": INTS})})),
         ({"type": "str", "enum": "int"}, RecordType({"type": TEXT, "enum": INTEGER})),
     ],
 )
@@ -64,4 +89,38 @@ def test_a_schema_of_fields_is_a_record_in_the_written_order() -> None:
 
 
 def test_the_plain_types_are_those_of_the_language() -> None:
-    assert list(PLAIN) == ["str", "int", "float", "bool", "list[str]", "image"]
+    assert list(PLAIN) == ["str", "int", "float", "bool", "list[str]", "image", "conversation"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("list[int", "expected `]`, found the end"),
+        ("list[]", "expected a type, found ']'"),
+        ("list[int]]", "expected the end, found ']'"),
+        ("int?x", "expected the end, found 'x'"),
+        ("{a int}", "expected `field: type`, found 'a int}'"),
+        ("{a: int, a: str}", "has the field 'a' twice"),
+        ("{a: int b: str}", "expected `}`, found 'b: str}'"),
+        ("{}", "has a record without fields"),
+        ("list[{enum: []}]", "enum: "),
+        ("list[" * 400, "is nested too deeply"),
+    ],
+)
+def test_a_text_that_is_no_type_says_what_was_expected(written: str, message: str) -> None:
+    with pytest.raises(TypeTextError, match=re.escape(message)):
+        field_type(written, named)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"a": "int", "b c": {"d": "list[str]?"}},
+        {"enum": ["a", "b, c", 1]},
+        {"type": "discrete", "values": ["x", "y"], "scores": {"x": 0, "y": 1}},
+        {"type": "boolean"},
+        {"type": "str"},
+    ],
+)
+def test_a_type_as_text_means_what_its_mapping_means(key: Any) -> None:
+    assert field_type(type_text(key), named) == field_type(KEY.validate_python(key), named)

@@ -16,6 +16,8 @@ from verdict_cli.language.fields.types import (
     TRUTH,
     DistributionType,
     FieldType,
+    ListType,
+    OptionalType,
     RecordType,
     ScaleType,
     TextListType,
@@ -40,6 +42,12 @@ TYPES: dict[str, tuple[FieldType, st.SearchStrategy[Any]]] = {
     "likert": (ScaleType(LIKERT), st.integers(1, 5)),
     "continuous": (ScaleType(ContinuousScale()), st.floats(0, 1)),
     "record": (RecordType({"a": INTEGER, "b": TEXT}), st.fixed_dictionaries({"a": st.integers(), "b": st.text()})),
+    "list[int]": (ListType(INTEGER), st.lists(st.integers())),
+    "list[likert]?": (OptionalType(ListType(ScaleType(LIKERT))), st.none() | st.lists(st.integers(1, 5))),
+    "list[record]": (
+        ListType(RecordType({"a": INTEGER, "b": OptionalType(TEXT)})),
+        st.lists(st.fixed_dictionaries({"a": st.integers(), "b": st.none() | st.text()})),
+    ),
     "conversation": (TranscriptType(), st.lists(st.fixed_dictionaries({"role": st.text(), "content": st.text()}))),
 }
 
@@ -136,6 +144,37 @@ def test_a_types_schema_requires_every_field_and_allows_no_other() -> None:
     }
 
 
+def test_a_list_names_the_entry_that_is_not_of_its_type() -> None:
+    claims = ListType(RecordType({"text": TEXT, "weight": NUMBER}))
+    assert claims.read([{"weight": 1, "text": "a"}]) == [{"text": "a", "weight": 1.0}]
+    with pytest.raises(ReplyError, match=r"^\[1\]: weight: 'heavy' is not of type float"):
+        claims.read([{"text": "a", "weight": 1}, {"text": "b", "weight": "heavy"}])
+    with pytest.raises(ReplyError, match=r"^\[0\]: None is not of type int"):
+        ListType(INTEGER).read([None])
+    with pytest.raises(ReplyError, match=r"^\[2\]: 9 is not on the scale") as caught:
+        ListType(ScaleType(LIKERT)).read([1, 2, 9])
+    assert caught.value.failure == "off-scale"
+    with pytest.raises(ReplyError, match="'abc' is not a list"):
+        ListType(INTEGER).read("abc")
+
+
+def test_the_schema_of_a_list_and_of_a_nullable_value_is_that_of_its_values() -> None:
+    assert ListType(OptionalType(RecordType({"a": ScaleType(BooleanScale())}))).json_schema() == {
+        "type": "array",
+        "items": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"a": {"type": "boolean"}},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                },
+                {"type": "null"},
+            ]
+        },
+    }
+
+
 def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
     words = ScaleType(DiscreteScale(values=("a", "b")))
     spelled = {
@@ -146,6 +185,10 @@ def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
         "discrete scale a, b": (words, False),
         "boolean scale yes, no": (ScaleType(BooleanScale()), True),
         "{a: int}": (RecordType({"a": INTEGER}), False),
+        "list[{a: int}]": (ListType(RecordType({"a": INTEGER})), False),
+        "str?": (OptionalType(TEXT), False),
+        "float?": (OptionalType(NUMBER), None),
+        "boolean scale yes, no or null": (OptionalType(ScaleType(BooleanScale())), None),
         "distribution": (DistributionType(LIKERT), False),
         "conversation": (TranscriptType(), False),
         "any": (UnknownType(), None),

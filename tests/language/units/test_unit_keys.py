@@ -62,6 +62,7 @@ def test_every_type_of_the_language_is_known_by_its_name() -> None:
         "JudgeUnit", "CategoricalJudgeUnit", "PairwiseJudgeUnit", "BestOfKJudgeUnit", "RankerUnit", "CoTUnit",
         "ConversationalUnit", "DebateUnit", "ArgumentUnit", "RubricUnit", "Unit", "MapUnit", "MeanPoolUnit",
         "MedianPoolUnit", "MedianFilterUnit", "MaxPoolUnit", "MinPoolUnit", "ModePoolUnit", "MeanVariancePoolUnit",
+        "RubricPoolUnit",
     }  # fmt: skip
 
 

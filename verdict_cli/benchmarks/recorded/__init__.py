@@ -23,6 +23,7 @@ SETS: dict[str, Callable[[Path], Iterable[Case]]] = {
     "summeval": response_judges.summeval_cases,
     "debates": response_judges.debates_cases,
     "factcc": claim_judges.factcc_cases,
+    "paperbench": claim_judges.paperbench_cases,
 }
 """The registry: a new set is a file in this folder and a line here."""
 

@@ -1,8 +1,9 @@
-"""Recorded judges of claims, answers and refusals: FactCC, WiCE, TriviaQA, XSTest."""
+"""Recorded judges of claims, answers, refusals and requirements: FactCC, WiCE, TriviaQA, XSTest, PaperBench."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +124,24 @@ def xstest_cases(data: Path) -> Iterator[Case]:
         PublishedValue("string match, two classes: Cohen's kappa", "match.cohen_kappa", 0.7246, 4),
     )
     yield Case("xstest/agreement", "xstest", inputs, agreement, origin="recomputed")
+
+
+PAPERBENCH_SCORES = {"rice": 0.185681216931217, "self_consistency": 0.91, "all_in_one": 0.713935185185185}
+
+
+def paperbench_cases(data: Path) -> Iterator[Case]:
+    """The scores of three submissions, from people's grades of the leaves of their rubrics."""
+
+    def inputs() -> tuple[CaseRows, CaseRows]:
+        rows = read_jsonl(data / "paperbench" / "rubrics.jsonl.gz")
+        return rows, [
+            {"id": row["paper"], "unit": "grade", "item": place, "reply": json.dumps({"score": leaf["grade"]})}
+            for row in rows
+            for place, leaf in enumerate(row["rubric"])
+        ]
+
+    values = tuple(
+        PublishedValue(f"{paper}: replication score", f"{paper}.mean", score, 9)
+        for paper, score in PAPERBENCH_SCORES.items()
+    )
+    yield Case("paperbench/people", "paperbench", inputs, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -16,10 +16,11 @@ from verdict_cli.http.api.admission import Admission
 from verdict_cli.http.api.prometheus import Metrics
 from verdict_cli.http.guard.middleware import AccessPolicy
 from verdict_cli.language.fields.image import ImageType, is_image_url
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.fields.types import FieldType, ListType, RecordType, without_null
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Failure, Result, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.plan.row_types import cell_value
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.outcome import Reward, compile_reward, outcome, reward_of
@@ -231,12 +232,21 @@ class Service:
 
 def _local_image_column(types: RecordType, values: Mapping[str, Any]) -> str | None:
     """The path of the first image column, at any depth, whose value is a local file; None if there is none."""
-    for name, kind in types.fields.items():
-        value = values.get(name)
-        if isinstance(kind, RecordType) and isinstance(value, Mapping):
-            inner = _local_image_column(kind, value)
-            if inner is not None:
-                return f"{name}.{inner}"
-        elif isinstance(kind, ImageType) and isinstance(value, str) and not is_image_url(value):
-            return name
+    inside = _local_image(types, values)
+    return None if inside is None else inside.removeprefix(".")
+
+
+def _local_image(kind: FieldType, value: Any) -> str | None:
+    kind, value = without_null(kind), cell_value(value, kind)
+    parts: Iterable[tuple[str, FieldType, Any]] = ()
+    if isinstance(kind, RecordType) and isinstance(value, Mapping):
+        parts = ((f".{name}", inner, value.get(name)) for name, inner in kind.fields.items())
+    elif isinstance(kind, ListType) and isinstance(value, list | tuple):
+        parts = ((f"[{place}]", kind.item, entry) for place, entry in enumerate(value))
+    elif isinstance(kind, ImageType) and isinstance(value, str) and not is_image_url(value):
+        return ""
+    for part, inner, entry in parts:
+        inside = _local_image(inner, entry)
+        if inside is not None:
+            return part + inside
     return None

@@ -16,8 +16,9 @@ from verdict_cli.language.authoring.arguments import check_known, prompt_key
 from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
-from verdict_cli.language.fields.field_keys import FieldTypes, field_type
-from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
+from verdict_cli.language.fields.field_keys import FieldTypes, record
+from verdict_cli.language.fields.type_text import TypeTextError
+from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.units.base import LLMUnit, snake
 
@@ -222,8 +223,10 @@ def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
     if not fields:
         return None
     keys = TypeAdapter(FieldTypes).validate_python(dict(fields))
-    types: dict[str, FieldType] = {name: field_type(key, named_scales().__getitem__) for name, key in keys.items()}
-    return RecordType(types)
+    try:
+        return record(keys, named_scales().__getitem__)
+    except TypeTextError as error:
+        raise UsageError(error.message, hint=error.hint) from None
 
 
 def custom_unit_document(

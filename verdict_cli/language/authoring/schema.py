@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 from verdict_cli.errors import UsageError
+from verdict_cli.language.fields.type_text import type_text
 
 _PLAIN: dict[Any, str] = {str: "str", int: "int", float: "float", bool: "bool", list[str]: "list[str]"}
 _MISSING: Any = object()
@@ -168,8 +170,16 @@ def _annotations(cls: type[Any]) -> dict[str, Any]:
     try:
         return inspect.get_annotations(cls, eval_str=True)
     except (NameError, SyntaxError, TypeError, AttributeError):
-        names = {str(kind).removeprefix("<class '").removesuffix("'>"): kind for kind in _PLAIN}
-        return {name: names.get(str(kind), kind) for name, kind in inspect.get_annotations(cls).items()}
+        return {name: _evaluated(cls, kind) for name, kind in inspect.get_annotations(cls).items()}
+
+
+def _evaluated(cls: type[Any], annotation: Any) -> Any:
+    """The type in an annotation; an annotation with a name that is not its module's stays a text."""
+    alone = type("alone", (), {"__annotations__": {"kind": annotation}, "__module__": cls.__module__})
+    try:
+        return inspect.get_annotations(alone, eval_str=True)["kind"]
+    except (NameError, SyntaxError, TypeError, AttributeError):
+        return annotation
 
 
 def _type_key(what: str, annotation: Any, default: Any) -> Any:
@@ -184,9 +194,15 @@ def _type_key(what: str, annotation: Any, default: Any) -> Any:
         return {"enum": list(get_args(annotation))}
     if isinstance(annotation, type) and issubclass(annotation, Schema) and annotation._declared:
         return annotation.declared()
+    parts = get_args(annotation)
+    if get_origin(annotation) is list:
+        return f"list[{type_text(_type_key(what, parts[0], _MISSING))}]"
+    if get_origin(annotation) in (Union, UnionType) and len(parts) == 2 and NoneType in parts:
+        other = next(part for part in parts if part is not NoneType)
+        return f"{type_text(_type_key(what, other, _MISSING))}?"
     name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     raise UsageError(
         f"{what}: {name!r} is no type of a field",
-        hint="types are str, int, float, bool, list[str], Literal['a', 'b'], another Schema, and a scale as default: "
+        hint="types are str, int, float, bool, list[…], … | None, Literal['a', 'b'], another Schema, and a scale as default: "
         "`winner: DiscreteScale = DiscreteScale(['A', 'B'])`",
     )

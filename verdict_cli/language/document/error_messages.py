@@ -161,7 +161,7 @@ def _untagged(given: Any, path: ErrorPath) -> tuple[str, str]:
         return (f"expected a prompt, found {_shown(given)}", "write a text, `{file: prompts/judge.md}` or `{jinja: …}`")
     return (
         f"expected a type, found {_shown(given)}",
-        "write `str`, `int`, `float`, `bool`, `list[str]`, a scale, `{enum: [a, b]}` or `{field: type}`",
+        "write `str`, `int`, `float`, `bool`, `list[T]`, a scale, `{enum: [a, b]}` or `{field: type}`; `T?` may be null",
     )
 
 

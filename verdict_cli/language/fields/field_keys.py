@@ -6,24 +6,28 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.type_text import TypeTextError, is_type_text, parse_type
 from verdict_cli.language.fields.types import (
     INTEGER,
     NUMBER,
     TEXT,
     TRUTH,
     FieldType,
+    ListType,
+    OptionalType,
     PlainType,
     RecordType,
     ScaleType,
     TextListType,
+    TranscriptType,
     UnknownType,
 )
-from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys
+from verdict_cli.language.scales import SCALES, Scale, TypedScaleKeys, named_scales
 from verdict_cli.language.scales.discrete import Categories, Value
 
 PLAIN: dict[str, FieldType] = {
@@ -33,6 +37,7 @@ PLAIN: dict[str, FieldType] = {
     "bool": TRUTH,
     "list[str]": TextListType(),
     "image": ImageType(),
+    "conversation": TranscriptType(),
 }
 """The types with a name of their own. Any other name is that of a scale."""
 
@@ -80,7 +85,8 @@ FieldKey = TypeAliasType(
         Discriminator(_field_tag),
     ],
 )
-"""`str`, `int`, `float`, `bool`, `list[str]`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`."""
+"""`str`, `int`, `float`, `bool`, a scale's name, an `{enum: …}`, a scale, or `{field: type}`; as text also `list[T]`
+and `T?`."""
 
 FieldTypes = Annotated[dict[str, FieldKey], Field(min_length=1)]
 
@@ -121,6 +127,8 @@ def is_input_path(key: Any) -> bool:
 def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     """The type that a key means. `scale_named` resolves the name of a scale, or raises."""
     if isinstance(key, str):
+        if key not in PLAIN and is_type_text(key):
+            return parse_type(key, lambda name: field_type(name, scale_named), _written_type)
         return PLAIN[key] if key in PLAIN else ScaleType(scale_named(key))
     if isinstance(key, Enum):
         return ScaleType(Categories.model_validate({"values": key.enum}))
@@ -129,19 +137,48 @@ def field_type(key: Any, scale_named: Callable[[str], Scale]) -> FieldType:
     return ScaleType(key)
 
 
+def _written_type(value: dict[str, Any]) -> FieldType | None:
+    """The type of an `{enum: …}` or a scale within a text; None for a record."""
+    if _field_tag(value) == "<record>":
+        return None
+    try:
+        key = TypeAdapter(FieldKey).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        raise TypeTextError(f"{where + ': ' if where else ''}{first['msg']}, found {first['input']!r:.80}") from None
+    return field_type(key, named_scales().__getitem__)
+
+
 def record(keys: dict[str, Any], scale_named: Callable[[str], Scale]) -> RecordType:
     """The record that a mapping of field types means."""
     return RecordType({name: field_type(key, scale_named) for name, key in keys.items()})
 
 
+def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]) -> FieldType:
+    """The type with `change` applied to each type in it that is neither a record, a list nor nullable; `change` is given
+    the names of the fields around it."""
+
+    def mapped(kind: FieldType, names: tuple[str, ...]) -> FieldType:
+        if isinstance(kind, RecordType):
+            return RecordType({name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()})
+        if isinstance(kind, ListType | OptionalType):
+            return type(kind)(mapped(kind.item, names))
+        return change(kind, names)
+
+    return mapped(kind, ())
+
+
 def fits(given: FieldType, expected: FieldType) -> bool:
     """Whether every value of `given` can be used where `expected` is expected.
 
-    A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; an unknown type
-    fits everything, and is checked when its value is known.
+    A type fits itself; an int fits a float; a scale of words, integers … fits that plain type; a type fits the same
+    one that may be null; an unknown type fits everything, and is checked when its value is known.
     """
     if given == expected or isinstance(given, UnknownType) or isinstance(expected, UnknownType):
         return True
+    if isinstance(expected, OptionalType):
+        return fits(given.item if isinstance(given, OptionalType) else given, expected.item)
     if isinstance(expected, PlainType):
         if isinstance(given, ScaleType):
             kind = given.json_schema().get("type")
@@ -149,8 +186,10 @@ def fits(given: FieldType, expected: FieldType) -> bool:
         return isinstance(given, PlainType) and (
             given.name == expected.name or (given.name, expected.name) == ("int", "float")
         )
-    if isinstance(expected, TextListType):
-        return isinstance(given, TextListType) and not expected.ranks
+    if isinstance(expected, TextListType | ListType):
+        if isinstance(expected, TextListType) and expected.ranks:
+            return False
+        return isinstance(given, TextListType | ListType) and fits(given.item, expected.item)
     if isinstance(expected, ScaleType) and isinstance(given, ScaleType):
         return given.scale.json_schema() == expected.scale.json_schema()
     if isinstance(expected, RecordType) and isinstance(given, RecordType):

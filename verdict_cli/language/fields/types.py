@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,15 @@ class FieldType(Protocol):
 
     def numeric(self) -> bool | None:
         """Whether values have numbers; None where that depends on the values."""
+
+
+class _NotNumeric:
+    """A type whose values have no numbers."""
+
+    __slots__ = ()
+
+    def numeric(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TextListType:
+class TextListType(_NotNumeric):
     """`list[str]`; with ``ranks``, an order of these letters, each exactly once."""
 
     ranks: tuple[str, ...] = ()
@@ -97,15 +106,11 @@ class TextListType:
         return {"type": "array", "items": items, "minItems": count, "maxItems": count, "uniqueItems": True}
 
     def type_name(self) -> str:
-        """`list[str]`, or which letters are ranked."""
         return f"ranking of {', '.join(self.ranks)}" if self.ranks else "list[str]"
-
-    def numeric(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(_NotNumeric):
     """`list[T]`, for any T but `str`."""
 
     item: FieldType
@@ -128,9 +133,6 @@ class ListType:
     def type_name(self) -> str:
         return f"list[{self.item.type_name()}]"
 
-    def numeric(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
 class OptionalType:
@@ -145,11 +147,9 @@ class OptionalType:
         return {"anyOf": [self.item.json_schema(), {"type": "null"}]}
 
     def type_name(self) -> str:
-        name = self.item.type_name()
-        return f"{name} or null" if isinstance(self.item, ScaleType) else f"{name}?"
+        return self.item.type_name() + (" or null" if isinstance(self.item, ScaleType) else "?")
 
     def numeric(self) -> bool | None:
-        """None where the other type's values have numbers: a null has none."""
         return False if self.item.numeric() is False else None
 
 
@@ -166,7 +166,6 @@ class ScaleType:
         return self.scale.json_schema()
 
     def type_name(self) -> str:
-        """The scale and its values."""
         return f"{self.scale.type} scale {self.scale.display()}"
 
     def numeric(self) -> bool:
@@ -174,7 +173,7 @@ class ScaleType:
 
 
 @dataclass(frozen=True)
-class RecordType:
+class RecordType(_NotNumeric):
     """A mapping with these fields, in this order."""
 
     fields: Mapping[str, FieldType]
@@ -211,15 +210,11 @@ class RecordType:
         }
 
     def type_name(self) -> str:
-        """`{a: int}`."""
         return "{" + ", ".join(f"{name}: {kind.type_name()}" for name, kind in self.fields.items()) + "}"
-
-    def numeric(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionType:
+class DistributionType(_NotNumeric):
     """`{value: probability}` over a scale's values, summing to 1."""
 
     scale: Scale
@@ -233,12 +228,9 @@ class DistributionType:
     def type_name(self) -> str:
         return "distribution"
 
-    def numeric(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class TranscriptType:
+class TranscriptType(_NotNumeric):
     """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
@@ -257,9 +249,6 @@ class TranscriptType:
 
     def type_name(self) -> str:
         return "conversation"
-
-    def numeric(self) -> bool:
-        return False
 
 
 def is_message(value: Any) -> bool:
@@ -282,7 +271,6 @@ class UnknownType:
         return value
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema that allows everything."""
         return {}
 
     def type_name(self) -> str:
@@ -300,20 +288,6 @@ def list_of(item: FieldType) -> FieldType:
 def without_null(kind: FieldType) -> FieldType:
     """The type of the values that are not null."""
     return kind.item if isinstance(kind, OptionalType) else kind
-
-
-def map_parts(kind: FieldType, change: Callable[[FieldType, tuple[str, ...]], FieldType]) -> FieldType:
-    """The type with `change` applied to each type in it that is neither a record, a list nor nullable; `change` is given
-    the names of the fields around it."""
-
-    def mapped(kind: FieldType, names: tuple[str, ...]) -> FieldType:
-        if isinstance(kind, RecordType):
-            return RecordType({name: mapped(inner, (*names, name)) for name, inner in kind.fields.items()})
-        if isinstance(kind, ListType | OptionalType):
-            return type(kind)(mapped(kind.item, names))
-        return change(kind, names)
-
-    return mapped(kind, ())
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from verdict_cli.language.expressions.paths import (
 from verdict_cli.language.expressions.sandbox import sandbox_environment
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.types import without_null
 from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, wrap_in_tags
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
@@ -101,7 +102,7 @@ def _text_only(resolve: Resolve) -> Resolve:
 
     def resolved(path: ExpressionPath) -> Resolved:
         meant = resolve(path)
-        if isinstance(meant.type, ImageType):
+        if isinstance(without_null(meant.type), ImageType):
             raise ExpressionError(
                 f"`{format_expression_path(path)}` is an image", "write a prompt with placeholders: `{source.photo}`"
             )

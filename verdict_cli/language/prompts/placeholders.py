@@ -23,6 +23,7 @@ from verdict_cli.language.expressions.paths import (
 )
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.image import ImageType
+from verdict_cli.language.fields.types import without_null
 from verdict_cli.language.prompts.delimit import Delimited, closed
 
 PLACEHOLDER_ROOTS = ("source", "previous", "input", "unit")
@@ -108,7 +109,7 @@ def parse_placeholders(
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
-        image = isinstance(meant.type, ImageType)
+        image = isinstance(without_null(meant.type), ImageType)
         delimited = delimit and path[0] != "unit" and not image and not closed(meant.type)
         parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
     parts.append(_ESCAPED.sub(r"\1", text[end:]))

@@ -38,6 +38,7 @@ TYPES: Registry[type[UnitBase]] = Registry(
         "MinPoolUnit": "pools.MinPoolUnit",
         "ModePoolUnit": "pools.ModePoolUnit",
         "MeanVariancePoolUnit": "pools.MeanVariancePoolUnit",
+        "RubricPoolUnit": "rubric_pool.RubricPoolUnit",
     },
     "verdict_cli.units",
     _check_unit,

@@ -15,6 +15,7 @@ from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.expressions.expression import Expression, compile_expression
 from verdict_cli.language.expressions.paths import ExpressionError
 from verdict_cli.stats.columns.column import Column, ColumnBuilder, Factorized, Ints, KeyBuilder
+from verdict_cli.stats.columns.entries import entry_type, observations, row_paths
 from verdict_cli.stats.columns.saved_rows import SAVED_ROW_ROOTS, SKIPPED, SavedRowPath, saved_rows
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.reader import declared_types
@@ -30,8 +31,9 @@ class Collected:
     """The selected rows of one evaluation. `by` has a key column for each expression.
 
     `unreadable` is expression key -> (rows whose expression failed, the first message); `undecided` counts failed
-    rows that are left out because `where` needs their missing output, ``skipped`` those that `when` skipped. `at` are the rows' indices in the file, None
-    for groups.
+    rows that are left out because `where` needs their missing output, `skipped` those that `when` skipped. `at` are the
+    rows' indices in the file, None for groups and entries. `unreached` counts the failed rows whose entries (`items`)
+    are not known.
     """
 
     rows: int
@@ -44,6 +46,7 @@ class Collected:
     undecided: int = 0
     skipped: int = 0
     at: Ints | None = None
+    unreached: int = 0
 
 
 def collect(
@@ -79,11 +82,11 @@ def _length(expression: Expression, values: Mapping[str, Any]) -> float:
     raise RowError(f"`{expression.text}` gives {value!r}, which is neither a text nor a length")
 
 
-def _column(expression: Expression) -> str:
+def _column(expression: Expression, items: str | None) -> str:
     """The column of `results.parquet` that the expression is, "" where it is more than a column."""
     match expression.path:
         case ("output", str(field)):
-            return f"output.{field}"
+            return f"{items or 'output'}.{field}"
         case ("nodes", str(node), str(field)):
             return f"{node}.{field}"
     return ""
@@ -101,7 +104,7 @@ class _Reader:
         only: Mapping[str, Any],
         declared: Mapping[str, DeclaredType],
     ) -> None:
-        self.name, self.results = name, results
+        self.name, self.results, self.items = name, results, evaluation.items
         words: dict[Any, int] = {}
         given = {key: getattr(evaluation, key) for key in ("target", *OUTPUT_KEYS)}
         given |= {f"panel[{index}]": text for index, text in enumerate(evaluation.panel or ())}
@@ -112,7 +115,8 @@ class _Reader:
             if evaluation.gold.where is not None:
                 self.gold_where = self._compiled("gold.where", evaluation.gold.where)
         self.builders = {
-            key: ColumnBuilder(words, declared.get(_column(expression))) for key, expression in self.expressions.items()
+            key: ColumnBuilder(words, self._declared(expression, declared))
+            for key, expression in self.expressions.items()
         }
         self.options = [
             self._compiled(f"options[{index}]", text) for index, text in enumerate(evaluation.options or ())
@@ -125,10 +129,11 @@ class _Reader:
         keyed |= {key: getattr(evaluation, key) for key in ("cluster", "group") if getattr(evaluation, key)}
         self.keyed = {key: self._compiled(key, text) for key, text in keyed.items()}
         self.keys = {key: KeyBuilder() for key in self.keyed}
+        if self.items is not None and evaluation.cluster is None:
+            self.keys["cluster"] = KeyBuilder()  # entries of one row have correlated errors
         self.ids = KeyBuilder() if ids else None
         self.at = array("q")
-        self.undecided = 0
-        self.skipped = 0
+        self.undecided = self.skipped = self.unreached = 0
         self.unreadable: dict[str, tuple[int, str]] = {}
 
     @property
@@ -137,17 +142,31 @@ class _Reader:
         every = [*self.expressions.values(), *self.options, *self.keyed.values()]
         every += [expression for expression, _ in self.only]
         every += [expression for expression in (self.where, self.gold_where) if expression is not None]
-        return [path for expression in every for path in expression.paths]
+        found = [path for expression in every for path in expression.paths]
+        return found if self.items is None else row_paths(self.items, found)
 
     def read(self, at: int, row: int, failed: bool, row_id: Any, values: Mapping[str, Any]) -> None:
-        """Add the row at this index of the file, if it is selected."""
+        """Add the row at this index of the file, or each of its entries, if it is selected."""
         if values.get(SKIPPED) and self._is_skipped(values):
             self.skipped += 1
             return
+        if self.items is None:
+            self._read(at, row, failed, row_id, values)
+            return
+        entries = observations(self.items, values)
+        self.unreached += entries is None and failed
+        for entry in entries or ():
+            there = f"{row}, entry {entry.place}"
+            lacks = failed or entry.lacks_output
+            if self._read(at, there, lacks, f"{row_id}[{entry.place}]", entry.values) and "cluster" not in self.keyed:
+                self.keys["cluster"].add(row)
+
+    def _read(self, at: int, row: int | str, failed: bool, row_id: Any, values: Mapping[str, Any]) -> bool:
+        """Whether the row, or the entry of a row, is selected; if so, it is added."""
         selected = self._selected(row, failed, values)
         if selected is not True:
             self.undecided += selected is None
-            return
+            return False
         self.at.append(at)
         for key, expression in self.expressions.items():
             self._value(key, expression, row, failed, values)
@@ -161,9 +180,12 @@ class _Reader:
                 self.keys[key].skip()
         if self.ids is not None:
             self.ids.add(row_id)
+        return True
 
     def _is_skipped(self, values: Mapping[str, Any]) -> bool:
         """Whether `when` skipped, at a row that `where` selects, a unit without which something cannot be computed."""
+        if self.items is not None:
+            return self.items in values[SKIPPED]
         skipped = {("output",) if name == "output" else ("nodes", name) for name in values[SKIPPED]}
 
         def lacks(expression: Expression) -> bool:
@@ -179,7 +201,7 @@ class _Reader:
             return False
         return any(map(lacks, [*filters, *self.expressions.values(), *self.keyed.values(), *self.options]))
 
-    def _selected(self, row: int, failed: bool, values: Mapping[str, Any]) -> bool | None:
+    def _selected(self, row: int | str, failed: bool, values: Mapping[str, Any]) -> bool | None:
         if self.where is not None:
             known, value = self._fixed("where", self.where, row, failed, values)
             if known and not isinstance(value, bool):
@@ -192,7 +214,7 @@ class _Reader:
                 return None if not known else False
         return True
 
-    def _value(self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]) -> None:
+    def _value(self, key: str, expression: Expression, row: int | str, failed: bool, values: Mapping[str, Any]) -> None:
         builder = self.builders[key]
         if key in ("target", "gold"):
             known, value = self._fixed(key, expression, row, failed, values)
@@ -217,11 +239,11 @@ class _Reader:
         if reason:
             self._count_unreadable(key, row, reason)
 
-    def _count_unreadable(self, key: str, row: int, reason: str) -> None:
+    def _count_unreadable(self, key: str, row: int | str, reason: str) -> None:
         count, first = self.unreadable.get(key, (0, f"row {row}: {reason}"))
         self.unreadable[key] = (count + 1, first)
 
-    def _longer(self, row: int, failed: bool, values: Mapping[str, Any]) -> None:
+    def _longer(self, row: int | str, failed: bool, values: Mapping[str, Any]) -> None:
         """Which option is the longer: numbers are lengths, texts and lists have one."""
         longer: int | None = None
         if not failed:
@@ -234,7 +256,7 @@ class _Reader:
         self.builders[LONGER].add(longer)
 
     def _fixed(
-        self, key: str, expression: Expression, row: int, failed: bool, values: Mapping[str, Any]
+        self, key: str, expression: Expression, row: int | str, failed: bool, values: Mapping[str, Any]
     ) -> tuple[bool, Any]:
         """Whether the value is known, and the value: on a failed row it is not, if it depends on a missing output."""
         try:
@@ -246,12 +268,16 @@ class _Reader:
 
     def _compiled(self, key: str, text: str) -> Expression:
         try:
-            return compile_expression(text, SAVED_ROW_ROOTS)
+            return compile_expression(text, SAVED_ROW_ROOTS if self.items is None else None)
         except ExpressionError as error:
             path = f"evaluate.{self.name}.{key}"
             raise DataError(Problem("expression", error.message, error.hint, path=path)) from None
 
-    def _error(self, key: str, row: int, message: str, hint: str) -> DataError:
+    def _declared(self, expression: Expression, declared: Mapping[str, DeclaredType]) -> DeclaredType | None:
+        found = declared.get(_column(expression, self.items))
+        return found if self.items is None else entry_type(found)
+
+    def _error(self, key: str, row: int | str, message: str, hint: str) -> DataError:
         path = f"evaluate.{self.name}.{key}"
         return DataError(Problem("evaluate", f"row {row}: {message}", hint, file=str(self.results), path=path))
 
@@ -267,6 +293,7 @@ class _Reader:
             ids=self.ids.keys() if self.ids is not None else None,
             unreadable=self.unreadable,
             undecided=self.undecided,
+            at=np.array(self.at, dtype=np.int64) if self.items is None else None,
             skipped=self.skipped,
-            at=np.frombuffer(self.at, dtype=np.int64) if self.at else np.empty(0, np.int64),
+            unreached=self.unreached,
         )

@@ -186,6 +186,7 @@ def reduce_groups(name: str, evaluation: Evaluation, collected: Collected, resul
         ),
         unreadable=collected.unreadable,
         undecided=collected.undecided,
+        unreached=collected.unreached,
         skipped=collected.skipped,
     )
 

@@ -183,8 +183,8 @@ def repeated(plan: Plan, evaluation: Evaluation, name: str, metric: str, results
     copies = [unit for unit, count in counts.items() if count > 1]
     if not fields or len(copies) != 1:
         return "the pilot repeats no unit that gives what the evaluation looks at"
-    if evaluation.group is not None:
-        return "with `group` a row has no score of its own"
+    if evaluation.group is not None or evaluation.items is not None:
+        return "with `group` or `items` a row has no score of its own"
     ids = [node.id for node in plan.nodes if node.name == copies[0]]
     columns: list[Floats] = []
     rows = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]

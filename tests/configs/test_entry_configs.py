@@ -1,0 +1,168 @@
+"""The judges that ask once for each entry of a row's list, on replies that are made from the labels of their samples."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli import Pipeline
+from verdict_cli.stats.measure import Measures, measure
+from verdict_cli.storage.tables.reader import read_table
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("VERDICT_SHARED", ROOT.parent / "shared"))
+Rows = list[dict[str, Any]]
+
+
+def sample(name: str) -> Rows:
+    lines = (ROOT / "datasets" / f"{name}_sample.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def judged(
+    config: str, rows: Rows, replies: Callable[[dict[str, Any]], Iterator[tuple[str, int | None, Any]]], folder: Path
+) -> tuple[list[Any], Mapping[str, Measures]]:
+    """The scores of the rows and the run's metrics, where each unit (at an entry) replied so."""
+    pipeline = Pipeline.from_yaml(ROOT / "configs" / f"{config}.yaml")
+    key = pipeline.plan().resolved["dataset"]["id"]
+    recording = folder / "replies.jsonl"
+    with recording.open("w", encoding="utf-8") as file:
+        for row in rows:
+            for unit, item, reply in replies(row):
+                line = {"id": row[key], "unit": unit, "reply": json.dumps(reply)}
+                file.write(json.dumps(line if item is None else {**line, "item": item}) + "\n")
+    pipeline.run_dataset(rows, folder / "run", replay=recording)
+    results = folder / "run" / "results.parquet"
+    scores = [score for batch in read_table(results, ["output.score"]) for score in batch["output.score"]]
+    return scores, measure(pipeline.plan().evaluations, results)
+
+
+def verdict(said: bool) -> dict[str, Any]:
+    return {"explanation": "", "score": said}
+
+
+def test_a_weighted_rubric_earns_the_points_of_its_criteria(tmp_path: Path) -> None:
+    rows = sample("rubrics")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, criterion in enumerate(row["rubrics"]):
+            yield "grade", place, verdict(criterion["met"] != (row["id"] == "r-01" and place == 3))
+
+    scores, found = judged("rubric_weighted", rows, replies, tmp_path)
+    expected = []
+    for row in rows:
+        met = [each["met"] for each in row["rubrics"]]
+        if row["id"] == "r-01":
+            met[3] = not met[3]
+        points = [each["points"] for each in row["rubrics"]]
+        share = sum(worth for worth, is_met in zip(points, met, strict=True) if is_met) / sum(
+            worth for worth in points if worth > 0
+        )
+        expected.append(min(max(share, 0), 1))
+    assert scores == pytest.approx(expected, abs=1e-12)
+    assert 0 in expected  # where only a criterion with negative points is met
+    assert found["criteria"].values["accuracy"].value == pytest.approx(23 / 24)
+    assert found["criteria"].groups["criterion.axis"]["completeness"]["accuracy"].value == pytest.approx(9 / 10)
+    assert found["criteria"].values["accuracy"].clusters == 6
+
+
+def test_each_claim_of_an_answer_is_checked(tmp_path: Path) -> None:
+    rows = sample("statements")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        texts = row["answer"].split(". ")
+        yield "split", None, {"claims": [{"text": text, "quote": text} for text in texts if row["id"] != "t-06"]}
+        for place in range(len(texts)):
+            yield "check", place, verdict(place < round(row["supported"] * len(texts)))
+
+    scores, found = judged("claims", rows, replies, tmp_path)
+    assert scores == pytest.approx([1, 1 / 2, 1, 0, 2 / 3, 1])  # the last answer has no claim
+    assert (found["claims"].rows, found["claims"].values["mean"].value) == (11, pytest.approx(7 / 11))
+    assert found["people"].values["mae"].value < 0.01
+
+
+def test_the_questions_of_a_checklist_are_answered_one_by_one(tmp_path: Path) -> None:
+    rows = sample("checklists")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, said in enumerate(row["fulfilled"]):
+            yield "check", place, verdict(said)
+
+    scores, found = judged("checklist", rows, replies, tmp_path)
+    assert scores == pytest.approx([sum(row["fulfilled"]) / 3 for row in rows])
+    assert found["questions"].values["accuracy"].value == 1.0
+    assert {place: values["accuracy"].n for place, values in found["questions"].groups["index"].items()} == {
+        "0": 6, "1": 6, "2": 6,
+    }  # fmt: skip
+
+
+def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
+    rows = sample("dialogues")
+
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, helpful in enumerate(row["helpful"]):
+            yield "judge", place, verdict(helpful)
+
+    scores, found = judged("per_turn", rows, replies, tmp_path)
+    assert scores == pytest.approx([sum(row["helpful"]) / len(row["helpful"]) for row in rows])
+    assert (found["turns"].values["accuracy"].value, found["turns"].rows) == (1.0, 12)
+
+
+def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
+    def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, leaf in enumerate(row["rubric"]):
+            yield "grade", place, {"explanation": "", "score": leaf["grade"]}
+
+    rows = sample("submissions")
+    scores, _ = judged("paperbench", rows, replies, tmp_path)
+    assert scores == pytest.approx([row["score"] for row in rows])
+
+
+def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_leaves(tmp_path: Path) -> None:
+    path = SHARED / "data" / "paperbench" / "rubrics.jsonl.gz"
+    if not path.exists():
+        pytest.skip("the recordings are not there: set VERDICT_SHARED to the folder that has data/")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+
+    def wrong(paper: int, place: int) -> bool:
+        return (paper + place) % 7 == 0
+
+    def right(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for place, leaf in enumerate(row["rubric"]):
+            yield "grade", place, {"explanation": "", "score": leaf["grade"]}
+
+    def mistaken(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
+        for unit, place, reply in right(row):
+            assert place is not None
+            off = wrong(rows.index(row), place)
+            yield unit, place, {"explanation": "", "score": 1 - reply["score"] if off else reply["score"]}
+
+    scores, found = judged("paperbench", rows, right, tmp_path)
+    assert sum(len(row["rubric"]) for row in rows) == 614
+    for score, published in zip(scores, (0.185681216931217, 0.91, 0.713935185185185), strict=True):
+        assert math.isclose(score, published, abs_tol=1e-9)
+    assert found["leaves"].values["accuracy"].value == 1.0
+
+    (tmp_path / "mistaken").mkdir()
+    _, found = judged("paperbench", rows, mistaken, tmp_path / "mistaken")
+    leaves = [
+        (leaf["category"], not wrong(paper, place))
+        for paper, row in enumerate(rows)
+        for place, leaf in enumerate(row["rubric"])
+    ]
+    accuracy = found["leaves"].values["accuracy"]
+    assert (accuracy.n, accuracy.clusters) == (614, 3)
+    assert accuracy.value == pytest.approx(sum(is_right for _, is_right in leaves) / 614, abs=1e-12)
+    by_category = found["leaves"].groups["leaf.category"]
+    assert set(by_category) == {"Code Development", "Code Execution", "Result Analysis"}
+    for category, values in by_category.items():
+        of_category = [is_right for name, is_right in leaves if name == category]
+        assert values["accuracy"].value == pytest.approx(sum(of_category) / len(of_category), abs=1e-12)

@@ -1,0 +1,146 @@
+"""Metrics of the entries of a unit under `each`: one observation for each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from verdict_cli.errors import DataError
+from verdict_cli.language.evaluations import Evaluation, Reduce, evaluation_problems
+from verdict_cli.stats.compare import compare_runs
+from verdict_cli.stats.evaluation_results import scored_rows
+from verdict_cli.stats.measure import measure
+from verdict_cli.storage.tables.column_types import DeclaredType
+from verdict_cli.storage.tables.writer import ParquetTable
+
+CLAIMS: list[list[tuple[bool | None, bool, str]]] = [
+    [(True, True, "a"), (False, True, "b")],
+    [(True, True, "a"), (True, False, "a"), (False, False, "b")],
+    [],
+    [(True, True, "b")],
+]
+"""For each row its claims: what the judge says, the label, a category."""
+
+
+def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    declared = {"check.score": DeclaredType({"type": "array", "items": {"type": "boolean"}})}
+    with ParquetTable(path, {"row": "int", "id": "int", "status": "str"}, declared=declared) as file:
+        for index, row in enumerate(rows):
+            file.write({"row": index, "id": 100 + index, "status": "ok", "source.paper": f"p{index % 2}", **row})
+    return path
+
+
+def of_claims(claims: Sequence[Any], **others: Any) -> dict[str, Any]:
+    return {
+        "check.item": [{"claim": {"label": label, "kind": kind}} for _, label, kind in claims],
+        "check.score": [said for said, _, _ in claims],
+        "output.score": 0.5,
+        **others,
+    }
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return table(tmp_path / "results.parquet", [of_claims(claims) for claims in CLAIMS])
+
+
+ACCURACY = Evaluation(
+    items="check", prediction="output.score", target="claim.label", metrics=("accuracy", "f1"), by=("claim.kind",)
+)
+
+
+def test_each_entry_is_an_observation(results: Path) -> None:
+    found = measure({"claims": ACCURACY}, results)["claims"]
+    pairs = [(said, label) for claims in CLAIMS for said, label, _ in claims]
+    assert (found.rows, found.missing, found.coverage, found.kind) == (6, 0, 1.0, "classification")
+    assert found.values["accuracy"].value == pytest.approx(np.mean([said == label for said, label in pairs]))
+    assert found.values["accuracy"].n == 6
+    kinds = found.groups["claim.kind"]
+    assert {kind: (values["accuracy"].value, values["accuracy"].n) for kind, values in kinds.items()} == {
+        "a": (pytest.approx(2 / 3), 3),
+        "b": (pytest.approx(2 / 3), 3),
+    }
+
+
+def test_an_entry_sees_its_index_its_row_and_the_units_of_its_row(results: Path) -> None:
+    def mean(text: str, **keys: Any) -> float:
+        evaluation = Evaluation(items="check", value=text, metrics=("mean",), **keys)
+        return float(measure({"e": evaluation}, results)["e"].values["mean"].value)
+
+    assert mean("index") == pytest.approx((0 + 1 + 0 + 1 + 2 + 0) / 6)
+    assert mean("source.paper == 'p1'") == pytest.approx(4 / 6)
+    assert mean("nodes.check.score | length") == pytest.approx((2 + 2 + 3 + 3 + 3 + 1) / 6)
+    assert mean("index", where="claim.kind == 'b'") == pytest.approx((1 + 2 + 0) / 3)
+
+
+def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(60):
+        truth = bool(rng.random() < 0.5)
+        rows.append(of_claims([(truth, True, "a")] * 10))
+    results = table(tmp_path / "results.parquet", rows)
+    whole = measure({"e": ACCURACY}, results)["e"].values["accuracy"]
+    per_row = Evaluation(value="nodes.check.score[0]", metrics=("mean",))
+    alone = measure({"e": per_row}, results)["e"].values["mean"]
+    each = measure({"e": ACCURACY.model_copy(update={"cluster": "[source.paper, index]"})}, results)["e"]
+    width = lambda value: value.high - value.low  # noqa: E731
+    assert width(whole) == pytest.approx(width(alone), rel=0.15)
+    assert width(each.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
+
+
+def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tmp_path: Path) -> None:
+    skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
+    skipped["check.item"][0] = None
+    results = table(tmp_path / "results.parquet", [skipped, of_claims([(False, False, "b")])])
+    found = measure({"e": ACCURACY}, results)["e"]
+    assert (found.rows, found.missing, found.coverage) == (3, 1, pytest.approx(2 / 3))
+    assert found.values["accuracy"].value == 1.0
+    assert found.bounds["accuracy"] == (pytest.approx(2 / 3), 1.0)
+
+
+def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
+    failed = {"status": "failed", "check.item": None, "check.score": None}
+    inside = of_claims([(True, True, "a"), (None, True, "a")], status="failed")
+    rows = [of_claims([(True, True, "a")] * 2), failed, inside, {**failed, "status": "ok"}]
+    found = measure({"e": ACCURACY}, table(tmp_path / "results.parquet", rows))["e"]
+    assert (found.rows, found.missing, found.coverage) == (5, 3, pytest.approx(2 / 5))
+    assert any("1 failed row counts as one missing entry" in warning for warning in found.warnings)
+
+
+def test_entries_of_lists_within_lists_are_observations(tmp_path: Path) -> None:
+    row = {
+        "check.item": [[{"part": {"n": 1}, "leaf": {"n": 10}}, {"part": {"n": 1}, "leaf": {"n": 20}}], None, []],
+        "check.score": [[True, False], None, []],
+    }
+    results = table(tmp_path / "results.parquet", [row])
+    total = Evaluation(items="check", value="part.n + leaf.n + index + output.score", metrics=("mean",))
+    assert measure({"e": total}, results)["e"].values["mean"].value == pytest.approx((11 + 0 + 1 + 21 + 1 + 0) / 2)
+
+
+def test_a_wrong_path_names_the_row_and_the_entry(results: Path) -> None:
+    wrong = ACCURACY.model_copy(update={"target": "claim.lable"})
+    with pytest.raises(DataError, match=r"row 0, entry 0: .*'lable'"):
+        measure({"e": wrong}, results)
+
+
+def test_entries_can_be_grouped_and_compared(tmp_path: Path, results: Path) -> None:
+    grouped = ACCURACY.model_copy(
+        update={"group": "source.paper", "reduce": Reduce(prediction="all", target="all"), "by": ()}
+    )
+    assert measure({"e": grouped}, results)["e"].rows == 2
+    better = [[(label, label, kind) for _, label, kind in claims] for claims in CLAIMS]
+    (tmp_path / "b").mkdir()
+    other = table(tmp_path / "b" / "results.parquet", [of_claims(claims) for claims in better])
+    change = compare_runs({"e": (ACCURACY, ACCURACY)}, (results, other)).evaluations["e"]
+    assert change.whole.differences["accuracy"].change.value == pytest.approx(2 / 6)
+
+
+def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results: Path) -> None:
+    panel = Evaluation(items="check", panel=("output.a", "output.b"))
+    assert [path for path, _, _ in evaluation_problems("e", panel)] == ["e.items"]
+    assert scored_rows({"e": ACCURACY}, results) == ()
