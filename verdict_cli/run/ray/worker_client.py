@@ -55,9 +55,10 @@ class SharedModelClient(ModelClient):
     def limit(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
         send_locally = limited(ask, self.limiters)
-        self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
-        for loop in self._loops:
-            loop.add_done_callback(self._lost)
+        if not self._loops:
+            self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
+            for loop in self._loops:
+                loop.add_done_callback(self._lost)
 
         async def send_permitted(request: Request, again: bool) -> Reply:
             if is_local(request.model.name) and request.model.rate_limit is None:
