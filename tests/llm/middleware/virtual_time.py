@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_TURN_S = 1e-7
+"""What a turn of the loop takes: a delay below the clock's resolution would otherwise never end."""
 
 
 class _InstantSelector(selectors.SelectSelector):
@@ -17,8 +19,7 @@ class _InstantSelector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
-        if not ready and timeout:
-            self.now += timeout
+        self.now += _TURN_S if ready or not timeout else timeout
         return ready
 
 
