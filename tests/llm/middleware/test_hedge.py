@@ -213,6 +213,25 @@ def test_a_hedged_run_keeps_its_budget() -> None:
     assert 2990 < run_in_virtual_time(scene()).spending.spent_usd <= 3001
 
 
+@pytest.mark.parametrize("hedge", ["off", "auto"])
+@pytest.mark.parametrize("budget_usd", [0.1, 1.0])
+def test_128_calls_at_once_exceed_a_budget_by_one_call_at_most(hedge: str, budget_usd: float) -> None:
+    cents = Cost(input_per_million=0, output_per_million=1500)
+    model = HEDGED.model_copy(update={"hedge": hedge, "cost": cents, "max_tokens": 1})
+
+    async def scene() -> float:
+        server = SlowTail()
+
+        async def ask(asked: Request) -> Reply:
+            return replace(await server.ask(asked), cost_usd=0.0015)
+
+        path = Path(ask, 128, budget_usd)
+        await answers(path, 2000, model=model)
+        return path.spending.spent_usd
+
+    assert 0.95 * budget_usd <= run_in_virtual_time(scene()) <= budget_usd + 0.0015
+
+
 def test_a_cancelled_call_cancels_all_its_requests() -> None:
     async def scene() -> tuple[int, int]:
         server = Scripted((30.0, PAID), (30.0, PAID))

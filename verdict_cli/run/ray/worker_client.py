@@ -45,6 +45,7 @@ class SharedModelClient(ModelClient):
     coordinator: CoordinatorClient | None = None
     stop: Stop = field(default_factory=Stop)
     progress: Progress | None = None
+    has_budget: bool = True
     _requests: list[PermitRequest] = field(default_factory=list)
     _ended: list[tuple[int, CallOutcome | None]] = field(default_factory=list)
     _permits: dict[int, asyncio.Future[None]] = field(default_factory=dict)
@@ -96,7 +97,7 @@ class SharedModelClient(ModelClient):
 
     async def _permit(self, ticket: int, request: Request, again: bool) -> None:
         permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
-        tokens, worst = estimate_tokens(request), worst_case_usd(request)
+        tokens, worst = estimate_tokens(request), worst_case_usd(request) if self.has_budget else 0.0
         self._requests.append(PermitRequest(ticket, request.node, request.model, tokens, worst, again))
         self._changed.set()
         try:
