@@ -49,6 +49,8 @@ class Model(ConfigModel):
     """Seconds that one call may take."""
     max_wait: Annotated[float, Field(ge=0)] = 900.0
     """Seconds that a call may wait because of the provider's rate limit, in all; such waits do not use up `retries`."""
+    hedge: Literal["auto", "off"] = "off"
+    """Whether a call that is slower than 95% of the model's calls gets a second request, of which the first reply counts; at most 2% more requests, all of them paid for."""
     api_base: str | None = None
     """Base URL of the endpoint; `${VAR}` is replaced from the environment where the user listed the host."""
     api_key_env: str | None = None

@@ -87,7 +87,7 @@ def test_an_endpoint_that_takes_few_calls_at_once_loses_none_and_is_used() -> No
     endpoint = Endpoint(Time(), most=10)
     assert all(isinstance(reply, Reply) for reply in judge_at(endpoint, 600, 100, retries=0))
     assert endpoint.answers == 600
-    assert endpoint.time.now < 60 / 0.5
+    assert endpoint.time.now < 60 / 0.85
     assert endpoint.refusals < 250
 
 

@@ -233,3 +233,52 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
     assert "ssl" not in found.message and "Handle with" not in found.message
     other = translate("m", litellm.InternalServerError("down", "p", "m"))
     assert isinstance(other, Retryable) and not other.unreachable
+
+
+def _wrapped(module: str) -> Exception:
+    """A missing module as litellm reports it."""
+    import litellm
+
+    error = litellm.APIConnectionError(f"VertexAIException - No module named '{module}'", "vertex_ai", "m")
+    error.__cause__ = ModuleNotFoundError(f"No module named '{module}'", name=module)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        (
+            "UnsupportedParamsError",
+            "litellm.UnsupportedParamsError: anthropic does not support parameters: ['seed'], for model=claude. To drop these,"
+            " set `litellm.drop_params=True` or for proxy:\n\n`litellm_settings:\n drop_params: true`\n. \n If you want to use"
+            " these params dynamically send allowed_openai_params=['seed'] in your request.",
+            "model m does not take seed",
+        ),
+        ("Timeout", "litellm.Timeout: Connection timed out. Timeout passed=60.0", "no reply within its timeout"),
+        ("APIConnectionError", "litellm.APIConnectionError: AttributeError: no 'x'", "model m: AttributeError: no 'x'"),
+        (
+            "APIConnectionError",
+            "VertexAIException - No module named 'google.auth'\nTraceback (most recent call last):\n  File \"x.py\", line 3",
+            "model m needs the Python package google-auth",
+        ),
+        ("InternalServerError", 'P - down\nTraceback (most recent call last):\n  File "x.py"', "P - down"),
+        ("BadRequestError", "litellm.BadRequestError: X - bad. See litellm.ai. Set `litellm.x=1`.", "X - bad."),
+    ],
+)
+def test_no_sentence_of_litellm_reaches_a_user(name: str, words: str, said: str) -> None:
+    import litellm
+
+    kind = getattr(litellm, name)
+    error = kind(words, "p", "m") if name != "Timeout" else kind(words, "m", "p")
+    found = translate("m", error)
+    shown = f"{found.message} {found.hint}"
+    assert said in shown
+    for forbidden in ("litellm", "Traceback", "drop_params", "File "):
+        assert forbidden not in shown
+
+
+def test_a_missing_package_stops_the_run_and_is_named() -> None:
+    for error in (_wrapped("google.auth"), ModuleNotFoundError("No module named 'boto3'", name="boto3")):
+        found = translate("vertex_ai/m", error)
+        assert isinstance(found, Refused)
+        assert found.hint in {"pip install google-auth", "pip install boto3"}

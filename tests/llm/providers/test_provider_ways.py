@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
 from verdict_cli.errors import Rejected, ReplyError
+from verdict_cli.llm.providers import Providers
 from verdict_cli.llm.providers.chat_completions import TOOL
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Reply, Request
@@ -191,3 +192,52 @@ def test_a_server_that_refuses_a_way_with_status_500_is_asked_in_the_next(reques
     replies = answers(server, request_for, json_schema=SCHEMA)
     assert [reply.text for reply in replies] == ['{"score": 4}'] * 2
     assert server.ways == ["schema", "tool", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("says", "asked"),
+    [
+        ("top_logprobs must be less than or equal to 5", [20, 5, 5]),
+        ("Invalid value for 'top_logprobs': must be between 0 and 5, got 20", [20, 5, 5]),
+        ("`logprobs` exceeds the maximum of 5", [20, 5, 5]),
+        ("Unsupported value: top_logprobs", [20, 5, 5]),
+    ],
+)
+def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
+    request_for: Make, says: str, asked: list[int]
+) -> None:
+    seen: list[int] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append((await request.json())["top_logprobs"])
+        if seen[-1] > 5:
+            return web.json_response({"error": {"message": says}}, status=400)
+        token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
+        choice = {"message": {"content": "4"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+        return web.json_response({"choices": [choice]})
+
+    async def run() -> None:
+        providers = Providers()
+        async with RawTestServer(handle) as served:
+            model = Model(name="openai/m", api_base=str(served.make_url("/v1")))
+            for _ in range(2):
+                assert (await providers.ask(request_for(model, top_logprobs=20))).logprobs
+        await providers.close()
+
+    asyncio.run(run())
+    assert seen == asked
+
+
+def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for: Make) -> None:
+    async def refuse(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "logprobs are not supported by this model"}}, status=400)
+
+    async def run() -> None:
+        providers = Providers()
+        async with RawTestServer(refuse) as served:
+            model = Model(name="openai/m", api_base=str(served.make_url("/v1")))
+            with pytest.raises(Rejected, match="not supported"):
+                await providers.ask(request_for(model, top_logprobs=20))
+        await providers.close()
+
+    asyncio.run(run())

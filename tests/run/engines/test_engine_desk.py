@@ -11,11 +11,14 @@ import pytest
 
 from verdict_cli.errors import BudgetError, Retryable
 from verdict_cli.llm.middleware.rate_limit import RateLimiters
-from verdict_cli.messages import Reply
+from verdict_cli.llm.providers import Providers
+from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model, RateLimit
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.ray import coordinator as module
 from verdict_cli.run.ray.coordinator import CallOutcome, Coordinator, PermitGrant, PermitRequest
+from verdict_cli.run.ray.worker_client import SharedModelClient
+from verdict_cli.run.row import PINNED_ROW
 
 MODEL = Model(name="openai/m")
 
@@ -122,3 +125,40 @@ def test_what_is_heard_of_a_failed_call_fails_again_with_what_was_said() -> None
     with pytest.raises(Retryable) as raised:
         CallOutcome.of(problem).result()
     assert raised.value.failure == "rate-limit"
+
+
+@pytest.mark.parametrize("budget_usd", [None, 1.0])
+@within_a_loop
+async def test_a_worst_case_is_computed_where_there_is_a_budget_only(
+    monkeypatch: pytest.MonkeyPatch, budget_usd: float | None
+) -> None:
+    computed: list[Request] = []
+
+    def worst_case(request: Request) -> float:
+        computed.append(request)
+        return 0.1
+
+    async def answer(_: Request) -> Reply:
+        return Reply("4")
+
+    monkeypatch.setattr("verdict_cli.run.ray.worker_client.worst_case_usd", worst_case)
+    desk = Coordinator(4, budget_usd)
+    await desk.begin("w", 0)
+    client = SharedModelClient(Providers(), coordinator=Desk(desk), has_budget=budget_usd is not None)
+    ask = client.limit(answer)
+    assert (await ask(Request(PINNED_ROW, "judge", MODEL, ()))).text == "4"
+    await client.close()
+    assert len(computed) == (budget_usd is not None)
+
+
+class Desk:
+    """The coordinator as a worker sees it."""
+
+    def __init__(self, desk: Coordinator) -> None:
+        self.desk = desk
+
+    async def post(self, *messages: Any) -> None:
+        await self.desk.post("w", *messages)
+
+    async def permits(self) -> PermitGrant:
+        return await self.desk.permits("w")

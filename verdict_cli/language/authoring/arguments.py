@@ -27,6 +27,7 @@ class ModelKeys(TypedDict, total=False):
     retries: int
     timeout: float
     max_wait: float
+    hedge: Literal["auto", "off"]
     api_base: str
     api_key_env: str
     rate_limit: Mapping[str, int]

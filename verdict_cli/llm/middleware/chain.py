@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from verdict_cli.errors import VerdictError
+from verdict_cli.errors import BudgetError, VerdictError
 from verdict_cli.llm.middleware.budget import Spending, check_budget, count_recalled_cost
 from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
+from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.tracing import Spans
@@ -70,9 +71,13 @@ def build_chain(
     ``limit`` is the rate limiting. ``recorded``: all replies come from a recording, so nothing is cached or journalled.
     ``renamed`` gives the units' names in the cache and for the provider, where they differ from those in the journal.
     """
-    ask = limit(check_budget(spans.calls(provider), spending, stop.is_set, stop.stop))
+    hedging = Hedging()
+    sent = hedging.sent(spans.calls(provider))
+    ask = limit(check_budget(sent, spending, stop.is_set, stop.stop))
     forget: Forget = _forget_nothing
     if not recorded:
+        another = limit(check_budget(sent, spending, stop.is_set, lambda error: _stop_unless_spent(stop, error)))
+        ask = hedging.around(ask, another)
         ask = require_logprobs(ask)
         if store is not None:
             ask, forget = cached(ask, store)
@@ -93,6 +98,12 @@ def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], s
     return lambda request: take(
         replace(request, node=renamed(request.node), written=request.written and renamed(request.written))
     )
+
+
+def _stop_unless_spent(stop: StopSignal, error: VerdictError) -> None:
+    """Stop the run, unless only an extra request did not fit into the budget."""
+    if not isinstance(error, BudgetError):
+        stop.stop(error)
 
 
 def _forget_nothing(_: Request) -> None:

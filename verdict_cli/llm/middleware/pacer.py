@@ -8,6 +8,8 @@ Xu, 2008).
 
 from __future__ import annotations
 
+from verdict_cli.llm.middleware.concurrency import LearnedConcurrency
+
 MINUTE_S = 60.0
 BURST_S = 3.0
 """How many seconds of the rate may be sent at once. Providers allow about five; a smaller one refuses a few calls once."""
@@ -90,6 +92,7 @@ class Pacer:
         self._first_at: float | None = None
         self._refused_share = 0.0
         self._passed = 0  # calls sent and not refused
+        self.concurrency = LearnedConcurrency()
         self._pending: list[float] = []  # when the calls were sent that are with the provider, once a rate is learned
 
     @property
@@ -142,10 +145,15 @@ class Pacer:
         self._refused_share *= 1 - 1 / RECENT_CALLS
         if sent_at > self._refused_at:
             self._refusals_in_a_row = 0
+        self.concurrency.accept()
         self.forget(sent_at)
 
-    def refuse(self, sent_at: float, now: float, hint_s: float | None = None) -> None:
+    def refuse(
+        self, sent_at: float, now: float, hint_s: float | None = None, *, others: int = 0, learns: bool = True
+    ) -> None:
         """Count a call, sent at ``sent_at``, that was refused for a rate limit; ``hint_s``: the delay that the provider states.
+
+        ``others``: the calls that were in flight when it was sent. Not ``learns``: the provider states its rate, so that none is learned, and one that was is dropped.
 
         Refusals of calls that were all sent before the first of them came back are one sign of the limit, not many.
         """
@@ -153,6 +161,10 @@ class Pacer:
         self._refused_share += (1 - self._refused_share) / RECENT_CALLS
         if hint_s is not None:
             self._held_until = max(self._held_until, now + hint_s)
+        if not learns:
+            self._learned, self._plateau = None, 0.0
+            self._pending.clear()
+            return
         if self._refused_share <= TOLERATED_SHARE:
             self.forget(sent_at)
             return
@@ -162,6 +174,9 @@ class Pacer:
             return
         self.forget(sent_at)
         if sent_at <= self._refused_at:
+            return
+        if hint_s is None and self.concurrency.refuse(others):
+            self._refused_at, self._refusals_in_a_row = now, 0
             return
         if any(self._refused_at < sent < now - QUICK_S for sent in self._pending):
             self._refusals_in_a_row = 0

@@ -99,7 +99,7 @@ class ModelLimiter:
 
     def is_limited(self) -> bool:
         """Whether a call may have to wait for a rate or a quota."""
-        return not self.pacer.is_open or self.quota.is_known
+        return not self.pacer.is_open or self.quota.is_known or self.pacer.concurrency.is_known
 
     def wait_s(self, tokens: int, now: float) -> float:
         """Seconds until a call of so many tokens should check again; 0 if it may be sent now.
@@ -170,14 +170,18 @@ async def _send_limited(
     run."""
     if limiter.is_limited() or not (limiters.semaphore is None or limiters.semaphore.try_acquire()):
         await _count_waiting(_acquire(limiters, limiter, tokens, again), flow)
+    else:
+        limiter.pacer.concurrency.slots.acquired += 1
     sent_at = limiters.clock()
     limiter.pacer.send(tokens, sent_at)
-    counters = limiter.quota.spend(tokens)
+    was_rate, slots = limiter.quota.is_rate, limiter.pacer.concurrency.slots
+    others = slots.acquired - 1
+    counters = limiter.quota.spend(tokens, sent_at)
     flow.running += 1
     try:
         reply = await ask(request)
     except VerdictError as error:
-        _learn_from_error(limiters, limiter, request, tokens, sent_at, counters, error)
+        _learn_from_error(limiters, limiter, request, tokens, counters, error, others, was_rate)
         if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
             limiter.pacer.forget(sent_at)
             flow.failed += 1
@@ -187,6 +191,7 @@ async def _send_limited(
         raise
     finally:
         flow.running -= 1
+        slots.release()
         if limiters.semaphore is not None:
             limiters.semaphore.release()
     flow.answered += 1
@@ -200,9 +205,10 @@ def _learn_from_error(
     limiter: ModelLimiter,
     request: Request,
     tokens: int,
-    sent_at: float,
     counters: SentCounters,
     error: VerdictError,
+    others: int,
+    was_rate: bool,
 ) -> None:
     if isinstance(error, ProviderError | ReplyError):
         _learn(limiters, limiter, tokens, counters, error.reply)
@@ -213,7 +219,10 @@ def _learn_from_error(
         if delay_s is not None and delay_s > request.model.max_wait:
             delay_s = None  # this call fails at once; the others find out for themselves
         limiter.pacer.settle(tokens, 0)
-        limiter.pacer.refuse(sent_at, limiters.clock(), delay_s)
+        if was_rate:
+            limiter.quota.overrun()
+        learns = not limiter.quota.is_rate
+        limiter.pacer.refuse(counters.sent_at, limiters.clock(), delay_s, others=others, learns=learns)
 
 
 def _learn(
@@ -231,19 +240,27 @@ def _learn(
 
 async def _acquire(limiters: RateLimiters, limiter: ModelLimiter, tokens: int, again: bool) -> None:
     """Acquire a slot of the run, at a time at which the model's limits have room."""
+    slots = limiter.pacer.concurrency.slots
     if not limiter.is_limited() and limiters.semaphore is not None:
         await limiters.semaphore.acquire()
         if not limiter.is_limited():
+            slots.acquired += 1
             return
         limiters.semaphore.release()  # a limit was found while this call waited for its slot
     await limiter.turn.acquire(first=again)
     try:
         while True:
-            if limiters.semaphore is not None:
-                await limiters.semaphore.acquire()
+            await slots.acquire()
+            try:
+                if limiters.semaphore is not None:
+                    await limiters.semaphore.acquire()
+            except asyncio.CancelledError:
+                slots.release()
+                raise
             wait_s = limiter.wait_s(tokens, limiters.clock())
             if wait_s <= 0:
                 return
+            slots.release()
             if limiters.semaphore is not None:
                 limiters.semaphore.release()
             await limiters.sleep(wait_s)

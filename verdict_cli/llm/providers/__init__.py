@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from verdict_cli.llm.providers.json_mode import TopLogprobsLimit
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
@@ -73,11 +74,15 @@ class Providers:
 
             self._replay = ReplayProvider(recording=recording)
         self._open: dict[type[Provider], Provider] = {}
+        self._top_logprobs = TopLogprobsLimit()
         self._by_model: dict[tuple[str | None, ...], Provider] = {}
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The reply of the request's model. Raises ProviderError or ReplyError."""
-        return (self._replay or self._provider(request.model)).ask(request)
+        provider = self._replay or self._provider(request.model)
+        if request.top_logprobs and self._replay is None:
+            return self._top_logprobs.ask(request.model.endpoint_key, request, provider.ask)
+        return provider.ask(request)
 
     async def close(self) -> None:
         providers = [*self._open.values(), *([self._replay] if self._replay else [])]

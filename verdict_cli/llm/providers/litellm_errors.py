@@ -36,6 +36,24 @@ def _by_status(name: str, exception: Any) -> Ours:
     return error
 
 
+def _timeout(name: str, exception: Any) -> Ours:
+    if int(getattr(exception, "status_code", 0) or 0) == 504 or "timed out" not in str(exception):
+        return _retryable("timeout")(name, exception)
+    return Retryable(f"model {name}: no reply within its timeout", kind="timeout")
+
+
+def _unsupported(name: str, exception: Any) -> Ours:
+    found = _PARAMETERS.search(str(exception))
+    arguments = ", ".join(_QUOTED.findall(found[1])) if found else ""
+    if not arguments:
+        return _rejected("rejected", _REMOVE_ARGUMENT)(name, exception)
+    return Rejected(f"model {name} does not take {arguments}", kind="rejected", hint=_REMOVE_ARGUMENT, status=400)
+
+
+_PARAMETERS = re.compile(r"does not support parameters: ([\[{][^\]}]*)")
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
+
+
 def _retryable(kind: str) -> _Translate:
     return lambda name, exception: Retryable(
         f"model {name}: {error_text(exception)}", kind=kind, status=int(getattr(exception, "status_code", 0) or 0)
@@ -106,9 +124,9 @@ TABLE: Mapping[str, _Translate] = {
     "RejectedRequestError": _rejected("rejected"),
     "SensitiveDataRouteException": _rejected("content-filter"),
     "ServiceUnavailableError": _by_status,
-    "Timeout": _retryable("timeout"),
+    "Timeout": _timeout,
     "UnprocessableEntityError": _by_status,
-    "UnsupportedParamsError": _rejected("rejected", _REMOVE_ARGUMENT),
+    "UnsupportedParamsError": _unsupported,
     "VectorStoreSearchError": _rejected("rejected"),
 }
 """Class name in ``litellm.exceptions`` -> translation. A class of a later litellm takes that of its nearest parent."""
@@ -128,6 +146,12 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
 
 
 def _translated(name: str, exception: BaseException) -> Ours:
+    module = _missing_module(exception)
+    if module:
+        package = _PACKAGES.get(module.partition(".")[0], module.partition(".")[0])
+        return Refused(
+            f"model {name} needs the Python package {package}, which is not installed", hint=f"pip install {package}"
+        )
     for parent in type(exception).__mro__:
         if parent.__name__ in TABLE:
             return TABLE[parent.__name__](name, exception)
@@ -143,7 +167,11 @@ def _translated(name: str, exception: BaseException) -> Ours:
 def error_text(exception: BaseException) -> str:
     """The provider's own message in an exception of litellm."""
     detail, _ = error_detail(_provider_words(exception).encode("utf-8", "replace"))
-    return clean(_INTERNALS.sub("", detail))
+    detail = _INTERNALS.sub("", detail).partition("\nTraceback (most recent call last)")[0]
+    if "litellm" in detail.lower():
+        sentences = [part for part in _SENTENCE_END.split(detail) if "litellm" not in part.lower()]
+        detail = " ".join(" ".join(sentences).split()) or "the call failed"
+    return clean(detail.strip())
 
 
 def _provider_body(exception: BaseException) -> Any:
@@ -154,12 +182,33 @@ def _provider_words(exception: BaseException) -> str:
     """What the provider sent, without the class names that litellm puts before it."""
     words = str(getattr(exception, "message", "") or exception)
     _, separator, provider_words = words.partition("Exception - ")
-    words = provider_words if separator else words.removeprefix(f"litellm.{type(exception).__name__}: ")
-    return words
+    return provider_words if separator else _CLASS_NAMES.sub("", words)
 
 
 _INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?")
 """What aiohttp and litellm add to a message, which only a programmer could use."""
+
+
+_CLASS_NAMES = re.compile(r"^(?:litellm\.\w+: )+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def _missing_module(exception: BaseException) -> str:
+    """The module that could not be imported: litellm hides that error in one for a failed connection."""
+    cause: BaseException | None = exception
+    while cause is not None:
+        if isinstance(cause, ModuleNotFoundError) and cause.name:
+            return cause.name
+        cause = cause.__cause__ or cause.__context__
+    if type(exception).__name__ not in {"APIConnectionError", "APIError", "ImportError"}:
+        return ""
+    found = _NO_MODULE.search(str(exception))
+    return found[1] if found else ""
+
+
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_PACKAGES = {"google": "google-auth", "botocore": "boto3"}
+"""Module -> the package that brings it, where their names differ."""
 
 
 def _failed_to_connect(exception: BaseException) -> bool:

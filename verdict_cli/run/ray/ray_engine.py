@@ -141,6 +141,7 @@ class _RayRun:
                 job.recording,
                 job.store is not None,
                 job.retry_failed,
+                job.budget_usd is not None,
             )
         )
         judge: Any = ray.remote(judge_partition).options(max_retries=TRIES)

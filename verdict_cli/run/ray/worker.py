@@ -42,6 +42,7 @@ class WorkerOptions:
     recording: Recording | None
     cached: bool
     retry_failed: bool
+    has_budget: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ def _run(
         recorded=options.recording is not None,
         coordinator=coordinator,
         stop=stop,
+        has_budget=options.has_budget,
     )
     job = RunJob(
         plan=plan,

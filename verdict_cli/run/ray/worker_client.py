@@ -45,6 +45,7 @@ class SharedModelClient(ModelClient):
     coordinator: CoordinatorClient | None = None
     stop: Stop = field(default_factory=Stop)
     progress: Progress | None = None
+    has_budget: bool = True
     _requests: list[PermitRequest] = field(default_factory=list)
     _ended: list[tuple[int, CallOutcome | None]] = field(default_factory=list)
     _permits: dict[int, asyncio.Future[None]] = field(default_factory=dict)
@@ -55,9 +56,10 @@ class SharedModelClient(ModelClient):
     def limit(self, ask: Ask) -> Ask:
         """``ask``, which waits for a permit."""
         send_locally = limited(ask, self.limiters)
-        self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
-        for loop in self._loops:
-            loop.add_done_callback(self._lost)
+        if not self._loops:
+            self._loops = tuple(asyncio.create_task(loop) for loop in (self._post(), self._listen()))
+            for loop in self._loops:
+                loop.add_done_callback(self._lost)
 
         async def send_permitted(request: Request, again: bool) -> Reply:
             if is_local(request.model.name) and request.model.rate_limit is None:
@@ -95,7 +97,7 @@ class SharedModelClient(ModelClient):
 
     async def _permit(self, ticket: int, request: Request, again: bool) -> None:
         permit = self._permits[ticket] = asyncio.get_running_loop().create_future()
-        tokens, worst = estimate_tokens(request), worst_case_usd(request)
+        tokens, worst = estimate_tokens(request), worst_case_usd(request) if self.has_budget else 0.0
         self._requests.append(PermitRequest(ticket, request.node, request.model, tokens, worst, again))
         self._changed.set()
         try:

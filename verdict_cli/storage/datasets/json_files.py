@@ -37,7 +37,10 @@ def parse_json_line(text: bytes) -> dict[str, Any] | Problem:
     return _exact(text) if _is_inexact(text, value) else value
 
 
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
+"""Each byte as a zero or a space, so that 19 digits in succession are found by a search for a text: with a pattern, that
+takes twenty times as long as everything else."""
+_LONG_NUMBER = b"0" * 19
 
 
 def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
@@ -45,7 +48,9 @@ def _is_inexact(text: bytes, value: dict[str, Any]) -> bool:
 
     A lost key has lost its quotes. Escaped quotes are counted exactly by `_exact` only, which takes ten times as long.
     """
-    if rb"\u0022" in text or _LONG_NUMBER.search(text):
+    if b"\\" in text and rb"\u0022" in text:
+        return True
+    if _LONG_NUMBER in text.translate(_DIGITS):
         return True
     try:
         return orjson.dumps(value).count(b'"') != text.count(b'"')
