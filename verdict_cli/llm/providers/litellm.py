@@ -22,7 +22,7 @@ from verdict_cli.llm.providers.http_errors import allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import translate
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
-from verdict_cli.messages import Allowance, Reply, Request
+from verdict_cli.messages import Allowance, Reply, Request, Usage
 from verdict_cli.model import Model
 
 _OWN_WARNINGS = ("Item .* on TypedDict class", "Pydantic serializer warnings")
@@ -134,6 +134,8 @@ class LitellmProvider:
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
         """The reply with the provider's limits, and with litellm's cost where the pipeline has no price."""
         cost_usd = reply.cost_usd if model.cost or model.base_model else self._price(response)
+        if cost_usd == 0 and reply.cost_usd is None and reply.usage != Usage():
+            cost_usd = None  # litellm gives 0 for some models whose price it does not know
         return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
 
     def _price(self, response: Any) -> float | None:

@@ -17,7 +17,7 @@ from pyreqwest.http import Url
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
@@ -29,6 +29,7 @@ from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
 from verdict_cli.llm.providers.sse import TextStream
+from verdict_cli.llm.providers.usage import header_cost
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -132,7 +133,16 @@ class NativeProvider:
         hidden = target.secrets
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
-        reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+        # A stream's header is sent before its cost is known.
+        stated = None if request.stream or model.cost is not None else header_cost(ResponseHeaders(response))
+        try:
+            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+        except (ProviderError, ReplyError) as error:
+            if stated is not None and error.reply is not None:
+                error.reply = replace(error.reply, cost_usd=stated)
+            raise
+        if stated is not None:
+            return replace(reply, allowance=allowance, cost_usd=stated)
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:
