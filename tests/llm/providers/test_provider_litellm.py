@@ -150,8 +150,8 @@ def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
-def test_a_model_without_schema_output_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
-    model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)
+def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
+    model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
     plain = outcome(LitellmProvider, request_for(model))
     told = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
     assert isinstance(plain, Reply) and isinstance(told, Reply)
@@ -169,7 +169,9 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
 
     assert _best_json_mode("gpt-4o-mini") == "schema"
     assert _best_json_mode("gpt-4") == "tool"
-    assert _best_json_mode("nobody/knows-this") == "prompt"
+    assert _best_json_mode("command-r-08-2024") == "tool"
+    assert _best_json_mode("bedrock/us.amazon.nova-lite-v1:0") == "schema", "spelled nearly as in the data"
+    assert _best_json_mode("nobody/knows-this") == "schema", "tried first, because the data lacks it"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import translate
+from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
 from verdict_cli.messages import Allowance, Reply, Request, Usage
 from verdict_cli.model import Model
@@ -191,10 +192,14 @@ def _takes_skip_mcp() -> bool:
 
 @lru_cache(maxsize=256)
 def _best_json_mode(name: str) -> JsonMode:
-    """The best JSON mode that the model takes, by litellm's data."""
+    """The best JSON mode that the model takes, by litellm's data; for a model that the data lacks, the best of all, since
+    a rejected mode is followed by the next."""
+    entry = entry_of(name)
+    if entry is None:
+        return "schema"
     import litellm
 
-    if litellm.supports_response_schema(model=name):
+    if entry.get("supports_response_schema") or litellm.supports_response_schema(model=name):
         return "schema"
     return "tool" if litellm.supports_function_calling(model=name) else "prompt"
 
