@@ -10,7 +10,7 @@ from typing import Any
 from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
+from verdict_cli.llm.model_families import REPLAY_PREFIX, is_free, is_local
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.recording import Recording
@@ -63,7 +63,7 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, 
             f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
             hint="choose a model that takes images",
         )
-    if priced and not is_local(model.name) and cost_usd(model, Usage()) is None:
+    if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
         raise UsageError(
             f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
             hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",

@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,15 @@ def most_output_tokens(name: str) -> int | None:
     return _whole(entry_of(name), "max_output_tokens")
 
 
+def price_source() -> str:
+    """Where prices and capabilities come from, and of when they are. The data states no date of its own."""
+    path = _path()
+    if path is None:
+        return "litellm is not installed, so no price is known"
+    installed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
+    return f"prices and capabilities are those of litellm {version('litellm')}, installed on {installed}"
+
+
 def model_names() -> list[str]:
     """The names of all models in the file."""
     return list(_places())
@@ -160,11 +171,16 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=1)
 def _text() -> str:
+    path = _path()
+    return "" if path is None else path.read_text(encoding="utf-8")
+
+
+def _path() -> Path | None:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        return ""
+        return None
     path = Path(spec.origin).with_name(_FILE)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path if path.is_file() else None
 
 
 @lru_cache(maxsize=256)
