@@ -18,6 +18,7 @@ from verdict_cli.llm.providers.price_book import price_source
 from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.model_warnings import capability_warnings, context_warnings
 from verdict_cli.run.pilot import PilotEstimate, pilot_positions, run_pilot
 from verdict_cli.storage.datasets.read import stream_rows
 
@@ -60,6 +61,8 @@ def estimate(
         facts = check_data(plan, dataset, limit=limit)
         positions = pilot_positions(facts.rows, pilot or 0, options.seed)
         dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
+    for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
+        print_error(f"warning: {warning}")
     found = None if pilot is None else _pilot(options, dry, facts.rows, level)
     units = dry.lines(facts.rows) if found is None else found.lines
     names = dict.fromkeys(line.model for line in units)

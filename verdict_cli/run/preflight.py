@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,29 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
 
     ``priced``: a model without a price is a UsageError, because no budget can be kept with it.
     """
+    for node, model, top_logprobs in models_in_use(plan):
+        check_plan_model(node, model, top_logprobs, plan.fence)
+        if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
+            raise UsageError(
+                f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
+                hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
+            )
+
+
+def models_in_use(plan: Plan) -> Iterator[tuple[Node, Model, int]]:
+    """Each unit with each of its models, and the alternatives that it requests of that model at each position."""
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
             first_models = [model for models in node.stages for model in models]
             for model in (*first_models, *node.work.follow_up):
-                top_logprobs = node.work.reading.top_logprobs if model in first_models else 0
-                _check_recording(node, model, plan.fence)
-                _check_model(node, node.work, model, top_logprobs, priced=priced)
+                yield node, model, node.work.reading.top_logprobs if model in first_models else 0
+
+
+def check_plan_model(node: Node, model: Model, top_logprobs: int, policy: PathPolicy) -> None:
+    """Refused for a unit's model that is known not to answer it."""
+    assert isinstance(node.work, LLMNode)
+    _check_recording(node, model, policy)
+    _check_model(node, node.work, model, top_logprobs)
 
 
 def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
@@ -49,7 +65,7 @@ def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
             raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
 
 
-def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, priced: bool) -> None:
+def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:
     error = check_model(model, top_logprobs=top_logprobs)
     if error:
         raise Refused(
@@ -62,11 +78,6 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, 
         raise Refused(
             f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
             hint="choose a model that takes images",
-        )
-    if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
-        raise UsageError(
-            f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
-            hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
         )
 
 
