@@ -140,6 +140,17 @@ def test_a_prompt_that_the_context_window_cannot_hold_is_warned_of(
     assert "at most" not in told(shell, command, model, text="few words")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_models_file_outside_the_pipelines_folder_is_told(shell: Any, command: str) -> None:
+    shell.write("rows.jsonl", '{"text": "a"}\n')
+    shell.write("outside.gguf", "GGUF")
+    shell.write("inner/pipeline.yaml", f"verdict: 1\nname: t\nmodel: local/outside.gguf\npipeline:\n{JUDGE % ''}\n")
+    done = shell(command, "inner/pipeline.yaml", "rows.jsonl")
+    assert "the model's file 'outside.gguf' is outside" in done.err
+    done = shell(command, "inner/pipeline.yaml", "rows.jsonl", "--allow-outside")
+    assert "is outside" not in done.err
+
+
 def test_one_missing_key_is_told_once_for_several_units(shell: Any) -> None:
     done = shell("validate", shell.config("\n".join([JUDGE % ""] * 3).replace("name: judge, ", ""), "model: gpt-4o"))
     assert done.err.count("OPENAI_API_KEY is not set") == 1

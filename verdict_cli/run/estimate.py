@@ -20,6 +20,7 @@ from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
+from verdict_cli.run.preflight import models_of
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.stopping_rule import first_batch
 
@@ -73,7 +74,7 @@ class DryRun:
     """Every prompt of a plan's rows, rendered with made-up replies, with its tokens. No model is called.
 
     ``keep``: the positions of the rows to keep, with what each unit's prompts have. ``real``: count with the model's own
-    tokenizer where it is at hand.
+    tokenizer where it is available.
     """
 
     def __init__(self, plan: Plan, seed: int = 0, *, keep: Iterable[int] = (), real: bool = True) -> None:
@@ -172,17 +173,6 @@ class _KeptRow:
 def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True) -> tuple[Line, ...]:
     """The calls of ``count`` rows, estimated from the prompts of ``rows``; see `DryRun.lines`."""
     return DryRun(plan, seed, real=real).add(rows).lines(count)
-
-
-def models_of(plan: Plan) -> list[Model]:
-    """Every model that the plan's calls are made with, once."""
-    found = {
-        model.endpoint_key: model
-        for node in plan.nodes
-        if isinstance(node.work, LLMNode)
-        for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up)
-    }
-    return list(found.values())
 
 
 def total(lines: Iterable[Line], unit: str, model: str) -> Line:

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from verdict_cli.errors import Problem, Refused
 from verdict_cli.llm.providers.model_checks import context_window, doubts, retirement_date
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.estimate import DryRun, Key, models_of
-from verdict_cli.run.preflight import check_plan_model, models_in_use
+from verdict_cli.run.preflight import check_plan_model, models_in_use, models_of
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.read import stream_rows
+
+if TYPE_CHECKING:
+    from verdict_cli.run.estimate import DryRun, Key
 
 NOTICE_DAYS = 30
 """How long before its retirement a model is warned of."""
@@ -68,6 +71,8 @@ def context_warnings(plan: Plan, longest: Mapping[Key, int]) -> list[Problem]:
 
 def sampled_dry_run(plan: Plan, dataset: Dataset, facts: DatasetFacts, seed: int = 0) -> DryRun:
     """The prompts of at most 200 random rows, with tokens counted by script."""
+    from verdict_cli.run.estimate import DryRun
+
     selection = facts.selection
     if selection.sample is None and facts.rows > SAMPLE:
         selection = replace(selection, sample=SAMPLE, seed=seed, kept=facts.rows)

@@ -13,8 +13,9 @@ from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import cost_usd, rates_of
 from verdict_cli.messages import Call, Result, Row, cost_of
 from verdict_cli.model import Model
-from verdict_cli.run.estimate import DryRun, Key, Line, models_of, total
+from verdict_cli.run.estimate import DryRun, Key, Line, total
 from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.preflight import models_of
 
 CONCURRENCY = 16
 """Rows of a pilot that are judged at once."""

@@ -22,7 +22,7 @@ from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
-from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
+from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
@@ -74,13 +74,7 @@ class NativeProvider:
 
     @staticmethod
     def check(model: Model) -> str | None:
-        of = family(model)
-        assert of is not None
-        try:
-            endpoint(model, of, os.environ)
-        except Refused as error:
-            return "; ".join(filter(None, (error.message, error.hint)))
-        return None
+        return endpoint_problem(model)
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.llm.model_families import is_free
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 
@@ -64,6 +65,8 @@ def cost_usd(
         per_cached = model.cost.cached_per_million
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
         return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+    if is_free(model.name):
+        return 0.0
     requested = tier or model.params.get("service_tier")
     return list_price_usd(model.known_name, usage, cached, cache_write, str(requested or ""))
 

@@ -47,7 +47,7 @@ _FILES = {
 def text_counter(name: str, *, real: bool = True) -> tuple[Callable[[str], int], str]:
     """(tokens of a text for the model, the tokenizer's name; "" for a count of characters by script).
 
-    ``real``: use the model's tokenizer where it is at hand, which is for OpenAI's models. It takes a second to load.
+    ``real``: use the model's tokenizer where it is available, which is for OpenAI's models. It takes a second to load.
     """
     plain = name.rpartition("/")[2]
     encoding = next((encoding for form, encoding in _NAMES_ENCODING if form.match(plain)), "") if real else ""
