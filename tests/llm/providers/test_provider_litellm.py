@@ -235,3 +235,38 @@ def test_a_failed_connection_is_told_in_words_for_a_user() -> None:
     assert "ssl" not in found.message and "Handle with" not in found.message
     other = translate("m", litellm.InternalServerError("down", "p", "m"))
     assert isinstance(other, Retryable) and not other.unreachable
+
+
+@pytest.mark.parametrize(
+    ("raised", "said", "hint"),
+    [
+        ("No module named 'google.auth'\nTraceback (most recent call last):", "google-auth", "pip install '.[vertex]'"),
+        ("Vertex_aiException - Google Cloud SDK not found. Install it with: pip …", "google-auth", "'.[vertex]'"),
+        ("No module named 'boto3'", "boto3", "pip install boto3"),
+        ("No module named 'ibm_watsonx_ai.x'", "ibm_watsonx_ai", "pip install ibm_watsonx_ai"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["APIConnectionError", "InternalServerError"])
+def test_a_missing_package_is_refused_and_named_with_its_extra(kind: str, raised: str, said: str, hint: str) -> None:
+    import litellm
+
+    problem = translate("vertex_ai/gemini-2.5-flash", getattr(litellm, kind)(raised, "p", "m"))
+    assert isinstance(problem, Refused)
+    assert f"needs the package {said}, which is not installed" in problem.message
+    assert hint in problem.hint and "Traceback" not in problem.message
+
+
+@pytest.mark.parametrize(
+    "words", ["Your default credentials were not found. To set up …", "Unable to locate credentials"]
+)
+def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
+    import litellm
+
+    problem = translate("vertex_ai/x", litellm.APIConnectionError(words, "p", "m"))
+    assert isinstance(problem, Refused) and "no credentials of its cloud" in problem.message
+
+
+def test_the_package_for_vertex_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.llm.providers.litellm._has_google_auth", lambda: False)
+    problem = LitellmProvider.check(Model(name="vertex_ai/gemini-2.5-flash"))
+    assert problem == "model vertex_ai/gemini-2.5-flash needs the package google-auth; pip install '.[vertex]'"

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from msgspec.structs import replace
 
 from verdict_cli.llm.providers.token_counts import by_script, prompt_tokens, text_counter

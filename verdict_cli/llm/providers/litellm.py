@@ -7,6 +7,7 @@ import logging
 import os
 import warnings
 from functools import lru_cache
+from importlib.util import find_spec
 from inspect import unwrap
 from time import perf_counter
 from typing import Any
@@ -54,6 +55,8 @@ class LitellmProvider:
             check_litellm_host(model, os.environ)
         except Refused as error:
             return "; ".join(filter(None, (error.message, error.hint)))
+        if model.name.startswith(("vertex_ai/", "vertex_ai_beta/")) and not _has_google_auth():
+            return f"model {model.name} needs the package google-auth; pip install '.[vertex]'"
         return None
 
     async def ask(self, request: Request) -> Reply:
@@ -148,6 +151,13 @@ class LitellmProvider:
             return float(self._litellm.completion_cost(response))
         except self._exceptions:
             return None
+
+
+def _has_google_auth() -> bool:
+    try:
+        return find_spec("google.auth") is not None
+    except ModuleNotFoundError:  # there is no package `google` at all
+        return False
 
 
 def _allowance(response: Any) -> Allowance | None:
