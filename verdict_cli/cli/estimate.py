@@ -8,11 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from verdict_cli.cli.console import print_json, print_report
-from verdict_cli.cli.model_options import PipelineOptions
+from verdict_cli.cli.console import print_error, print_json, print_report
+from verdict_cli.cli.model_options import ModelOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Limit
-from verdict_cli.run.estimate import ASSUMPTIONS, Line, entry_assumptions, estimate_run, total
+from verdict_cli.errors import UsageError
+from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.providers.price_book import price_source
+from verdict_cli.run.estimate import DryRun, Line, total
+from verdict_cli.run.judge_session import JudgeSession
+from verdict_cli.run.model_client import ModelClient
+from verdict_cli.run.model_warnings import capability_warnings, context_warnings
+from verdict_cli.run.pilot import PilotEstimate, pilot_positions, run_pilot
 from verdict_cli.storage.datasets.read import stream_rows
 
 
@@ -21,24 +28,47 @@ def estimate(
     data: Data,
     limit: Limit = None,
     skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
+    pilot: Annotated[
+        int | None,
+        typer.Option(
+            "--pilot",
+            min=2,
+            metavar="N",
+            help="Judge N random rows first, learn each unit's tokens from them, and give an interval of the cost. Their "
+            "replies are kept in the cache, so a run does not pay for them again.",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="With --pilot: the confidence level of the interval.")] = 0.95,
     *,
-    options: PipelineOptions,
+    options: ModelOptions,
     allow_host: AllowHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate how many calls a run makes and what they cost, without calling a model.
+    """Estimate how many calls a run makes and what they cost. Without --pilot, no model is called.
 
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
+    if not 0 < level < 1:
+        raise UsageError(f"--level {level:g} is not between 0 and 1", hint="the usual level is 0.95")
+    if pilot is None and (options.budget is not None or options.replay is not None or options.no_cache):
+        raise UsageError(
+            "--budget, --replay and --no-cache need --pilot",
+            hint="without --pilot, no model is called and nothing is paid",
+        )
     plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         facts = check_data(plan, dataset, limit=limit)
-        units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
+        positions = pilot_positions(facts.rows, pilot or 0, options.seed)
+        dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
+    for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
+        print_error(f"warning: {warning}")
+    found = None if pilot is None else _pilot(options, dry, facts.rows, level)
+    units = dry.lines(facts.rows) if found is None else found.lines
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
-    assumptions = [*ASSUMPTIONS, *entry_assumptions(plan)]
+    prices = price_source()
     if as_json:
         print_json(
             {
@@ -46,13 +76,59 @@ def estimate(
                 **_counts(sum_line),
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
-                "assumptions": assumptions,
+                "pilot": None if found is None else _pilot_document(found),
+                "prices": prices,
+                "assumptions": dry.assumptions() if found is None else (),
             }
         )
         return
     print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
-    for assumption in assumptions:
-        print_report(f"- {assumption}\n")
+    for sentence in dry.assumptions() if found is None else _pilot_sentences(found, sum_line.cost_usd):
+        print_report(f"- {sentence}\n")
+    if any(not is_free(name) for name in names):
+        print_report(f"- {prices}\n")
+
+
+def _pilot(options: ModelOptions, dry: DryRun, count: int, level: float) -> PilotEstimate:
+    """Judge the rows that the dry run kept."""
+    recording = options.recording(dry.plan)
+    store = options.store(dry.plan)
+    try:
+        client = ModelClient.open(recording=recording, budget_usd=options.budget, store=store)
+        found = run_pilot(JudgeSession(dry.plan, client, seed=options.seed), dry, count, level=level)
+    finally:
+        if store is not None:
+            store.close()
+    if found.stopped:
+        print_error(f"warning: the pilot ended after {found.rows:,} rows: {found.stopped}")
+    if found.failed:
+        print_error(
+            f"warning: {found.failed:,} of the pilot's {found.rows:,} rows failed, the first with: {found.failure}"
+        )
+    return found
+
+
+def _pilot_document(pilot: PilotEstimate) -> dict[str, Any]:
+    return {
+        "rows": pilot.rows,
+        "failed": pilot.failed,
+        "calls": pilot.calls,
+        "spent_usd": pilot.spent_usd,
+        "cost_low_usd": pilot.low,
+        "cost_high_usd": pilot.high,
+        "level": pilot.level,
+    }
+
+
+def _pilot_sentences(pilot: PilotEstimate, cost: float | None) -> list[str]:
+    from verdict_cli.report.formatting import money
+
+    interval = f"the cost of all rows is {money(cost)}, {100 * pilot.level:g}% interval {money(pilot.low)} to {money(pilot.high)}"
+    return [
+        f"pilot: {pilot.rows:,} rows in {pilot.calls:,} calls, for {money(pilot.spent_usd)}",
+        *([interval] if pilot.low is not None else []),
+        "every line is carried over from the pilot's rows: calls, retries and tokens as they were charged",
+    ]
 
 
 def _counts(line: Line) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from verdict_cli.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from verdict_cli.errors import Problem
     from verdict_cli.llm.middleware.cache_store import CacheStore
     from verdict_cli.llm.providers.recording import Recording
     from verdict_cli.plan.build import Built
@@ -52,9 +53,15 @@ class PipelineOptions:
     def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
         """Build the plan of the pipeline file and print its warnings. Raises SpecError."""
         built = self.built(config, else_model=else_model)
-        for warning in built.warnings if warn else ():
+        for warning in (*built.warnings, *self.retirements(built.plan)) if warn else ():
             print_error(f"warning: {warning}")
         return built.plan
+
+    def retirements(self, plan: Plan) -> Sequence[Problem]:
+        """Warnings of models that are retired, or will be soon."""
+        from verdict_cli.run.model_warnings import retirement_warnings
+
+        return retirement_warnings(plan)
 
     def built(self, config: Path, *, off: Sequence[str] = (), else_model: str | None = None) -> Built:
         """Build the plan without the values at the paths `off`; return it with its warnings. Raises SpecError."""
@@ -84,6 +91,9 @@ class ModelOptions(PipelineOptions):
 
     def plan(self, config: Path, *, warn: bool = True, else_model: str | None = None) -> Plan:
         return super().plan(config, warn=warn, else_model=else_model)
+
+    def retirements(self, plan: Plan) -> Sequence[Problem]:
+        return super().retirements(plan) if self.replay is None else ()
 
     def recording(self, plan: Plan) -> Recording | None:
         """The recording of `--replay`; None if models are called. Checks that they can be. Raises VerdictError."""

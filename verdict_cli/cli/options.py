@@ -96,3 +96,7 @@ TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
 ]
 TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."),
+]

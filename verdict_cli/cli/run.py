@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, TraceContent, TraceOption
+from verdict_cli.cli.options import Config, TraceContent, TraceOption, Yes
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def run(
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
+    yes: Yes = False,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -110,6 +111,7 @@ def run(
         inconclusive=inconclusive.value,
         engine=engine,
         ray_address=ray_address,
+        yes=yes,
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
@@ -132,6 +134,7 @@ def judged_dataset(
     inconclusive: Inconclusive = "fail",
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
+    yes: bool = False,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
     if how.fresh and retry_failed:
@@ -151,6 +154,7 @@ def judged_dataset(
     from verdict_cli.cli.open_dataset import check_data, open_dataset
     from verdict_cli.cli.show_report import finish_with_report
     from verdict_cli.cli.signals import stopping
+    from verdict_cli.cli.spending import tell_cost
     from verdict_cli.cli.trace_option import trace_to_otel
     from verdict_cli.report.write_report import preload_report
     from verdict_cli.run.job import Stop
@@ -183,6 +187,7 @@ def judged_dataset(
         with open_run(options) as session:
             if session.earlier is not None and not how.quiet:
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
+            tell_cost(session, yes=yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
             return finish_with_report(result, formats, inconclusive=inconclusive)
 

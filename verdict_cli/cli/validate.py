@@ -11,6 +11,7 @@ from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Config
 from verdict_cli.errors import DataError, Problem, SpecError
+from verdict_cli.run.model_warnings import capability_warnings, context_warnings, retirement_warnings, sampled_dry_run
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -33,7 +34,7 @@ def validate(
     hosts: list[str] = []
     try:
         built = options.built(config)
-        warnings = built.warnings
+        warnings = (*built.warnings, *retirement_warnings(built.plan), *capability_warnings(built.plan))
         hosts = _called_hosts(built.plan)
         if data is not None:
             import tempfile
@@ -42,8 +43,10 @@ def validate(
             from verdict_cli.run.preflight import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
-                _, data_warnings = preflight(built.plan, open_dataset(built.plan, data, Path(spool_to)))
-            warnings += data_warnings
+                dataset = open_dataset(built.plan, data, Path(spool_to))
+                facts, data_warnings = preflight(built.plan, dataset)
+                longest = sampled_dry_run(built.plan, dataset, facts).longest
+            warnings += (*data_warnings, *context_warnings(built.plan, longest))
     except SpecError as error:
         problems = error.problems
     except DataError as error:
@@ -74,7 +77,7 @@ def _called_hosts(plan: Plan) -> list[str]:
     """Every host that a run calls, sorted; none for built-in models and recordings."""
     import os
 
-    from verdict_cli.llm.model_families import host_called, is_local
+    from verdict_cli.llm.model_families import host_called, is_free
     from verdict_cli.plan.node import LLMNode
 
     models = {
@@ -82,6 +85,6 @@ def _called_hosts(plan: Plan) -> list[str]:
         for node in plan.nodes
         if isinstance(node.work, LLMNode)
         for model in (*(model for stage in node.stages for model in stage), *node.work.follow_up)
-        if not is_local(model.name)
+        if not is_free(model.name)
     }
     return sorted({host for model in models.values() if (host := host_called(model, os.environ))})

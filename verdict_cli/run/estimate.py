@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 from msgspec import structs
 
-from verdict_cli.errors import PinnedError, RowError
+from verdict_cli.errors import PinnedError
 from verdict_cli.language.expressions.expression import compile_expression
-from verdict_cli.llm.middleware.rate_limit import CHARACTERS_A_TOKEN
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.baseline import lexical_reply
 from verdict_cli.llm.providers.baseline_answers import fill
 from verdict_cli.llm.providers.price_book import cost_usd
+from verdict_cli.llm.providers.token_counts import LATIN, by_script, prompt_tokens, text_counter, thinking_tokens
 from verdict_cli.messages import Reply, Request, Row, Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.node import LLMNode, Node, Plan
 from verdict_cli.run.attempts import Context, draw
+from verdict_cli.run.entry_counts import entry_assumptions, follows_units, runs_of_nodes
+from verdict_cli.run.preflight import models_of
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.stopping_rule import first_batch
 
 TEXT_TOKENS = 100
 """The assumed length of every text that a model writes."""
 ASSUMPTIONS = (
-    f"a token is taken as {CHARACTERS_A_TOKEN} characters of the rendered prompt; what providers add is not counted",
     f"every text that a model writes is taken as {TEXT_TOKENS} tokens, in its reply and in the prompts that show it",
     "every call is answered by its first model at the first attempt, and none from the cache",
+)
+_BY_SCRIPT = (
+    "a token is taken as 4 characters of Latin script, 2.5 of other alphabets and 1.4 of scripts without spaces"
 )
 
 
@@ -59,51 +62,139 @@ class _Rendered:
     cost_usd: float | None = 0.0
 
     def add(self, model: Model, usage: Usage) -> None:
-        price = 0.0 if is_local(model.name) else cost_usd(model, usage)
+        price = 0.0 if is_free(model.name) else cost_usd(model, usage)
         self.calls += 1
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
         self.cost_usd = None if price is None or self.cost_usd is None else self.cost_usd + price
 
 
-def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0) -> tuple[Line, ...]:
-    """The calls of ``count`` rows, a line for each unit and model in order of definition.
+Key = tuple[str, str]
+"""A unit's id and a model's name."""
 
-    The numbers of calls come from the plan alone and are exact but for retries and fallbacks; where a layer stops
-    early or a unit escalates they are the maximum, and ``least`` is the minimum. A pinned unit's calls count once. Tokens
-    come from the prompts rendered for every row, with made-up replies. A unit that is not reached in every row with
-    these replies is scaled up.
+
+class DryRun:
+    """Every prompt of a plan's rows, rendered with made-up replies, with its tokens. No model is called.
+
+    ``keep``: the positions of the rows to keep, with what each unit's prompts have. ``real``: count with the model's own
+    tokenizer where it is available.
     """
-    rendered: dict[tuple[str, str], _Rendered] = {}
 
-    async def ask(request: Request) -> Reply:
+    def __init__(self, plan: Plan, seed: int = 0, *, keep: Iterable[int] = (), real: bool = True) -> None:
+        self.plan = plan
+        self.seed = seed
+        self.kept: list[_KeptRow] = []
+        self.longest: dict[Key, int] = {}
+        self._positions = frozenset(keep)
+        self._real = real
+        self._counters: dict[str, tuple[Callable[[str], int], str]] = {}
+        self._rendered: dict[Key, _Rendered] = {}
+        self._current: dict[Key, int] = {}
+        self._rows = 0
+        self._runs: Counter[int] = Counter()
+
+    def add(self, rows: Iterable[Row]) -> DryRun:
+        """Render the rows' prompts."""
+        asyncio.run(self._run(rows))
+        return self
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What the estimate takes for granted, in sentences."""
+        named: dict[str, list[str]] = {}
+        for model, (_, encoding) in self._counters.items():
+            named.setdefault(encoding, []).append(model)
+        counted = [
+            f"tokens of {', '.join(models)} are counted by {encoding}" if encoding else _BY_SCRIPT
+            for encoding, models in named.items()
+        ]
+        thoughts = {model.name: tokens for model in models_of(self.plan) if (tokens := thinking_tokens(model))}
+        return (
+            *(counted or [_BY_SCRIPT]),
+            *(f"a reply of {name} is taken to have {tokens} reasoning tokens" for name, tokens in thoughts.items()),
+            *ASSUMPTIONS,
+            *entry_assumptions(self.plan),
+        )
+
+    def prompt_tokens(self, key: Key) -> int:
+        """The prompt tokens of all rows' rendered calls of a unit and model."""
+        return self._rendered[key].prompt_tokens if key in self._rendered else 0
+
+    def lines(self, count: int) -> tuple[Line, ...]:
+        """The calls of ``count`` rows, a line for each unit and model in order of definition.
+
+        The numbers of calls come from the plan alone and are exact but for retries and fallbacks; where a layer stops
+        early or a unit escalates they are the maximum, and ``least`` is the minimum. A pinned unit's calls count once.
+        Tokens come from the rendered prompts; a unit that is not reached in every row is scaled up.
+        """
+        optional = optional_nodes(self.plan)
+        lines = []
+        for node in self.plan.nodes:
+            if not isinstance(node.work, LLMNode):
+                continue
+            times = (1 if node.pinned else self._runs_of(node, count)) * len(
+                node.work.unit.option_orders(draw(self.seed, 0, node.id))
+            )
+            stages = [_names(node, stage) for stage in node.stages]
+            models = [name for names in stages for name in names]
+            for name in dict.fromkeys(models):
+                sums = self._rendered.get((node.id, name), _Rendered())
+                line = _line(node.id, name, times * models.count(name), sums)
+                least = 0 if node.index in optional else times * stages[0].count(name)
+                lines.append(replace(line, least=least))
+        return tuple(lines)
+
+    def _runs_of(self, node: Node, count: int) -> int:
+        """How often the unit runs at ``count`` rows at most."""
+        if not self._varies:
+            return count
+        return round(self._runs[node.index] * count / max(self._rows, 1))
+
+    @property
+    def _varies(self) -> bool:
+        """Whether a row decides how often a unit runs."""
+        return bool(self.plan.groups or self.plan.conditions)
+
+    async def _run(self, rows: Iterable[Row]) -> None:
+        plan = _with_every_call(self.plan)
+        context = Context(self._ask, seed=self.seed, sleep=_no_wait)
+        try:
+            context.pinned, _ = await run_pinned(plan, context)
+        except PinnedError:  # made-up replies need not satisfy `validate`
+            return
+        for position, row in enumerate(rows):
+            self._current = {}
+            if self._varies:
+                self._rows += 1
+                self._runs.update(runs_of_nodes(self.plan, row))
+            await run_row(plan, row, context)
+            if position in self._positions:
+                self.kept.append(_KeptRow(row, self._current))
+
+    async def _ask(self, request: Request) -> Reply:
         reply = _made_up_reply(request)
         if request.attempt == 0:
-            characters = sum(len(message.content) for message in request.messages)
-            usage = Usage(characters // CHARACTERS_A_TOKEN, _length(request.model, reply))
-            key = (request.node, request.model.name)
-            rendered.setdefault(key, _Rendered()).add(request.model, usage)
+            model = request.model
+            if model.name not in self._counters:
+                self._counters[model.name] = text_counter(model.known_name, real=self._real)
+            prompt = prompt_tokens(request, self._counters[model.name][0])
+            key = (request.node, model.name)
+            self._rendered.setdefault(key, _Rendered()).add(model, Usage(prompt, _length(model, reply)))
+            self._current[key] = self._current.get(key, 0) + prompt
+            self.longest[key] = max(prompt, self.longest.get(key, 0))
         return reply
 
-    counted: Counter[int] = Counter()
-    if plan.groups or plan.conditions:
-        rows = _counting(plan, rows, counted)
-    asyncio.run(_dry_run(_with_every_call(plan), rows, Context(ask, seed=seed, sleep=_no_wait)))
-    optional = optional_nodes(plan)
-    lines = []
-    for node in plan.nodes:
-        if not isinstance(node.work, LLMNode):
-            continue
-        runs = 1 if node.pinned else counted[node.index] if plan.groups or plan.conditions else count
-        times = runs * len(node.work.unit.option_orders(draw(seed, 0, node.id)))
-        stages = [_names(node, stage) for stage in node.stages]
-        models = [name for names in stages for name in names]
-        for name in dict.fromkeys(models):
-            sums = rendered.get((node.id, name), _Rendered())
-            line = _line(node.id, name, times * models.count(name), sums)
-            least = 0 if node.index in optional else times * stages[0].count(name)
-            lines.append(replace(line, least=least))
-    return tuple(lines)
+
+@dataclass(frozen=True, slots=True)
+class _KeptRow:
+    """A row with the tokens of its rendered prompts."""
+
+    row: Row
+    prompt_tokens: Mapping[Key, int] = field(default_factory=dict)
+
+
+def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True) -> tuple[Line, ...]:
+    """The calls of ``count`` rows, estimated from the prompts of ``rows``; see `DryRun.lines`."""
+    return DryRun(plan, seed, real=real).add(rows).lines(count)
 
 
 def total(lines: Iterable[Line], unit: str, model: str) -> Line:
@@ -150,63 +241,7 @@ def _always(_: Mapping[str, Any]) -> bool:
 def optional_nodes(plan: Plan) -> frozenset[int]:
     """The indices of the units that a layer may skip by stopping early, or that follow what other units say."""
     stopped = {place for early in plan.early for item in early.items[first_batch(early) :] for place in item}
-    return frozenset(stopped | {node.index for node in plan.nodes if _follows_units(plan, node)})
-
-
-def _follows_units(plan: Plan, node: Node) -> bool:
-    """Whether other units' answers decide how often a unit runs at a row."""
-    groups = [plan.groups[group] for group in node.groups]
-    conditions = {*node.checked, *(place for group in groups for place in group.checked)}
-    return any(group.waits for group in groups) or any(plan.conditions[place].waits for place in conditions)
-
-
-def entry_assumptions(plan: Plan) -> tuple[str, ...]:
-    """What is assumed about lists that units make."""
-    return tuple(
-        f"the list of `each: {group.text}` is made by a unit: up to {group.most:,} entries a row are counted"
-        for group in plan.groups
-        if group.waits
-    )
-
-
-def _counting(plan: Plan, rows: Iterable[Row], counted: Counter[int]) -> Iterator[Row]:
-    """The rows; ``counted`` is how often each unit runs at them at most."""
-    for row in rows:
-        with suppress(RowError):
-            counted.update(_runs(plan, (), {"source": row.source}))
-        yield row
-
-
-def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None) -> Counter[int]:
-    """How often each unit of a level runs at most; ``values`` None: they are not known. RowError for a bad list."""
-
-    def holds(places: Iterable[int]) -> bool:
-        known = (plan.conditions[place] for place in places if values is not None)
-        return all(condition(values or {}) for condition in known if not condition.waits)
-
-    found: Counter[int] = Counter()
-    for node in plan.nodes:
-        if node.groups == around and not node.pinned and holds(node.checked):
-            found[node.index] += 1
-    for place, group in enumerate(plan.groups):
-        if group.around != around or not holds(group.checked):
-            continue
-        if group.waits or values is None:
-            inside = _runs(plan, (*around, place), None)
-            found.update({index: count * group.most for index, count in inside.items()})
-            continue
-        for index, entry in enumerate(group.list_of(values)):
-            found.update(_runs(plan, (*around, place), {**values, group.name: entry, "index": index}))
-    return found
-
-
-async def _dry_run(plan: Plan, rows: Iterable[Row], context: Context) -> None:
-    try:
-        context.pinned, _ = await run_pinned(plan, context)
-    except PinnedError:  # made-up replies need not satisfy `validate`
-        return
-    for row in rows:
-        await run_row(plan, row, context)
+    return frozenset(stopped | {node.index for node in plan.nodes if follows_units(plan, node)})
 
 
 async def _no_wait(_: float) -> None:
@@ -235,11 +270,11 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def _length(model: Model, reply: Reply) -> int:
-    tokens = max(1, len(reply.text) // CHARACTERS_A_TOKEN)
+    tokens = max(1, by_script(reply.text)) + thinking_tokens(model)
     return tokens if model.max_tokens is None else min(tokens, model.max_tokens)
 
 
-_TEXT = ("word " * TEXT_TOKENS)[: TEXT_TOKENS * CHARACTERS_A_TOKEN].strip()
+_TEXT = ("word " * TEXT_TOKENS)[: round(TEXT_TOKENS * LATIN)].strip()
 
 
 class _Middle:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
-from verdict_cli.llm.model_families import REPLAY_PREFIX, is_local
+from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
+from verdict_cli.llm.providers.local import EMBEDDED
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.recording import Recording
@@ -31,25 +32,53 @@ def check_models(plan: Plan, *, priced: bool = False) -> None:
 
     ``priced``: a model without a price is a UsageError, because no budget can be kept with it.
     """
+    for node, model, top_logprobs in models_in_use(plan):
+        check_plan_model(node, model, top_logprobs, plan.fence)
+        if priced and not is_free(model.name) and cost_usd(model, Usage()) is None:
+            raise UsageError(
+                f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
+                hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
+            )
+
+
+def models_in_use(plan: Plan) -> Iterator[tuple[Node, Model, int]]:
+    """Each unit with each of its models, and the alternatives that it requests of that model at each position."""
     for node in plan.nodes:
         if isinstance(node.work, LLMNode):
             first_models = [model for models in node.stages for model in models]
             for model in (*first_models, *node.work.follow_up):
-                top_logprobs = node.work.reading.top_logprobs if model in first_models else 0
-                _check_recording(node, model, plan.fence)
-                _check_model(node, node.work, model, top_logprobs, priced=priced)
+                yield node, model, node.work.reading.top_logprobs if model in first_models else 0
 
 
-def _check_recording(node: Node, model: Model, policy: PathPolicy) -> None:
-    """Refused for a recording outside the pipeline file's folder: later prompts may send its replies to any host."""
-    if model.name.startswith(REPLAY_PREFIX) and model.name not in policy.given:
+def models_of(plan: Plan) -> list[Model]:
+    """Every model that the plan's calls are made with, once."""
+    return list({model.endpoint_key: model for _, model, _ in models_in_use(plan)}.values())
+
+
+def check_plan_model(node: Node, model: Model, top_logprobs: int, policy: PathPolicy) -> None:
+    """Refused for a unit's model that is known not to answer it."""
+    assert isinstance(node.work, LLMNode)
+    _check_file(node, model, policy)
+    _check_model(node, node.work, model, top_logprobs)
+
+
+def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
+    """Refused for a recording or a model's file outside the pipeline file's folder: later prompts may send a recording's
+    replies to any host, and a model's file is read by a library that does not expect malice."""
+    for prefix, what in ((REPLAY_PREFIX, "recording"), (IN_PROCESS_PREFIX, "model's file")):
+        file = model.name.removeprefix(prefix)
+        if file == model.name or model.name in policy.given or (prefix, file) in _EMBEDDED:
+            continue
         try:
-            policy.path(Path(), model.name.removeprefix(REPLAY_PREFIX))
+            policy.path(Path(), file)
         except OutsideError as error:
-            raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
+            raise Refused(f"{node.id}: the {what} {error}", hint=ALLOW_OUTSIDE) from None
 
 
-def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, priced: bool) -> None:
+_EMBEDDED = {(IN_PROCESS_PREFIX, name) for name in EMBEDDED}
+
+
+def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:
     error = check_model(model, top_logprobs=top_logprobs)
     if error:
         raise Refused(
@@ -62,11 +91,6 @@ def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int, *, 
         raise Refused(
             f"{node.id}: the prompt shows an image, but model {model.name} reads text only",
             hint="choose a model that takes images",
-        )
-    if priced and not is_local(model.name) and cost_usd(model, Usage()) is None:
-        raise UsageError(
-            f"{node.id}: the price of model {model.name} is not known, so no budget can be kept",
-            hint="give it `cost: {input_per_million: …, output_per_million: …}`, or leave --budget out",
         )
 
 

@@ -150,8 +150,8 @@ def test_an_unknown_price_is_none(loopback: Any, request_for: Make) -> None:
     assert isinstance(reply, Reply) and reply.cost_usd is None
 
 
-def test_a_model_without_schema_output_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
-    model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url)
+def test_a_model_that_takes_words_alone_is_told_the_schema_in_words(loopback: Any, request_for: Make) -> None:
+    model = Model(name="custom_openai/nobody-knows-this", api_base=loopback.url, structured="words")
     plain = outcome(LitellmProvider, request_for(model))
     told = outcome(LitellmProvider, request_for(model, json_schema=SCHEMA))
     assert isinstance(plain, Reply) and isinstance(told, Reply)
@@ -169,7 +169,9 @@ def test_the_best_way_of_asking_for_json_is_litellms_knowledge() -> None:
 
     assert _best_json_mode("gpt-4o-mini") == "schema"
     assert _best_json_mode("gpt-4") == "tool"
-    assert _best_json_mode("nobody/knows-this") == "prompt"
+    assert _best_json_mode("command-r-08-2024") == "tool"
+    assert _best_json_mode("bedrock/us.amazon.nova-lite-v1:0") == "schema", "spelled nearly as in the data"
+    assert _best_json_mode("nobody/knows-this") == "schema", "tried first, because the data lacks it"
 
 
 @pytest.mark.parametrize(
@@ -282,3 +284,38 @@ def test_a_missing_package_stops_the_run_and_is_named() -> None:
         found = translate("vertex_ai/m", error)
         assert isinstance(found, Refused)
         assert found.hint in {"pip install google-auth", "pip install boto3"}
+
+
+@pytest.mark.parametrize(
+    ("raised", "said", "hint"),
+    [
+        ("No module named 'google.auth'\nTraceback (most recent call last):", "google-auth", "pip install '.[vertex]'"),
+        ("Vertex_aiException - Google Cloud SDK not found. Install it with: pip …", "google-auth", "'.[vertex]'"),
+        ("No module named 'boto3'", "boto3", "pip install boto3"),
+        ("No module named 'ibm_watsonx_ai.x'", "ibm_watsonx_ai", "pip install ibm_watsonx_ai"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["APIConnectionError", "InternalServerError"])
+def test_a_missing_package_is_refused_and_named_with_its_extra(kind: str, raised: str, said: str, hint: str) -> None:
+    import litellm
+
+    problem = translate("vertex_ai/gemini-2.5-flash", getattr(litellm, kind)(raised, "p", "m"))
+    assert isinstance(problem, Refused)
+    assert f"needs the package {said}, which is not installed" in problem.message
+    assert hint in problem.hint and "Traceback" not in problem.message
+
+
+@pytest.mark.parametrize(
+    "words", ["Your default credentials were not found. To set up …", "Unable to locate credentials"]
+)
+def test_missing_credentials_of_a_cloud_are_refused(words: str) -> None:
+    import litellm
+
+    problem = translate("vertex_ai/x", litellm.APIConnectionError(words, "p", "m"))
+    assert isinstance(problem, Refused) and "no credentials of its cloud" in problem.message
+
+
+def test_the_package_for_vertex_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verdict_cli.llm.providers.litellm._has_google_auth", lambda: False)
+    problem = LitellmProvider.check(Model(name="vertex_ai/gemini-2.5-flash"))
+    assert problem == "model vertex_ai/gemini-2.5-flash needs the package google-auth; pip install '.[vertex]'"

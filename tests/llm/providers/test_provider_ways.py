@@ -241,3 +241,45 @@ def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_
         await providers.close()
 
     asyncio.run(run())
+
+
+def test_a_better_way_is_tried_again_later_and_kept_once_the_server_takes_it(request_for: Make) -> None:
+    server = Server("schema", "tool")
+
+    async def run() -> None:
+        provider = NativeProvider()
+        async with RawTestServer(server.handle) as served:
+            request = request_for(Model(name="m", api_base=str(served.make_url("/v1"))), json_schema=SCHEMA)
+            for _ in range(100):
+                await provider.ask(request)
+            server.refused = ()
+            for _ in range(102):
+                await provider.ask(request)
+            await provider.close()
+
+    asyncio.run(run())
+    assert server.ways == [
+        "schema", "tool", *["prompt"] * 100, *["tool"] * 100, "schema", "schema"
+    ]  # fmt: skip
+
+
+def test_a_better_way_that_is_refused_again_loses_no_reply_and_is_tried_ever_less_often(request_for: Make) -> None:
+    server = Server("schema")
+    replies = answers(server, request_for, 1_300, json_schema=SCHEMA)
+    assert {reply.text for reply in replies} == {'{"score": 4}'}
+    assert [place for place, way in enumerate(server.ways) if way == "schema"] == [0, 101, 1102]
+
+
+def test_no_way_above_a_chosen_one_is_tried(request_for: Make) -> None:
+    server = Server()
+
+    async def run() -> None:
+        provider = NativeProvider()
+        async with RawTestServer(server.handle) as served:
+            model = Model(name="m", api_base=str(served.make_url("/v1")), structured="words")
+            for _ in range(150):
+                await provider.ask(request_for(model, json_schema=SCHEMA))
+            await provider.close()
+
+    asyncio.run(run())
+    assert set(server.ways) == {"prompt"}

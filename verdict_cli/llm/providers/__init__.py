@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PROVIDERS = [
     "verdict_cli.llm.providers.baseline:BaselineProvider",
     "verdict_cli.llm.providers.recording:ReplayProvider",
+    "verdict_cli.llm.providers.local:LocalProvider",
     "verdict_cli.llm.providers.native:NativeProvider",
     "verdict_cli.llm.providers.litellm:LitellmProvider",
 ]

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from verdict_cli.errors import Rejected, ReplyError, Retryable
 from verdict_cli.llm.providers.http_errors import clean
 from verdict_cli.llm.providers.json_mode import JsonMode
-from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.secrets import redact
 from verdict_cli.llm.providers.sse import assemble
-from verdict_cli.llm.providers.usage import paid_reply, read_usage, usage_in_text
+from verdict_cli.llm.providers.usage import charged_cost, paid_reply, read_usage, usage_in_text
 from verdict_cli.llm.providers.wire_protocol import IdentityCache, WireProtocol, events
 from verdict_cli.llm.providers.wire_values import loads, message_content, read_logprobs
 from verdict_cli.messages import Reply, Request, Usage
@@ -196,7 +195,9 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
         finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
-        cost_usd=cost_usd(request.model, usage, cached, cache_write, _short(envelope.get("service_tier"))),
+        cost_usd=charged_cost(
+            request.model, envelope.get("usage"), usage, cached, cache_write, _short(envelope.get("service_tier"))
+        ),
         model=_short(envelope.get("model")) or name,
         latency_s=latency_s,
         sent=sent,

@@ -11,7 +11,17 @@ from urllib.parse import quote
 from verdict_cli.errors import Refused
 from verdict_cli.language.egress_hosts import ALLOWED, LOOPBACK, host_of, is_provider_host, key_variable, may_have_key
 from verdict_cli.language.model_address import FORM, Address, AddressError, parse_address
-from verdict_cli.llm.model_families import AZURE, OLLAMA, Family, base_url, family, litellm_address, provider_of
+from verdict_cli.llm.model_families import (
+    AZURE,
+    IN_PROCESS_PREFIX,
+    OLLAMA,
+    Family,
+    base_url,
+    family,
+    litellm_address,
+    provider_of,
+)
+from verdict_cli.llm.providers.local import file_identity
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
 from verdict_cli.model import Model
@@ -75,6 +85,17 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
     return Endpoint(url, name, key if key and may_send else None, variable, stream_url)
 
 
+def endpoint_problem(model: Model) -> str | None:
+    """Why a model of a family has no endpoint, such as a missing key; None if it has one."""
+    of = family(model)
+    try:
+        if of is not None:
+            endpoint(model, of, os.environ)
+    except Refused as error:
+        return "; ".join(filter(None, (error.message, error.hint)))
+    return None
+
+
 def _is_of_provider(of: Family, base: str, address: Address) -> bool:
     """Whether the address is the provider's own, which takes no call without a key."""
     if of is AZURE:
@@ -126,6 +147,8 @@ def _address(model: Model, base: str) -> Address:
 
 def endpoint_address(model: Model) -> tuple[str, str]:
     """(URL or provider, name of the key's variable): equal for two models that share an endpoint. Never the key itself."""
+    if model.name.startswith(IN_PROCESS_PREFIX):
+        return file_identity(model.name), ""
     of = family(model)
     if of is not None:
         try:

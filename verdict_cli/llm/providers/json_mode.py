@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec.structs import replace
@@ -25,24 +26,42 @@ def chosen_mode(model: Model) -> JsonMode | None:
 
 
 _NEXT: dict[JsonMode, JsonMode] = {"schema": "tool", "tool": "prompt"}
+_PREVIOUS = {after: before for before, after in _NEXT.items()}
 _NAMES_THE_MODE = re.compile(r"response_format|json_schema|structured|schema|grammar|tool|function", re.IGNORECASE)
 _REJECTING_STATUSES = (400, 415, 422, 500, 501)
 
 
+_RETRY_AFTER = 100
+"""Replies in a lesser mode before the next better one is tried again; ten times as many after each rejection."""
+
+
 class JsonModeFallback:
-    """Falls back to the next mode when one is rejected, and remembers it for the endpoint and model."""
+    """Falls back to the next mode when one is rejected, remembers it for the endpoint and model, and tries the better one
+    again later: a server may have been updated, or have rejected the mode for another reason."""
 
     def __init__(self) -> None:
         self._first: dict[Hashable, JsonMode] = {}
         self._proven: set[Hashable] = set()
+        self._upward: dict[Hashable, _UpwardTrial] = {}
 
     async def ask(self, target: Hashable, best: JsonMode, send: Callable[[JsonMode], Awaitable[Reply]]) -> Reply:
-        """The reply, requested in the first mode that is not rejected.
+        """The reply, requested in the first mode that is not rejected; no mode above ``best`` is tried.
 
         Once a mode has brought a reply, a rejection must name the mode to count against it. When every mode is rejected,
         the request itself is at fault: the first rejection is raised, and nothing is remembered.
         """
         mode = first = self._first.get(target, best)
+        if mode != best and self._upward[target].is_due():
+            better = _PREVIOUS[mode]
+            try:
+                reply = await send(better)
+            except Rejected as error:
+                if error.failure != "rejected":
+                    raise
+                self._upward[target].postpone()
+            else:
+                self._first[target], self._upward[target] = better, _UpwardTrial()
+                return reply
         rejection: Rejected | None = None
         while True:
             try:
@@ -55,6 +74,7 @@ class JsonModeFallback:
                 continue
             if mode != first:
                 self._first[target] = mode
+                self._upward.setdefault(target, _UpwardTrial())
             self._proven.add(target)
             return reply
 
@@ -102,3 +122,24 @@ _TOP_LOGPROBS = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])\d{1,2}(?![\w]|\.\d)")
 _USUAL_MOST = (5, 1)
+
+
+@dataclass(slots=True)
+class _UpwardTrial:
+    """When a better mode is tried again."""
+
+    interval: int = _RETRY_AFTER
+    left: int = _RETRY_AFTER
+
+    def is_due(self) -> bool:
+        """Count a request; whether it is the one that tries the better mode."""
+        self.left -= 1
+        if self.left > 0:
+            return False
+        self.left = self.interval
+        return True
+
+    def postpone(self) -> None:
+        """Wait ten times as long, because the server has rejected it again."""
+        self.interval *= 10
+        self.left = self.interval

@@ -7,6 +7,7 @@ import logging
 import os
 import warnings
 from functools import lru_cache
+from importlib.util import find_spec
 from inspect import unwrap
 from time import perf_counter
 from typing import Any
@@ -21,8 +22,9 @@ from verdict_cli.llm.providers.endpoint import check_litellm_host
 from verdict_cli.llm.providers.http_errors import allowance_of, clean
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.litellm_errors import translate
+from verdict_cli.llm.providers.price_book import entry_of
 from verdict_cli.llm.providers.secrets import address_secrets, key_in, model_secrets, redact
-from verdict_cli.messages import Allowance, Reply, Request
+from verdict_cli.messages import Allowance, Reply, Request, Usage
 from verdict_cli.model import Model
 
 _OWN_WARNINGS = ("Item .* on TypedDict class", "Pydantic serializer warnings")
@@ -53,6 +55,8 @@ class LitellmProvider:
             check_litellm_host(model, os.environ)
         except Refused as error:
             return "; ".join(filter(None, (error.message, error.hint)))
+        if model.name.startswith(("vertex_ai/", "vertex_ai_beta/")) and not _has_google_auth():
+            return f"model {model.name} needs the package google-auth; pip install '.[vertex]'"
         return None
 
     async def ask(self, request: Request) -> Reply:
@@ -134,6 +138,8 @@ class LitellmProvider:
     def _priced(self, reply: Reply, model: Model, response: Any) -> Reply:
         """The reply with the provider's limits, and with litellm's cost where the pipeline has no price."""
         cost_usd = reply.cost_usd if model.cost or model.base_model else self._price(response)
+        if cost_usd == 0 and reply.cost_usd is None and reply.usage != Usage():
+            cost_usd = None  # litellm gives 0 for some models whose price it does not know
         return replace(reply, cost_usd=cost_usd, allowance=_allowance(response))
 
     def _price(self, response: Any) -> float | None:
@@ -145,6 +151,13 @@ class LitellmProvider:
             return float(self._litellm.completion_cost(response))
         except self._exceptions:
             return None
+
+
+def _has_google_auth() -> bool:
+    try:
+        return find_spec("google.auth") is not None
+    except ModuleNotFoundError:  # there is no package `google` at all
+        return False
 
 
 def _allowance(response: Any) -> Allowance | None:
@@ -189,10 +202,14 @@ def _takes_skip_mcp() -> bool:
 
 @lru_cache(maxsize=256)
 def _best_json_mode(name: str) -> JsonMode:
-    """The best JSON mode that the model takes, by litellm's data."""
+    """The best JSON mode that the model takes, by litellm's data; for a model that the data lacks, the best of all, since
+    a rejected mode is followed by the next."""
+    entry = entry_of(name)
+    if entry is None:
+        return "schema"
     import litellm
 
-    if litellm.supports_response_schema(model=name):
+    if entry.get("supports_response_schema") or litellm.supports_response_schema(model=name):
         return "schema"
     return "tool" if litellm.supports_function_calling(model=name) else "prompt"
 

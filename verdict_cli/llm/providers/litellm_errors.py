@@ -136,13 +136,42 @@ def translate(name: str, exception: BaseException, hidden: tuple[str, ...] = ())
     """Our error for what litellm raised when it called the model of this name, in words without what is ``hidden``."""
     if isinstance(words := getattr(exception, "message", None), str):
         exception.message = redact_text(words, hidden)  # type: ignore[attr-defined]  # before it is cut to a length
-    error = _translated(name, exception)
+    error = _without_package(name, exception) or _without_credentials(name, exception) or _translated(name, exception)
     if isinstance(error, Retryable) and _failed_to_connect(exception):
         # litellm gives it status 500 although no server answered.
         error = Retryable(f"model {name}: no connection to its provider: {error_text(exception)}", kind="unavailable")
         error.unreachable = True
     error.message = redact_text(error.message, hidden)
     return error
+
+
+def _without_package(name: str, exception: BaseException) -> Refused | None:
+    """The error for a package that is not installed, which litellm reports as a lost connection."""
+    words = str(exception)
+    found = _NO_MODULE.search(words)
+    missing = found[1] if found else "google.auth" if "Google Cloud SDK not found" in words else ""
+    if not missing:
+        return None
+    package, extra = PACKAGES.get(missing.partition(".")[0], (missing.partition(".")[0], ""))
+    hint = f"pip install '.[{extra}]'" if extra else f"pip install {package}"
+    return Refused(f"model {name} needs the package {package}, which is not installed", hint=hint)
+
+
+PACKAGES = {"google": ("google-auth", "vertex"), "boto3": ("boto3", ""), "botocore": ("botocore", "")}
+"""Modules that litellm imports for some providers -> their package, and the extra that brings it."""
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+
+
+def _without_credentials(name: str, exception: BaseException) -> Refused | None:
+    """The error for credentials of a cloud that are not set up, which litellm reports as a lost connection or a bad
+    request."""
+    if not _NO_CREDENTIALS.search(str(exception)):
+        return None
+    hint = "set them up: `gcloud auth application-default login` for Vertex AI, AWS's variables or profile for Bedrock"
+    return Refused(f"model {name}: no credentials of its cloud were found", hint=hint)
+
+
+_NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to locate credentials", re.IGNORECASE)
 
 
 def _translated(name: str, exception: BaseException) -> Ours:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
+from verdict_cli.errors import Refused
 from verdict_cli.language.egress_hosts import is_provider_host
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.model_families import family, is_free, is_local
 from verdict_cli.llm.providers import provider_class
-from verdict_cli.llm.providers.endpoint import endpoint_address
+from verdict_cli.llm.providers.endpoint import endpoint_address, endpoint_problem
 from verdict_cli.llm.providers.price_book import entry_of
+from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.secrets import key_in
+from verdict_cli.messages import Message, Request, Row
 from verdict_cli.model import Model
 
 _REASONING = re.compile(r"(?:openai/|azure/)?(o\d|gpt-5)(?!.*chat)")
@@ -26,9 +30,7 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     A model at an address of the user's own is another model, whatever its name, so nothing is known about it unless its
     `base_model` says which one it is.
     """
-    url, _ = endpoint_address(model)
-    is_own = "://" in url and not model.base_model and not is_provider_host(url)
-    entry = None if is_own else entry_of(model.known_name)
+    entry = _known_entry(model)
     if entry is None:
         return None
     sampling = model.sampling()
@@ -50,6 +52,64 @@ def refused_parameter(model: Model, top_logprobs: int) -> str | None:
     most = entry.get("max_output_tokens")
     if model.max_tokens is not None and isinstance(most, int) and model.max_tokens > most:
         return f"max_tokens is {model.max_tokens:,}, but its replies have {most:,} at most; lower it"
+    return None
+
+
+def _known_entry(model: Model) -> Mapping[str, Any] | None:
+    """The data of the model that answers; None where it is not known which one that is."""
+    if is_free(model.name):
+        return None
+    url, _ = endpoint_address(model)
+    is_own = "://" in url and not model.base_model and not is_provider_host(url)
+    return None if is_own else entry_of(model.known_name)
+
+
+def retirement_date(model: Model) -> date | None:
+    """When the model's provider retires it; None where unknown."""
+    stated = (_known_entry(model) or {}).get("deprecation_date")
+    try:
+        return date.fromisoformat(stated) if isinstance(stated, str) else None
+    except ValueError:
+        return None
+
+
+def context_window(model: Model) -> int | None:
+    """The most tokens that a prompt may have; None where unknown."""
+    most = (_known_entry(model) or {}).get("max_input_tokens")
+    return most if isinstance(most, int) and most > 0 else None
+
+
+_WITHOUT_LOGPROBS = frozenset({"bedrock", "cohere", "cohere_chat", "groq", "mistral", "perplexity"})
+_WITHOUT_SEED = frozenset({"bedrock", "perplexity"})
+"""Providers whose documentation has no such parameter."""
+
+
+def doubts(model: Model, top_logprobs: int) -> list[str]:
+    """What a unit needs of the model and its provider is not known to have, in sentences."""
+    entry = _known_entry(model)
+    if entry is None:
+        return []
+    provider = model.known_name.partition("/")[0]
+    sampling = model.sampling()
+    needs = {
+        "returns no log-probabilities": top_logprobs and provider in _WITHOUT_LOGPROBS,
+        "takes no seed": "seed" in sampling and provider in _WITHOUT_SEED,
+        "takes no tools": sampling.get("tools") and not entry.get("supports_function_calling"),
+    }
+    return [f"model {model.name} {what}, as far as is known" for what, is_needed in needs.items() if is_needed]
+
+
+def _protocol_refusal(model: Model, top_logprobs: int) -> str | None:
+    """A setting that the API of the model's provider does not have; None if it can be sent."""
+    of = family(model)
+    protocol = None if of is None else protocol_of(of)
+    if protocol is None:
+        return None
+    probe = Request(Row(0, 0, {}), "", model, (Message("user", ""),), top_logprobs=top_logprobs)
+    try:
+        protocol.body(probe, model.name, "schema")
+    except Refused as error:
+        return "; ".join(filter(None, (error.message, error.hint)))
     return None
 
 
@@ -99,7 +159,11 @@ def check_model(model: Model, top_logprobs: int = 0) -> str | None:
         return f"model {model.name}: {unknown}"
     if model.api_key_env and not key_in(model.api_key_env, os.environ):
         return f"model {model.name}: the environment variable {model.api_key_env} (api_key_env) is not set"
-    issue = provider_class(model).check(model)
+    # A family's endpoint without its client, whose import takes a tenth of a second.
+    issue = endpoint_problem(model) if family(model) is not None else provider_class(model).check(model)
+    if issue is not None:
+        return issue
+    issue = _protocol_refusal(model, top_logprobs)
     if issue is not None:
         return issue
     refused = refused_parameter(model, top_logprobs)

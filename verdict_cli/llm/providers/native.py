@@ -17,18 +17,19 @@ from pyreqwest.http import Url
 from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
-from verdict_cli.errors import ProviderError, Refused, Rejected, Retryable
+from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable
 from verdict_cli.llm.http_client import HttpClients, ResponseHeaders, root_cause
 from verdict_cli.llm.model_families import AZURE, family
 from verdict_cli.llm.providers import TokenCallback
 from verdict_cli.llm.providers.chat_completions import RequestBodies, read_body
-from verdict_cli.llm.providers.endpoint import Endpoint, endpoint
+from verdict_cli.llm.providers.endpoint import Endpoint, endpoint, endpoint_problem
 from verdict_cli.llm.providers.http_errors import allowance_of, error_body, error_detail, error_of
 from verdict_cli.llm.providers.json_mode import JsonMode, JsonModeFallback, chosen_mode
 from verdict_cli.llm.providers.protocols import protocol_of
 from verdict_cli.llm.providers.retry_hints import retry_hint
 from verdict_cli.llm.providers.secrets import address_secrets, may_contain, model_secrets, redact_text
 from verdict_cli.llm.providers.sse import TextStream
+from verdict_cli.llm.providers.usage import header_cost
 from verdict_cli.llm.providers.wire_protocol import ProtocolBodies, WireProtocol
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -73,13 +74,7 @@ class NativeProvider:
 
     @staticmethod
     def check(model: Model) -> str | None:
-        of = family(model)
-        assert of is not None
-        try:
-            endpoint(model, of, os.environ)
-        except Refused as error:
-            return "; ".join(filter(None, (error.message, error.hint)))
-        return None
+        return endpoint_problem(model)
 
     def ask(self, request: Request) -> Coroutine[Any, Any, Reply]:
         """The model's reply. ``model.timeout`` limits the call from connecting to the last byte."""
@@ -132,7 +127,16 @@ class NativeProvider:
         hidden = target.secrets
         if not request.stream and not may_contain(content, hidden):
             hidden = ()
-        reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+        # A stream's header is sent before its cost is known.
+        stated = None if request.stream or model.cost is not None else header_cost(ResponseHeaders(response))
+        try:
+            reply = read_body(content, request, latency_s, parameters, hidden, target.protocol)
+        except (ProviderError, ReplyError) as error:
+            if stated is not None and error.reply is not None:
+                error.reply = replace(error.reply, cost_usd=stated)
+            raise
+        if stated is not None:
+            return replace(reply, allowance=allowance, cost_usd=stated)
         return reply if allowance is None else replace(reply, allowance=allowance)
 
     async def close(self) -> None:

@@ -10,11 +10,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from verdict_cli.llm.model_families import is_free
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 
@@ -62,6 +65,8 @@ def cost_usd(
         per_cached = model.cost.cached_per_million
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
         return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+    if is_free(model.name):
+        return 0.0
     requested = tier or model.params.get("service_tier")
     return list_price_usd(model.known_name, usage, cached, cache_write, str(requested or ""))
 
@@ -88,6 +93,15 @@ def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:
 def most_output_tokens(name: str) -> int | None:
     """The most tokens that a reply may have; None where unknown."""
     return _whole(entry_of(name), "max_output_tokens")
+
+
+def price_source() -> str:
+    """Where prices and capabilities come from, and of when they are. The data states no date of its own."""
+    path = _path()
+    if path is None:
+        return "litellm is not installed, so no price is known"
+    installed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
+    return f"prices and capabilities are those of litellm {version('litellm')}, installed on {installed}"
 
 
 def model_names() -> list[str]:
@@ -160,11 +174,16 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=1)
 def _text() -> str:
+    path = _path()
+    return "" if path is None else path.read_text(encoding="utf-8")
+
+
+def _path() -> Path | None:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        return ""
+        return None
     path = Path(spec.origin).with_name(_FILE)
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path if path.is_file() else None
 
 
 @lru_cache(maxsize=256)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, TypeGuard
 
 from verdict_cli.llm.providers.price_book import cost_usd
+from verdict_cli.llm.providers.retry_hints import HeaderLookup
 from verdict_cli.messages import MOST_TOKENS, Reply, Request, Usage
+from verdict_cli.model import Model
 
 _KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _MAX_USAGE = 10_000
@@ -20,8 +23,55 @@ def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) ->
     if usage is None:
         return None
     name = request.model.name
-    cost = cost_usd(request.model, usage, cached, cache_write)
+    cost = charged_cost(request.model, raw_usage, usage, cached, cache_write)
     return Reply("", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent)
+
+
+def charged_cost(
+    model: Model, raw_usage: Any, usage: Usage | None, cached: int, cache_write: int, tier: str = ""
+) -> float | None:
+    """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data."""
+    stated = None if model.cost is not None else _stated_cost(raw_usage)
+    return cost_usd(model, usage, cached, cache_write, tier) if stated is None else stated
+
+
+def header_cost(headers: HeaderLookup) -> float | None:
+    """The dollars for a call that a gateway states in a header; None where it states none."""
+    for name in _COST_HEADERS:
+        text = headers.get(name)
+        if text is not None and _NUMBER.fullmatch(text.strip()):
+            return _dollars(float(text))
+    return None
+
+
+_COST_HEADERS = ("x-litellm-response-cost",)
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?")
+_TICKS_A_DOLLAR = 10**10
+"""xAI states costs in these."""
+
+
+def _stated_cost(usage: Any) -> float | None:
+    """The dollars in a reply's usage: OpenRouter and LiteLLM (``cost``), Perplexity (``cost.total_cost``), DeepInfra
+    (``estimated_cost``), xAI (``cost_in_usd_ticks``). With a key of the user's own, OpenRouter's ``cost`` is its fee alone."""
+    if not isinstance(usage, dict):
+        return None
+    cost = usage.get("cost")
+    if isinstance(cost, dict):
+        return _dollars(cost.get("total_cost"))
+    stated = _dollars(usage.get("estimated_cost") if cost is None else cost)
+    if stated is None:
+        ticks = _dollars(usage.get("cost_in_usd_ticks"))
+        return None if ticks is None else ticks / _TICKS_A_DOLLAR
+    if usage.get("is_byok") is True:
+        details = usage.get("cost_details")
+        upstream = _dollars(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+        return None if upstream is None else stated + upstream
+    return stated
+
+
+def _dollars(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and value >= 0 else None
 
 
 def usage_in_text(content: bytes) -> Any:
@@ -45,10 +95,11 @@ def read_usage(usage: Any) -> tuple[Usage | None, int, int]:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not (_is_count(prompt) and _is_count(completion)):
         return None, 0, 0
-    details = usage.get("prompt_tokens_details")
-    if not isinstance(details, dict):
-        return Usage(prompt, completion), 0, 0
-    read, written = details.get("cached_tokens"), details.get("cache_creation_tokens")
+    found = usage.get("prompt_tokens_details")
+    details = found if isinstance(found, dict) else {}
+    # DeepSeek's and Moonshot's own keys; neither always has the details.
+    keys = (details.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
+    read, written = next((value for value in keys if value is not None), None), details.get("cache_creation_tokens")
     cached = min(read, prompt) if _is_count(read) else 0
     return Usage(prompt, completion), cached, min(written, prompt - cached) if _is_count(written) else 0
 

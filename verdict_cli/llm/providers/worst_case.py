@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from verdict_cli.llm.model_families import is_local
+from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import cost_usd, list_price_usd, most_output_tokens
 from verdict_cli.messages import Request, Usage
 from verdict_cli.model import Model
@@ -20,7 +20,7 @@ _IMAGE_TOKENS = 2000
 def worst_case_usd(request: Request) -> float | None:
     """The most that a call is expected to cost; None if the model's price is unknown. Built-in models cost nothing."""
     model = request.model
-    if is_local(model.name):
+    if is_free(model.name):
         return 0.0
     size = sum(len(message.content.encode(errors="surrogatepass")) for message in request.messages)
     if request.json_schema is not None:
