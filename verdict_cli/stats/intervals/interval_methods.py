@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -21,6 +21,13 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.effective_size import (
+    cluster_freedom,
+    cluster_sizes,
+    effective_clusters,
+    most_frequent_share,
+    raised_design_effect,
+)
 from verdict_cli.stats.metrics.statistic import NEAR, NormalizingScale, Proportion, Statistic
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"
@@ -28,8 +35,6 @@ MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
 """What Agresti and Min (2005) add: two rows in all, of which one is right in only one of the two runs."""
 LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
-LEAST_CLUSTER_FREEDOM = 1.0
-"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
 FLAT = 1e-12
 """The root of a sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
@@ -39,13 +44,14 @@ IntervalEnds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A metric of `n` rows with the ends of its 95% interval.
+    """A metric of `n` rows with the ends of its interval at `level`.
 
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
-    interval, or both the value where all resamples give the same one (`reason` says so). `reason` also says where the
-    interval may be too narrow. The value of `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and
-    columns by prediction. Of a share of rows in clusters, `clusters` counts these and `effective_n` is how many
-    independent rows the sample is worth.
+    interval, or both the value where all resamples give the same one (`reason` says so). `warnings` say why the
+    interval may be too narrow; `reason` repeats them for readers. The value of `confusion` is `{"labels": […],
+    "counts": [[…]]}`, rows by target and columns by prediction. `se` is the standard error, `method` that of the
+    interval, `df` the degrees of freedom of its quantile (None: normal). In clusters, `clusters` counts them,
+    `effective_n` is how many independent rows the sample is worth and `design_effect` is `n` over that.
     """
 
     value: Any
@@ -55,6 +61,26 @@ class MetricValue:
     reason: str = ""
     clusters: int | None = None
     effective_n: float | None = None
+    se: float | None = None
+    method: str = ""
+    df: float | None = None
+    level: float = 0.95
+    design_effect: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    def warned(self, *warnings: str) -> MetricValue:
+        """The value with more warnings; those that it has already, and empty ones, are left out."""
+        new = tuple(dict.fromkeys(text for text in warnings if text and text not in self.warnings))
+        known = (self.reason,) if self.reason and self.reason not in self.warnings else ()
+        return (
+            replace(
+                self,
+                reason="; ".join((*known, *new)) if not self.warnings else "; ".join((self.reason, *new)),
+                warnings=(*self.warnings, *new),
+            )
+            if new
+            else self
+        )
 
 
 def normal(level: float) -> float:
@@ -88,13 +114,14 @@ class StandardError:
     """A metric's standard error with its degrees of freedom.
 
     `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `information` is the effective
-    number of rows that the variance is estimated from, infinite where it is not known.
+    number of rows that the variance is estimated from, infinite where it is not known; `design_effect` that of clusters.
     """
 
     error: float
     freedom: float
     skewness: float = 0.0
     information: float = math.inf
+    design_effect: float | None = None
 
 
 def jackknife_errors(
@@ -110,7 +137,27 @@ def jackknife_errors(
     if not counts:
         return {}
     of_all = np.concatenate(counts)
-    return {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+    found = {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+    if sample.cluster is None:
+        return found
+    alone = jackknife_errors(statistics, replace(sample, cluster=None), rng, width)
+    return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in found.items()}
+
+
+def _in_clusters(
+    error: StandardError | None, alone: StandardError | None, statistic: Statistic, sample: Sample
+) -> StandardError | None:
+    """The error of a metric in clusters, with its raised design effect and the clusters' degrees of freedom."""
+    if error is None or alone is None or not np.isfinite(error.error) or not np.isfinite(alone.error):
+        return error
+    if statistic.differs is not None:
+        share = _disagreeing(statistic, sample)
+    else:
+        share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
+    seen = (error.error / alone.error) ** 2
+    raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5))
+    freedom = min(error.freedom, cluster_freedom(sample))
+    return replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
 
 
 def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
@@ -178,7 +225,7 @@ def agreement_interval(
     variance = _variance(error, sample) * disagreement**2
     if not variance:
         return None
-    low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
+    low, high = score(share, share * (1 - share) / variance, student(level, cluster_freedom(sample)))
     return 1 - high / disagreement, 1 - low / disagreement
 
 
@@ -198,26 +245,27 @@ def paired_interval(
     if error is None:
         reach = max(reach, unseen_share(sample, level) * row * sample.n)
     low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
-    return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
+    return MetricValue(
+        change,
+        min(low, change),
+        max(high, change),
+        sample.n,
+        "" if error else SAME,
+        se=math.sqrt(variance),
+        method="adjusted Wald",
+        df=None if sample.cluster is None else cluster_freedom(sample),
+        design_effect=error.design_effect if error else None,
+    )
 
 
 def unseen_share(sample: Sample, level: float) -> float:
     """The largest share of rows that may differ although none of the sample does: the rule of three."""
-    units = sample.n if sample.cluster is None else kish(np.bincount(sample.cluster).astype(np.float64))
-    return float(1 - ((1 - level) / 2) ** (1 / units))
+    return float(1 - ((1 - level) / 2) ** (1 / effective_clusters(sample)))
 
 
 def _paired_quantile(sample: Sample, level: float) -> float:
     """The normal quantile of independent rows; of clusters Student's on how many of equal size they are worth."""
-    if sample.cluster is None:
-        return normal(level)
-    effective = kish(np.bincount(sample.cluster).astype(np.float64))
-    return student(level, max(effective - 1, LEAST_CLUSTER_FREEDOM))
-
-
-def kish(sizes: Floats) -> float:
-    """How many clusters of equal size these are worth (Kish, 1965)."""
-    return float(sizes.sum()) ** 2 / float((sizes**2).sum())
+    return normal(level) if sample.cluster is None else student(level, cluster_freedom(sample))
 
 
 def _variance(error: StandardError, sample: Sample) -> float:

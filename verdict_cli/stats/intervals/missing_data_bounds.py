@@ -50,7 +50,7 @@ def worst_case_interval(
     """
     if found.value is None or found.low is None or found.high is None:
         return None
-    rows = found.n + missing if found.effective_n is None else found.effective_n
+    rows = found.n + missing if found.clusters is None or found.effective_n is None else found.effective_n
     low, high = (score(bound, rows, normal(level)) for bound in bounds)
     below = [found.value - found.low, bounds[0] - low[0]]
     if wrong is not None and wrong.value is not None and wrong.low is not None:

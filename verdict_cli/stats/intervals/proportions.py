@@ -16,21 +16,15 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.interval_methods import (
+from verdict_cli.stats.intervals.effective_size import (
+    FEW_EFFECTIVE,
+    FEWEST_CLUSTERS,
     LEAST_CLUSTER_FREEDOM,
-    IntervalEnds,
-    MetricValue,
     kish,
-    normal,
-    score,
-    student,
-    wilson,
+    raised_design_effect,
 )
+from verdict_cli.stats.intervals.interval_methods import IntervalEnds, MetricValue, normal, score, student, wilson
 from verdict_cli.stats.metrics.statistic import Proportion
-
-ENOUGH_CLUSTERS = 5
-"""With fewer effective clusters the variance is known too badly for any method."""
-FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +50,30 @@ def share_metric(value: float, share: Proportion, sample: Sample, level: float) 
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
     low, high = share_interval(share, sample, level)
     if sample.cluster is None:
-        return MetricValue(value, low, high, sample.n)
+        trials = float(sample.counts @ share.trials)
+        error = _error(float(sample.counts @ share.hits) / trials, trials, share)
+        return MetricValue(value, low, high, sample.n, se=error, method="Wilson")
     found = clustered_share(share, sample)
-    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < ENOUGH_CLUSTERS else ""
-    return MetricValue(value, low, high, sample.n, few, found.clusters, found.effective_rows)
+    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
+    return MetricValue(
+        value,
+        low,
+        high,
+        sample.n,
+        clusters=found.clusters,
+        effective_n=found.effective_rows,
+        se=_error(found.value, found.effective_rows, share),
+        method="Wilson of effective rows (CR3)",
+        df=max(found.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
+        design_effect=float(sample.counts @ share.trials) / found.effective_rows,
+    ).warned(few)
+
+
+def _error(value: float, rows: float, share: Proportion) -> float:
+    """The standard error of the metric of a share."""
+    step = min(max(value, 1e-6), 1 - 1e-6)
+    slope = (share.metric_of(step + 1e-7) - share.metric_of(step - 1e-7)) / 2e-7
+    return float(slope * np.sqrt(value * (1 - value) / rows))
 
 
 def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
@@ -82,7 +96,9 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
         return ClusteredShare(value, clusters, effective, effective)
     without = (hits - value * trials) / (rows - trials)
     variance = (clusters - 1) / clusters * float((without**2).sum())
-    worth = min(value * (1 - value) / variance, rows) if variance > 0 else effective
+    if not 0 < value < 1:
+        return ClusteredShare(value, clusters, effective, effective)
+    worth = rows / raised_design_effect(variance * rows / (value * (1 - value)), trials, value)
     return ClusteredShare(value, clusters, effective, worth)
 
 
