@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
@@ -138,6 +139,23 @@ def difference(
     if isinstance(pairs, str):
         return _undefined(pairs).change
     return paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)).change
+
+
+def shared_rows(name: str, evaluation: Evaluation, baseline: Path, run: Path) -> MetricValue:
+    """The share of the baseline's rows of this evaluation that the run has too."""
+    if not baseline.is_file():
+        return MetricValue(None, None, None, 0, f"{baseline.parent} holds no results.parquet")
+    try:
+        identities = row_identities((baseline, run))
+        first, second = (
+            run_rows({name: evaluation}, each, ids)[name]
+            for each, ids in zip((baseline, run), identities.keys, strict=True)
+        )
+    except DataError as error:
+        return MetricValue(None, None, None, 0, error.problem.message)
+    if not first[2]:
+        return MetricValue(None, None, None, 0, "the baseline has no rows")
+    return MetricValue(len(set(first[2]) & set(second[2])) / len(first[2]), None, None, len(first[2]))
 
 
 def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:

@@ -31,9 +31,17 @@ FEW_ROWS = 10
 CONCENTRATED = 0.8
 """If so many rows have one value, only the other rows say how the value varies."""
 
+HEAVY = 2.0
+"""So many standard errors of a normal sample's kurtosis above it, the tails are heavy (3% of normal samples)."""
+TAILED_ROWS = 20
+"""Fewer rows than this do not show heavy tails."""
+
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
 FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
+ONE_LABEL = "all rows have the same label: the interval may be too narrow"
+HEAVY_TAILS = "a few extreme values decide this metric (heavy tails): the interval may be too narrow"
+FEW_FOR_TAILS = "fewer than {least} rows do not show how extreme values can be: the interval may be too narrow"
 FEW_OTHERS = "{rows} rows differ from the most frequent value: the interval may be too narrow"
 FEW_CLUSTERS_OF_OTHERS = (
     "the rows that differ from the most frequent value are in clusters worth {effective:.1f}: "
@@ -89,15 +97,31 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
         found += _few_of_rarest(classes, sample, statistic.least_rows)
     for values in statistic.varies:
         found += _few_others(values, sample)
+    for values in statistic.tails:
+        found += _heavy_tails(values, sample)
     return found
+
+
+def _heavy_tails(values: Floats, sample: Sample) -> list[str]:
+    if sample.n < TAILED_ROWS:
+        return [FEW_FOR_TAILS.format(least=TAILED_ROWS)]
+    away = values - float(sample.counts @ values) / sample.n
+    largest = float(np.abs(away).max())
+    if not np.isfinite(largest) or not largest:
+        return []
+    away = away / largest
+    kurtosis = sample.n * float(sample.counts @ away**4) / float(sample.counts @ away**2) ** 2
+    return [HEAVY_TAILS] if kurtosis > 3 + HEAVY * (24 / sample.n) ** 0.5 else []
 
 
 def _few_of_rarest(classes: Floats, sample: Sample, least: int) -> list[str]:
     keys, inverse = np.unique(classes, return_inverse=True)
     counts = np.bincount(inverse, sample.counts)
-    if len(keys) > 1 and counts.min() < least:
+    if len(keys) < 2:
+        return [ONE_LABEL]
+    if counts.min() < least:
         return [FEW_OF_LABEL.format(rows=int(counts.min()))]
-    if sample.cluster is None or len(keys) < 2:
+    if sample.cluster is None:
         return []
     each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(keys))]
     return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []

@@ -27,28 +27,22 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.effective_size import (
-    cluster_freedom,
-    cluster_sizes,
-    effective_clusters,
-    raised_design_effect,
-    reliability_warnings,
-)
+from verdict_cli.stats.intervals.effective_size import cluster_freedom, effective_clusters, reliability_warnings
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
-    SAME,
+    NO_VARIATION,
     MetricValue,
     StandardError,
     agreement_interval,
+    finite_or_none,
     jackknife_errors,
+    median_metric,
     normal,
-    paired_interval,
     perfect_agreement_interval,
     skewness_corrected_interval,
-    student,
     student_interval,
-    unseen_share,
 )
+from verdict_cli.stats.intervals.paired_intervals import SAME, paired_interval, unseen_share
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import TOO_LARGE, Statistic, TransformedStatistic
@@ -62,7 +56,6 @@ MOST_RESAMPLED_UNITS = 5000
 """Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
 BLOCK_ROWS = 2500
 
-NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
 FEW_DECIDE = "a few {unit}s decide this value: its interval may be too narrow"
 TOO_FEW = "fewer than {least} {unit}s: too few for an interval of this metric"
 ONE_UNIT = "one {unit} has no interval"
@@ -71,11 +64,13 @@ TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample."""
+    """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample, and
+    whether shares have exact intervals (Clopper-Pearson), as gates use."""
 
     rng: np.random.Generator
     level: float = CONFIDENCE_LEVEL
     width: int = 1
+    exact: bool = False
 
 
 def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, MetricValue]:
@@ -96,12 +91,12 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            found[name] = share_metric(value, statistic.share, sample, draw.level)
+            found[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
-            ends = mean_share_interval(statistic.shares(), sample, draw.level)
+            ends = mean_share_interval(statistic.shares(), sample, draw.level, exact=draw.exact)
             found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
-            found[name] = _median(value, statistic.ordered, sample, draw.level)
+            found[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
             ends = inverted_test_interval(statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level)
             found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="inverted test")
@@ -175,7 +170,9 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
         found = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
     found = found or _metric_value(value, middle, error, both, sample, draw.level)
-    return _described(found, both, sample, draw.level)
+    # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
+    adjusted = found.method == "adjusted Wald"
+    return _described(found, replace(both, varies=() if adjusted else both.varies), sample, draw.level)
 
 
 def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
@@ -224,12 +221,10 @@ def _metric_value(
         ends = student_interval(middle, error, statistic.scale, level)
         method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
     found = _within_bounds(value, *ends, statistic, sample)
-    described = replace(found, se=error.error, method=method, df=_finite(freedom), design_effect=error.design_effect)
+    described = replace(
+        found, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect
+    )
     return described.warned(few)
-
-
-def _finite(freedom: float) -> float | None:
-    return freedom if math.isfinite(freedom) else None
 
 
 def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:
@@ -248,28 +243,6 @@ def _unit(sample: Sample) -> str:
 def _within_bounds(value: float, low: float, high: float, statistic: Statistic, sample: Sample) -> MetricValue:
     low, high = max(min(low, value), statistic.bounds[0]), min(max(high, value), statistic.bounds[1])
     return MetricValue(value, low, high, sample.n)
-
-
-def _median(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
-    """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
-    keys, inverse = np.unique(ordered, return_inverse=True)
-    if len(keys) == 1:
-        return MetricValue(value, value, value, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
-    sums = np.bincount(inverse, sample.counts)
-    error, freedom = 0.5 / np.sqrt(sample.n), np.inf
-    if sample.cluster is not None:
-        below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
-        sizes = cluster_sizes(sample)
-        away = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units) / (sample.n - sizes)
-        seen = (sample.units - 1) / sample.units * float((away**2).sum()) / error**2
-        error, freedom = error * np.sqrt(raised_design_effect(seen, sizes, 0.5)), cluster_freedom(sample)
-    reach = student(level, freedom) * error
-    rank = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
-    cumulated = np.cumsum(sums)
-    low = keys[np.searchsorted(cumulated, rank)]
-    high = keys[np.searchsorted(cumulated, sample.n + 1 - rank)]
-    ends = min(float(low), value), max(float(high), value)
-    return MetricValue(value, *ends, sample.n, method="order statistics", df=_finite(float(freedom)))
 
 
 def _resample(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int) -> dict[str, Floats]:

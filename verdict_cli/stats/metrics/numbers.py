@@ -67,6 +67,15 @@ class Moments:
         return Means(sums[:, 0], *(ratio(column, sums[:, 0]) for column in sums[:, 1:].T))
 
 
+def _residuals(x: Floats, y: Floats) -> Floats:
+    """What a straight line through the targets leaves of the predictions."""
+    u, v = _centred(x), _centred(y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(v @ v)
+        found: Floats = u - (u @ v) / squares * v if 0 < squares < np.inf else u
+    return found
+
+
 def _centred(values: Floats) -> Floats:
     if len(values) and values.min() == values.max():
         return np.zeros(len(values))
@@ -83,6 +92,7 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
             lambda weights: formula(moments(weights)),
             undefined if moments.finite else TOO_LARGE,
             varies=(x - y,) if name in ("mae", "rmse") else (x, y),
+            tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
         )
 
     def pearson(m: Means) -> Floats:
@@ -128,7 +138,9 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
 
     return {
         "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
-        "variance": statistic_of("variance", variance, "one row has no variance", least_units=ENOUGH, varies=(x,)),
+        "variance": statistic_of(
+            "variance", variance, "one row has no variance", least_units=ENOUGH, varies=(x,), tails=(x,)
+        ),
         "median": statistic_of("median", median, ordered=x),
     }
 

@@ -137,6 +137,7 @@ class Statistic:
         classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
         varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
         least_rows: The rows that the rarest class needs.
+        tails: Values at the atoms whose square decides the metric: with heavy tails its interval has a warning.
     """
 
     at: WeightedValues
@@ -157,6 +158,7 @@ class Statistic:
     classes: tuple[Floats, ...] = ()
     varies: tuple[Floats, ...] = ()
     least_rows: int = 10
+    tails: tuple[Floats, ...] = ()
 
     @property
     def smooth(self) -> bool:
