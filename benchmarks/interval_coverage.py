@@ -1,346 +1,488 @@
-"""Coverage of the 95% intervals, by simulation: `python benchmarks/interval_coverage.py [SIMULATIONS [FAMILY]]`.
+"""Coverage of the 95% intervals in adversarial designs, by simulation.
 
-Prints, for each metric, the percentage of simulated samples with an interval whose interval contains the true value: 20, 100 and 1,000
-independent rows, then the same in 10, 25 and 100 clusters of unequal size. Every row is drawn from normal variables
-with a correlation of 0.3 within its cluster, so clustered rows have the same distribution as independent ones.
+    python benchmarks/interval_coverage.py --part 1/4 --out part1.jsonl    # a quarter of the cells
+    python benchmarks/interval_coverage.py --table part*.jsonl             # the table of docs/statistics.md
+
+A cell is a design that is drawn from the ranges of what the intervals promise: 10 to 1,000 rows; the rarest of 2 to 6
+labels at 1% to 50%; independent rows, or 5 to 200 clusters of equal size, of Pareto-distributed sizes, or with half of
+the rows in one of them, with an intra-cluster correlation of 0 to 0.6; scores with ties, at the ceiling, with mostly
+zeros, with heavy tails. The cells depend on `--seed` alone, so that parts can run anywhere.
 
 A metric of labels takes few values in a small sample, and the coverage of any interval that is not randomised swings
-with the true value (Brown, Cai and DasGupta, 2001). If data are labels or ratings, every sample therefore has its own true
-value, drawn evenly from a range, and the percentage is the mean coverage over it (Agresti and Coull, 1998); the true value is
-computed from the table of the population. If data are continuous, the true value is the metric of two million rows.
-Uses two processes.
+with the true value (Brown, Cai and DasGupta, 2001). Every sample therefore has its own true value, drawn evenly from a
+range, and a cell is the mean over it (Agresti and Coull, 1998). True values are those of the population's table, or of
+a million rows. In a cluster, each row is a copy of the cluster's own row with the root of the correlation as
+probability, so that every function of a row has that correlation and the population stays what it is.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import Pool
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.special import betainc, betaincinv, ndtr, ndtri
-from scipy.stats import multivariate_normal
+from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 
 from verdict_cli.stats.columns.column import Floats, Ints
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
-from verdict_cli.stats.metrics import confusion, numbers, panel, probability, ranks
+from verdict_cli.stats.metrics import confusion, numbers, probability, ranks
 from verdict_cli.stats.metrics.statistic import Statistic
 
-Columns = tuple[Floats, ...]
-LARGE = 2_000_000
-SHARED = 0.3
-CLUSTERS = {20: (1, 3, 10), 100: (2, 6, 25), 1000: (5, 15, 100)}
-"""Rows -> the least and the most rows of a cluster, and the number of clusters."""
-
-
-SHARES = np.array([0.5, 0.3, 0.2])
-"""How often each of three labels is the target."""
-EDGES = np.array([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf])
+Columns = tuple[Any, ...]
+Parameters = dict[str, Any]
+LARGE = 1_000_000
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(81)
-HUNDREDTHS = np.arange(1, 100) / 100
-
-Table = tuple[Columns, Floats]
-"""The distinct rows of a population, and how likely each is."""
-
-
-def between(share: float, low: float, high: float) -> float:
-    """Linear interpolation."""
-    return low + share * (high - low)
-
-
-def judged(z: Floats, right: float) -> Columns:
-    """Three labels, five, three and two of ten rows; a judge that is right by itself and guesses otherwise."""
-    target = np.searchsorted([0.5, 0.8], ndtr(z[0]))
-    return target, np.where(ndtr(z[1]) < right, target, np.minimum(ndtr(z[2]) * 3, 2).astype(int))
-
-
-def judged_table(right: float) -> Table:
-    """The population of `judged`."""
-    weights = np.diag(SHARES * right) + SHARES[:, None] * (1 - right) / 3
-    return tuple(np.indices((3, 3)).reshape(2, -1)), weights.ravel()
-
-
-def sorted_out(z: Floats, positive: float, right: float) -> Columns:
-    """Two labels of which one is positive, and a judge of them."""
-    target = (ndtr(z[0]) < positive).astype(int)
-    return target, np.where(ndtr(z[1]) < right, target, 1 - target)
-
-
-def sorted_table(positive: float, right: float) -> Table:
-    """The population of `sorted_out`."""
-    weights = np.outer([1 - positive, positive], [1, 1]) * np.array([[right, 1 - right], [1 - right, right]])
-    return tuple(np.indices((2, 2)).reshape(2, -1)), weights.ravel()
-
-
-def scored(z: Floats, middle: float, noise: float) -> Columns:
-    """Two ratings from 1 to 5 that share a normal quality."""
-    return tuple(np.clip(np.round(middle + z[0] + noise * own), 1, 5) for own in (z[1], z[2]))
-
-
-def scored_table(middle: float, noise: float) -> Table:
-    """The population of `scored`."""
-    likely = np.diff(ndtr((EDGES[:, None] - middle - NODES) / noise), axis=0)
-    weights = (likely * WEIGHTS / WEIGHTS.sum()) @ likely.T
-    return tuple(np.indices((5, 5)).reshape(2, -1) + 1.0), weights.ravel()
-
-
-def believed(z: Floats, slope: float) -> Columns:
-    """Overconfident probabilities in hundredths; a smaller slope means more overconfidence."""
-    p = np.clip(np.round(betaincinv(0.8, 1.2, ndtr(z[0])), 2), 0.01, 0.99)
-    return p, (ndtr(z[1]) < 0.5 + slope * (p - 0.5)).astype(float)
-
-
-def believed_table(slope: float) -> Table:
-    """The population of `believed`."""
-    edges = np.concatenate([[0.0], betainc(0.8, 1.2, HUNDREDTHS[:-1] + 0.005), [1.0]])
-    likely, true = np.diff(edges), 0.5 + slope * (HUNDREDTHS - 0.5)
-    columns = (np.tile(HUNDREDTHS, 2), np.repeat([0.0, 1.0], len(HUNDREDTHS)))
-    return columns, np.concatenate([likely * (1 - true), likely * true])
-
-
-def rated(z: Floats, middle: float, spread: float) -> Columns:
-    """Values from 1 to 5."""
-    return (np.clip(np.round(middle + spread * z[0]), 1, 5),)
-
-
-def rated_table(middle: float, spread: float) -> Table:
-    """The population of `rated`."""
-    return (np.arange(1.0, 6.0),), np.diff(ndtr((EDGES - middle) / spread))
-
-
-def skewed(z: Floats) -> Columns:
-    """Exponential values."""
-    return (-np.log1p(-np.clip(ndtr(z[0]), 0, 1 - 1e-12)),)
-
-
-def continued(z: Floats) -> Columns:
-    """Two normal columns of correlation 0.6."""
-    return z[0], 0.6 * z[0] + 0.8 * z[1]
-
-
-def two_judges(z: Floats, first: float, second: float) -> Columns:
-    """Three labels and two judges of them, whose errors are correlated."""
-    target, guess = np.searchsorted([0.5, 0.8], ndtr(z[0])), np.minimum(ndtr(z[2]) * 3, 2).astype(int)
-    right = ndtr(z[1]) < first, ndtr(0.6 * z[1] + 0.8 * z[3]) < second
-    return target, *(np.where(each, target, guess) for each in right)
-
-
-def two_judges_table(first: float, second: float) -> Table:
-    """The population of `two_judges`."""
-    both = float(multivariate_normal.cdf(ndtri([first, second]), cov=[[1, 0.6], [0.6, 1]]))
-    target, one, other, guess = np.indices((3, 3, 3, 3)).reshape(4, -1)
-    ways = (
-        (both, target, target),
-        (first - both, target, guess),
-        (second - both, guess, target),
-        (1 - first - second + both, guess, guess),
-    )
-    likely = sum(share * (one == said) * (other == also) for share, said, also in ways)
-    return (target, one, other), SHARES[target] / 3 * likely
-
-
-def three_judges(z: Floats, *right: float) -> Columns:
-    """Two labels and three judges of them, whose errors are correlated."""
-    target = (ndtr(z[0]) < 0.4).astype(int)
-    mixed = np.linalg.cholesky(np.full((3, 3), 0.5) + 0.5 * np.eye(3)) @ z[1:]
-    return target, *(np.where(ndtr(own) < share, target, 1 - target) for own, share in zip(mixed, right, strict=True))
-
-
-def three_judges_table(*right: float) -> Table:
-    """The population of `three_judges`."""
-    alone = ndtr((ndtri(right)[:, None] - np.sqrt(0.5) * NODES) / np.sqrt(0.5))
-    target, *hits = np.indices((2, 2, 2, 2)).reshape(4, -1)
-    each = [np.where(hit[:, None] == 1, share, 1 - share) for hit, share in zip(hits, alone, strict=True)]
-    likely = np.prod(each, axis=0) @ WEIGHTS / WEIGHTS.sum()
-    votes = [np.where(hit == 1, target, 1 - target) for hit in hits]
-    return (target, *votes), np.where(target == 1, 0.4, 0.6) * likely
-
-
-def of_panel(target: Ints, *votes: Ints) -> dict[str, Statistic]:
-    """The metrics of a panel with a known target."""
-    values = [said.astype(float) for said in votes]
-    return panel.panel_statistics(votes, values, [(said != target).astype(float) for said in votes], True)
+THOUSANDTHS = np.arange(1, 1000) / 1000
+EDGES = np.array([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf])
+CLUSTERINGS = ("independent", "equal", "pareto", "giant")
+ENOUGH = 10
+"""Rows of each label, and effective clusters, from which on at most 5% of the metrics may have a warning."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """How a sample is drawn, its statistics, the metrics to check, and the ranges of the population's parameters."""
+    """How the parameters of a sample are drawn, and its columns from uniform numbers; its metrics; the population.
 
-    sample: Callable[..., Columns]
+    `table` gives the distinct rows of the population with their probabilities; None: the population is a large sample.
+    """
+
+    parameters: Callable[[np.random.Generator, Parameters], Parameters]
+    columns: Callable[[Floats, Parameters], Columns]
     statistics: Callable[..., dict[str, Statistic]]
-    figures: tuple[str, ...]
-    table: Callable[..., Table] | None = None
-    ranges: tuple[tuple[float, float], ...] = ()
+    metrics: tuple[str, ...]
+    table: Callable[[Parameters], tuple[Columns, Floats]] | None = None
+    paired: bool = False
 
 
-OF_LABELS = ("balanced_accuracy", "precision", "recall", "f1", "mcc", "cohen_kappa", "gwet_ac1")
-OF_LABELS += ("krippendorff_alpha",)
-OF_TWO = ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa")
+def label_shares(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """The labels' shares, the rarest as the cell says, and how often the judge is right on each."""
+    k, rare = cell["labels"], min(cell["rare"], 1 / cell["labels"])
+    shares = np.full(k, (1 - rare) / (k - 1))
+    shares[0] = rare
+    low = 0.55 if cell["hard"] else 0.8
+    return {"shares": shares, "right": rng.uniform(low, 0.98, k), "second": rng.uniform(low, 0.98, k)}
+
+
+def judged(u: Floats, given: Parameters) -> Columns:
+    """Labels, and a judge that is right with a probability of its own for each, else says any other label."""
+    target = np.searchsorted(np.cumsum(given["shares"])[:-1], u[0], side="right")
+    return target, _said(target, u[1] < given["right"][target], u[2], len(given["shares"]))
+
+
+def _said(target: Ints, right: Any, u: Floats, k: int) -> Ints:
+    other = np.minimum((u * (k - 1)).astype(int), k - 2)
+    return np.where(right, target, other + (other >= target))
+
+
+def judged_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `judged`."""
+    shares, right = given["shares"], given["right"]
+    k = len(shares)
+    weights = np.repeat(((1 - right) / (k - 1))[:, None], k, axis=1)
+    np.fill_diagonal(weights, right)
+    return tuple(np.indices((k, k)).reshape(2, -1)), (weights * shares[:, None]).ravel()
+
+
+def two_judged(u: Floats, given: Parameters) -> Columns:
+    """Two judges of the same labels: half of the time the second is right where the first would be."""
+    target, first = judged(u, given)
+    luck = np.where(u[3] < 0.5, u[1], u[4])
+    return target, first, _said(target, luck < given["second"][target], u[5], len(given["shares"]))
+
+
+def two_judged_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `two_judged`."""
+    shares, one, two = given["shares"], given["right"], given["second"]
+    k = len(shares)
+    target, first, second = np.indices((k, k, k)).reshape(3, -1)
+    a, b = one[target], two[target]
+    both = 0.5 * np.minimum(a, b) + 0.5 * a * b
+    likely = np.where(first == target, np.where(second == target, both, (a - both) / (k - 1)), 0.0)
+    wrong = np.where(second == target, (b - both) / (k - 1), (1 - a - b + both) / (k - 1) ** 2)
+    return (target, first, second), shares[target] * np.where(first == target, likely, wrong)
+
+
+def ratings_at(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """Two ratings from 1 to 5 of a shared quality; at the ceiling 90 to 98% are fives."""
+    noise = rng.uniform(0.4, 1.0)
+    if cell["ceiling"]:
+        return {"middle": 4.5 + ndtri(rng.uniform(0.9, 0.98)) * math.sqrt(1 + noise**2), "noise": noise}
+    return {"middle": rng.uniform(2, 4), "noise": noise}
+
+
+def rated_twice(u: Floats, given: Parameters) -> Columns:
+    """Two ratings."""
+    z = ndtri(np.clip(u, 1e-12, 1 - 1e-12))
+    return tuple(np.clip(np.round(given["middle"] + z[0] + given["noise"] * own), 1, 5) for own in (z[1], z[2]))
+
+
+def rated_twice_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `rated_twice`."""
+    likely = np.diff(ndtr((EDGES[:, None] - given["middle"] - NODES) / given["noise"]), axis=0)
+    weights = (likely * WEIGHTS / WEIGHTS.sum()) @ likely.T
+    return tuple(np.indices((5, 5)).reshape(2, -1) + 1.0), weights.ravel()
+
+
+def believed(u: Floats, given: Parameters) -> Columns:
+    """Probabilities of a label that is as rare as the cell says, too sure of themselves by a slope."""
+    positive = (u[0] < given["rare"]).astype(float)
+    score = positive * given["gap"] + ndtri(np.clip(u[1], 1e-12, 1 - 1e-12))
+    return np.clip(np.round(expit(given["slope"] * _posterior(score, given)), 3), 0.001, 0.999), positive
+
+
+def _posterior(score: Floats, given: Parameters) -> Floats:
+    return logit(given["rare"]) + given["gap"] * score - given["gap"] ** 2 / 2
+
+
+def believed_table(given: Parameters) -> tuple[Columns, Floats]:
+    """The population of `believed`."""
+    cuts = logit(THOUSANDTHS[:-1] + 0.0005) / given["slope"]
+    scores = (cuts - logit(given["rare"]) + given["gap"] ** 2 / 2) / given["gap"]
+    edges = np.concatenate([[-np.inf], scores, [np.inf]])
+    likely = [
+        np.diff(ndtr(edges - mean)) * share for mean, share in ((0, 1 - given["rare"]), (given["gap"], given["rare"]))
+    ]
+    return (np.tile(THOUSANDTHS, 2), np.repeat([0.0, 1.0], len(THOUSANDTHS))), np.concatenate(likely)
+
+
+def beliefs(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """How far apart the classes are, and how sure the judge is of itself."""
+    return {"rare": cell["rare"], "gap": rng.uniform(0.8, 2.5), "slope": rng.uniform(0.7, 2.0)}
+
+
+def no_parameters(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """The population is the same for every sample of the cell."""
+    return {"shape": cell["shape"], "rare": cell["rare"]}
+
+
+SHAPES: Mapping[str, Callable[[Floats], Floats]] = {
+    "normal": lambda u: 3 + ndtri(u),
+    "exponential": lambda u: -np.log1p(-u),
+    "lognormal": lambda u: np.exp(ndtri(u)),
+    "student": lambda u: stdtrit(3.0, u),
+}
+
+
+def valued(u: Floats, given: Parameters) -> Columns:
+    """Values of a shape; `zeros` are exponential on the rare share of rows, 0 on the others, `binary` only 0 and 1."""
+    u = np.clip(u, 1e-9, 1 - 1e-9)
+    if given["shape"] == "zeros":
+        return (np.where(u[0] < given["rare"], SHAPES["exponential"](u[1]), 0.0),)
+    if given["shape"] == "binary":
+        return ((u[0] < given["rare"]).astype(float),)
+    return (SHAPES[given["shape"]](u[0]),)
+
+
+def predicted(u: Floats, given: Parameters) -> Columns:
+    """Normal targets, and predictions with errors of a shape."""
+    u = np.clip(u, 1e-9, 1 - 1e-9)
+    error = valued(u[1:], given)[0]
+    return 3 + ndtri(u[0]) + 0.5 * error, 3 + ndtri(u[0])
+
+
+def rated(u: Floats, given: Parameters) -> Columns:
+    """Ratings from 1 to 5, from a table of how likely each is."""
+    return (np.searchsorted(np.cumsum(given["likely"])[:-1], u[0], side="right") + 1.0,)
+
+
+def rating_shares(rng: np.random.Generator, cell: Parameters) -> Parameters:
+    """How likely each rating is; at the ceiling nearly all are fives."""
+    fives = rng.uniform(0.9, 0.98) if cell["ceiling"] else rng.uniform(0.1, 0.6)
+    return {"likely": np.append(rng.dirichlet(np.ones(4)) * (1 - fives), fives)}
+
+
+def labels_of(target: Ints, prediction: Ints) -> dict[str, Statistic]:
+    """The metrics of labels; those of label 0, the rarest, as `recall of it` and so on."""
+    found = confusion.label_statistics(target, prediction, 6, None, False)
+    of_rare = confusion.label_statistics(target, prediction, 6, 0, False)
+    return found | {f"{name} of a label": of_rare[name] for name in ("precision", "recall", "f1")}
+
+
+OF_LABELS = ("accuracy", "precision of a label", "recall of a label", "f1 of a label", "balanced_accuracy")
+OF_LABELS += ("precision", "f1", "mcc", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 OF_NUMBERS = ("pearson", "spearman", "kendall", "krippendorff_alpha", "weighted_kappa", "mae", "rmse")
-
-
-def three(target: Ints, prediction: Ints) -> dict[str, Statistic]:
-    """The metrics of three labels."""
-    return confusion.label_statistics(target, prediction, 3, None, False)
-
-
-def pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
-    """The metrics of two columns of numbers."""
-    return numbers.number_pairs(x, y) | ranks.rank_pairs(x, y)
-
-
 FAMILIES: Mapping[str, Family] = {
-    "three labels, 60 to 90%": Family(judged, three, ("accuracy", *OF_LABELS), judged_table, ((0.6, 0.9),)),
-    "three labels, 88 to 98%": Family(judged, three, ("accuracy", *OF_LABELS), judged_table, ((0.88, 0.98),)),
-    "a positive label": Family(
-        sorted_out,
-        lambda t, p: confusion.label_statistics(t, p, 2, 1, False),
-        ("precision", "recall", "f1"),
-        sorted_table,
-        ((0.3, 0.5), (0.7, 0.9)),
+    "labels": Family(label_shares, judged, labels_of, OF_LABELS, judged_table),
+    "two judges": Family(
+        label_shares,
+        two_judged,
+        lambda t, p: confusion.label_statistics(t, p, 6, None, False),
+        ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa"),
+        two_judged_table,
+        paired=True,
     ),
-    "two ratings": Family(scored, pairs, OF_NUMBERS, scored_table, ((2, 4), (0.4, 1))),
-    "two normal columns": Family(continued, pairs, OF_NUMBERS),
+    "two ratings": Family(
+        ratings_at,
+        rated_twice,
+        lambda x, y: numbers.number_pairs(x, y) | ranks.rank_pairs(x, y),
+        OF_NUMBERS,
+        rated_twice_table,
+    ),
+    "predictions": Family(
+        no_parameters,
+        predicted,
+        lambda x, y: numbers.number_pairs(x, y) | ranks.rank_pairs(x, y),
+        ("pearson", "spearman", "kendall", "mae", "rmse"),
+    ),
     "probabilities": Family(
+        beliefs,
         believed,
         probability.probability_statistics,
         ("auroc", "average_precision", "brier", "log_loss", "ece"),
         believed_table,
-        ((0.4, 1),),
-    ),
-    "two judges, 60 to 90%": Family(two_judges, three, OF_TWO, two_judges_table, ((0.6, 0.9),) * 2),
-    "two judges, 85 to 98%": Family(two_judges, three, OF_TWO, two_judges_table, ((0.85, 0.98),) * 2),
-    "three judges": Family(
-        three_judges,
-        of_panel,
-        ("krippendorff_alpha", "pairwise_kappa", "effective_judges"),
-        three_judges_table,
-        ((0.7, 0.95),) * 3,
     ),
     "ratings": Family(
-        rated, lambda x: numbers.number_values(x, False), ("mean", "variance"), rated_table, ((2, 4), (0.7, 1.3))
+        rating_shares,
+        rated,
+        lambda x: numbers.number_values(x, False, (1.0, 5.0)),
+        ("mean", "variance"),
+        lambda given: ((np.arange(1.0, 6.0),), given["likely"]),
     ),
-    "exponential values": Family(skewed, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")),
+    "values": Family(no_parameters, valued, lambda x: numbers.number_values(x, False), ("mean", "median", "variance")),
 }
 
 
-PAIRED = ("two judges, 60 to 90%", "two judges, 85 to 98%")
-"""Here `statistics` gives the metrics of each judge, and the true value is their difference."""
+def draw_cell(seed: int, index: int) -> Parameters:
+    """The design of a cell, from the seed and its index alone."""
+    rng = np.random.default_rng([seed, index])
+    family = list(FAMILIES)[index % len(FAMILIES)]
+    n = round(math.exp(rng.uniform(math.log(10), math.log(1000))))
+    shapes = [*SHAPES, "zeros", "binary"] if family == "values" else list(SHAPES)
+    clustering = CLUSTERINGS[int(rng.integers(len(CLUSTERINGS)))]
+    most = min(200, n // 2)
+    clusters = 0 if clustering == "independent" else round(math.exp(rng.uniform(math.log(5), math.log(max(most, 5)))))
+    return {
+        "index": index,
+        "family": family,
+        "n": n,
+        "clustering": clustering,
+        "clusters": clusters,
+        "correlation": 0.0 if not clusters else round(float(rng.uniform(0, 0.6)), 2),
+        "rare": round(math.exp(rng.uniform(math.log(0.01), math.log(0.5))), 3),
+        "labels": int(rng.integers(2, 7)),
+        "hard": bool(rng.random() < 0.5),
+        "ceiling": bool(rng.random() < 0.4),
+        "shape": shapes[int(rng.integers(len(shapes)))],
+    }
 
 
-def figures_of(name: str, columns: Columns, sample: Sample, draw: Draw) -> dict[str, MetricValue]:
-    """The metrics of a sample, or the differences of the two judges' metrics."""
-    family = FAMILIES[name]
-    at = tuple(column[sample.first] for column in columns)
-    if name not in PAIRED:
-        statistics = family.statistics(*at)
-        return metrics_with_intervals({figure: statistics[figure] for figure in family.figures}, sample, draw)
-    first, second = (family.statistics(at[0], said) for said in at[1:])
-    return {figure: paired_metric_value(first[figure], second[figure], sample, draw) for figure in family.figures}
+def cluster_of(cell: Parameters, rng: np.random.Generator) -> Ints | None:
+    """The cluster of each row; sizes as the cell says."""
+    n, k = cell["n"], cell["clusters"]
+    if not k:
+        return None
+    if cell["clustering"] == "equal":
+        return np.arange(n) % k
+    weights = rng.pareto(1.2, k) + 0.2 if cell["clustering"] == "pareto" else np.ones(k)
+    if cell["clustering"] == "giant":
+        weights[0] = k - 1
+    rest = rng.choice(k, size=n - k, p=weights / weights.sum())
+    return np.concatenate([np.arange(k), rest])
 
 
-def clusters(rng: np.random.Generator, n: int) -> Ints:
-    """The cluster of each of `n` rows."""
-    least, most, count = CLUSTERS[n]
-    sizes = rng.permutation(np.resize(np.arange(least, most + 1), count))
-    while sizes.sum() != n:
-        sizes[rng.integers(count)] += np.sign(n - sizes.sum())
-        sizes = np.maximum(sizes, 1)
-    return np.repeat(np.arange(count), sizes)
+def draw_sample(cell: Parameters, seed: int) -> tuple[Columns, Ints | None, Parameters, np.random.Generator]:
+    """The columns of one sample, the rows' clusters, and the parameters of its population."""
+    rng = np.random.default_rng([seed, cell["index"], 7])
+    family = FAMILIES[cell["family"]]
+    given = family.parameters(rng, cell)
+    u, cluster = rng.random((6, cell["n"])), cluster_of(cell, rng)
+    if cluster is not None:
+        copied = rng.random(cell["n"]) < math.sqrt(cell["correlation"])
+        u = np.where(copied, rng.random((6, cell["clusters"]))[:, cluster], u)
+    return family.columns(u, given), cluster, given, rng
 
 
-def true_figures(name: str, columns: Columns, weights: Floats) -> dict[str, float]:
-    """The metrics of a population, or the second judge's minus the first's."""
-    family = FAMILIES[name]
-    sides = [columns] if name not in PAIRED else [(columns[0], said) for said in columns[1:]]
+def true_values(cell: Parameters, given: Parameters) -> dict[str, float]:
+    """The metrics of the population, or the second judge's minus the first's."""
+    family = FAMILIES[cell["family"]]
+    if family.table is None:
+        return _large(cell["family"], given["shape"], given["rare"])
+    columns, weights = family.table(given)
+    sides = [columns] if not family.paired else [(columns[0], said) for said in columns[1:]]
     each = [
-        {figure: float(one.at(LARGE * weights[None, :])[0]) for figure, one in family.statistics(*side).items()}
+        {name: float(one.at(1e9 * weights[None, :])[0]) for name, one in family.statistics(*side).items()}
         for side in sides
     ]
-    return {figure: each[-1][figure] - (each[0][figure] if name in PAIRED else 0.0) for figure in family.figures}
+    return {name: each[-1][name] - (each[0][name] if family.paired else 0.0) for name in family.metrics}
 
 
-def fixed(name: str) -> dict[str, float] | None:
-    """The metrics of a population that is the same for every sample; None if it is random."""
+@cache
+def _large(name: str, shape: str, rare: float) -> dict[str, float]:
     family = FAMILIES[name]
-    if family.table is not None:
-        return None
-    drawn = np.random.default_rng(1).normal(size=(4, LARGE))
-    columns = tuple(np.round(column, 2) for column in family.sample(drawn))
-    sample = Sample.of(columns)
-    return true_figures(name, tuple(column[sample.first] for column in columns), sample.counts / sample.n)
+    u = np.random.default_rng(1).random((6, LARGE))
+    columns = tuple(family.columns(u, {"shape": shape, "rare": rare}))
+    if len(columns) == 2:
+        x, y = columns
+        from scipy.stats import kendalltau, pearsonr, spearmanr
+
+        some = slice(0, 200_000)
+        square = {"student": 3.0, "normal": 10.0, "exponential": 2.0, "lognormal": math.exp(2)}[shape]
+        return {
+            "pearson": float(pearsonr(x, y)[0]),
+            "spearman": float(spearmanr(x, y)[0]),
+            "kendall": float(kendalltau(x[some], y[some])[0]),
+            "mae": float(np.abs(x - y).mean()),
+            "rmse": 0.5 * math.sqrt(square),
+        }
+    (x,) = columns
+    mean = {"normal": 3.0, "exponential": 1.0, "lognormal": math.exp(0.5), "student": 0.0}.get(shape, rare)
+    return {"mean": mean, "median": float(np.median(x)), "variance": float(x.var())}
 
 
-def covered(
-    job: tuple[str, int, bool, int, int, dict[str, float] | None],
-) -> tuple[str, int, bool, dict[str, tuple[int, int]]]:
-    """How many of the simulations `first`, `first + 2`, … have an interval, and how many of those contain the true value."""
-    name, n, clustered, first, simulations, known = job
-    family = FAMILIES[name]
-    given, held = dict.fromkeys(family.figures, 0), dict.fromkeys(family.figures, 0)
-    for seed in range(first, simulations, 2):
-        rng = np.random.default_rng([seed, n, clustered])
-        population = [between(rng.random(), *ends) for ends in family.ranges]
-        z, cluster = rng.normal(size=(4, n)), None
-        if clustered:
-            cluster = clusters(rng, n)
-            z = np.sqrt(SHARED) * rng.normal(size=(4, n))[:, cluster] + np.sqrt(1 - SHARED) * z
-        columns = family.sample(z, *population)
+def metrics_of(cell: Parameters, columns: Columns, sample: Sample, draw: Draw) -> dict[str, MetricValue]:
+    """The metrics of a sample with their intervals, or the differences of the two judges' metrics."""
+    family = FAMILIES[cell["family"]]
+    at = tuple(column[sample.first] for column in columns)
+    if not family.paired:
+        statistics = family.statistics(*at)
+        return metrics_with_intervals({name: statistics[name] for name in family.metrics}, sample, draw)
+    first, second = (family.statistics(at[0], said) for said in at[1:])
+    return {name: paired_metric_value(first[name], second[name], sample, draw) for name in family.metrics}
+
+
+def run_cell(cell: Parameters, simulations: int, seed: int) -> dict[str, Any]:
+    """For each metric: samples with an interval and no warning, those whose interval holds the truth, lies above it,
+    lies below it, those with a warning or without an interval; whether warnings must be rare here."""
+    found: dict[str, list[int]] = {name: [0, 0, 0, 0, 0] for name in FAMILIES[cell["family"]].metrics}
+    benign = 0
+    for number in range(simulations):
+        columns, cluster, given, rng = draw_sample(cell, seed * 1_000_003 + number)
+        truth = true_values(cell, given)
         sample = Sample.of(columns, cluster)
-        true = known or true_figures(name, *family.table(*population))
-        for figure, one in figures_of(name, columns, sample, Draw(rng)).items():
-            if one.low is not None and one.high is not None:
-                given[figure] += 1
-                held[figure] += one.low - 1e-9 <= true[figure] <= one.high + 1e-9
-    return name, n, clustered, {figure: (given[figure], held[figure]) for figure in family.figures}
+        benign += _benign(cell, columns, sample)
+        for name, one in metrics_of(cell, columns, sample, Draw(rng)).items():
+            counts = found[name]
+            if one.low is None or one.high is None or one.warnings:
+                counts[4] += 1
+                continue
+            counts[0] += 1
+            counts[1] += one.low - 1e-9 <= truth[name] <= one.high + 1e-9
+            counts[2] += truth[name] < one.low - 1e-9
+            counts[3] += truth[name] > one.high + 1e-9
+    return {**cell, "simulations": simulations, "benign": benign, "metrics": found}
 
 
-def main(simulations: int, names: list[str]) -> None:
-    """Print the table."""
-    cells = [(n, clustered) for clustered in (False, True) for n in CLUSTERS]
-    total: dict[tuple[str, str, int, bool], tuple[int, int]] = {}
-    with Pool(2) as pool:
-        true = dict(zip(names, pool.map(fixed, names, chunksize=1), strict=True))
-        jobs = [
-            (name, n, clustered, first, simulations, true[name])
-            for n, clustered in reversed(cells)
-            for name in names
-            for first in (0, 1)
-        ]
-        for name, n, clustered, counts in pool.imap_unordered(covered, jobs):
-            for figure, (given, held) in counts.items():
-                key = (name, figure, n, clustered)
-                before = total.get(key, (0, 0))
-                total[key] = before[0] + given, before[1] + held
-    heads = [f"{n} in {CLUSTERS[n][2]} clusters" if clustered else str(n) for n, clustered in cells]
-    print(f"| Data | Metric | {' | '.join(heads)} |\n| --- | --- |{' ---: |' * len(cells)}")
-    count = dict.fromkeys(("within", "above", "below", "none"), 0)
-    for name in names:
-        for figure in FAMILIES[name].figures:
-            cells_of = [spelled(*total[name, figure, n, clustered], simulations) for n, clustered in cells]
-            for kind, _ in cells_of:
-                count[kind] += 1
-            print(f"| {name} | `{figure}` | {' | '.join(shown for _, shown in cells_of)} |")
-    print(
-        f"\n{count['within']} of {len(total) - count['none']} within 93 to 97, {count['above']} above, "
-        f"{count['below']} below; {count['none']} without intervals. {simulations} simulations each."
-    )
+def _benign(cell: Parameters, columns: Columns, sample: Sample) -> bool:
+    """Whether the sample has ten rows of each label, ten effective clusters and no ceiling."""
+    if sample.cluster is not None:
+        sizes = np.bincount(sample.cluster)
+        if sizes.sum() ** 2 / (sizes**2).sum() < ENOUGH:
+            return False
+    if cell["family"] in ("labels", "two judges", "probabilities"):
+        labels = columns[1] if cell["family"] == "probabilities" else columns[0]
+        k = 2 if cell["family"] == "probabilities" else cell["labels"]
+        return bool(np.bincount(labels.astype(int), minlength=k).min() >= ENOUGH)
+    if cell["family"] in ("ratings", "two ratings"):
+        return not cell["ceiling"] and cell["n"] >= ENOUGH
+    return cell["shape"] not in ("zeros", "binary") or cell["n"] * min(cell["rare"], 1 - cell["rare"]) >= ENOUGH
 
 
-def spelled(given: int, held: int, simulations: int) -> tuple[str, str]:
-    """The class of the coverage, and its cell: none if fewer than one sample in twenty has an interval."""
-    if given < simulations / 20:
-        return "none", "–"
-    share = 100 * held / given
-    kind = "below" if share < 93 else "above" if share > 97 else "within"
-    return kind, f"{share:.1f}" if kind == "within" else f"**{share:.1f}**"
+def strata(row: Mapping[str, Any]) -> str:
+    """The column of the table that a cell belongs to."""
+    return str(row["clustering"])
+
+
+LEAST_SHOWN = 100
+"""Cells with fewer samples without a warning show nothing of their coverage."""
+NOISE = 2.33
+"""A cell is too low if its coverage is below 93% by more than chance: one in a hundred of those at 93%."""
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The coverage of each metric by kind of clusters: mean, and the lowest cell, of samples without a warning."""
+    lines = [
+        "| Data | Metric | independent | equal | Pareto | half in one | lowest cell | warned | warned, enough rows |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    low: list[str] = []
+    cells = 0
+    for family, of in FAMILIES.items():
+        mine = [row for row in rows if row["family"] == family]
+        for name in of.metrics:
+            shown, worst, warned, total, easy, easy_total = [], 101.0, 0, 0, 0, 0
+            for kind in CLUSTERINGS:
+                each = [row["metrics"][name] for row in mine if strata(row) == kind]
+                given, held = sum(one[0] for one in each), sum(one[1] for one in each)
+                shown.append(f"{100 * held / given:.1f}" if given >= LEAST_SHOWN else "–")
+            for row in mine:
+                given, held, above, below, without = row["metrics"][name]
+                warned, total = warned + without, total + given + without
+                if row["benign"] == row["simulations"]:
+                    easy, easy_total = easy + without, easy_total + given + without
+                if given < LEAST_SHOWN:
+                    continue
+                cells += 1
+                worst = min(worst, 100 * held / given)
+                tail = max(above, below) / given
+                if _beyond(held / given, 0.93, given) or _beyond(1 - tail, 0.95, given):
+                    low.append(
+                        f"{family} `{name}` {100 * held / given:.1f} (above {100 * above / given:.1f}, below "
+                        f"{100 * below / given:.1f}) of {given}: " + _design(row)
+                    )
+            end = f"{worst:.1f}" if worst <= 100 else "–"
+            rate = f"{100 * warned / total:.0f}%" if total else "–"
+            easy_rate = f"{100 * easy / easy_total:.0f}%" if easy_total else "–"
+            lines.append(f"| {family} | `{name}` | {' | '.join(shown)} | {end} | {rate} | {easy_rate} |")
+    lines += [
+        "",
+        f"{len(rows)} designs, {cells} cells with {LEAST_SHOWN} or more samples without a warning; {len(low)} too low:",
+    ]
+    return "\n".join([*lines, *(f"- {each}" for each in low)])
+
+
+def _beyond(share: float, least: float, n: int) -> bool:
+    return share < least - NOISE * math.sqrt(least * (1 - least) / n)
+
+
+def _design(row: Mapping[str, Any]) -> str:
+    parts = [f"{row['n']} rows"]
+    if row["clusters"]:
+        parts.append(f"{row['clusters']} clusters ({row['clustering']}, correlation {row['correlation']})")
+    if row["family"] in ("labels", "two judges", "probabilities") or row["shape"] in ("zeros", "binary"):
+        parts.append(f"rarest {100 * row['rare']:.1f}%")
+    if row["family"] in ("labels", "two judges"):
+        parts.append(f"{row['labels']} labels, judge {'55' if row['hard'] else '80'} to 98%")
+    if row["family"] in ("ratings", "two ratings") and row["ceiling"]:
+        parts.append("ceiling")
+    if row["family"] in ("values", "predictions"):
+        parts.append(row["shape"])
+    return f"cell {row['index']}: {', '.join(parts)}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run a part of the cells, or print the table of parts that have run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", type=int, default=420)
+    parser.add_argument("--simulations", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts")
+    parser.add_argument("--family", help="cells of this family only")
+    parser.add_argument("--out", type=Path, help="a JSON line for each cell; default: standard output")
+    parser.add_argument("--table", nargs="+", type=Path, help="print the table of these files")
+    given = parser.parse_args(arguments)
+    if given.table:
+        print(table([json.loads(line) for file in given.table for line in file.read_text().splitlines()]))
+        return
+    part, parts = map(int, given.part.split("/"))
+    with given.out.open("w") if given.out else sys.stdout as out:
+        for index in range(part - 1, given.cells, parts):
+            cell = draw_cell(given.seed, index)
+            if given.family in (None, cell["family"]):
+                out.write(json.dumps(run_cell(cell, given.simulations, given.seed)) + "\n")
+                out.flush()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000, sys.argv[2:] or list(FAMILIES))
+    main(sys.argv[1:])

@@ -69,7 +69,7 @@ def test_differences_are_those_of_compare_with_holm_over_all_variants(shell: Any
         own = shell("compare", first["run"], one["run"], "--json").json()["evaluations"]["right"]
         figure = own["figures"]["accuracy"]
         assert one["difference"]["value"] == pytest.approx(figure["difference"])
-        assert (one["difference"]["low"], one["difference"]["high"]) == (figure["low"], figure["high"])
+        assert one["difference"]["low"] <= figure["low"] <= figure["high"] <= one["difference"]["high"]
         assert one["p"] == own["test"]["p"]
     ps = sorted(one["p"] for one in others)
     assert min(one["p_holm"] for one in others) == pytest.approx(min(1.0, 2 * ps[0]))

@@ -265,3 +265,80 @@ def test_differences_of_kappa_hold_the_truth_about_as_often_as_they_say():
         figure = paired_metric_value(*kappas, sample, Draw(rng))
         held += figure.low is not None and figure.low <= 0 <= figure.high
     assert held >= 270
+
+
+def test_a_p_value_is_that_of_its_own_metric(run):
+    # Both judges are right equally often, but B finds the bad rows: recall changes, accuracy does not.
+    labels = ["bad"] * 40 + ["good"] * 40
+    first = [(f"q{i}", {"label": label}, "good") for i, label in enumerate(labels)]
+    second = [(f"q{i}", {"label": label}, "bad") for i, label in enumerate(labels)]
+    evaluation = Evaluation(
+        prediction="output.said", target="source.label", positive="bad", metrics=["accuracy", "recall"]
+    )
+    found = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole
+    assert found.test.p == 1
+    assert found.differences["accuracy"].p == pytest.approx(1, abs=0.05)
+    assert found.differences["recall"].p < 0.001
+    assert found.differences["recall"].p_holm == pytest.approx(2 * found.differences["recall"].p)
+
+
+def test_the_p_value_of_accuracy_is_that_of_mcnemars_test(run):
+    first = [True] * 30 + [False] * 9 + [True] * 2
+    second = [True] * 39 + [False] * 2
+    found = whole(run("a", questions(first)), run("b", questions(second))).evaluations["e"].whole
+    exact = scipy.stats.binomtest(2, 11).pvalue
+    assert found.test.p == pytest.approx(exact)
+    assert found.differences["accuracy"].p == pytest.approx(exact)
+
+
+def test_a_correlation_is_tested_as_such_and_not_as_a_distance(run):
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=80)
+    evaluation = Evaluation(
+        prediction="output.said", target="source.label", kind="numeric", metrics=["spearman", "mae"]
+    )
+    first = [(f"q{i}", {"label": float(t)}, float(t + rng.normal())) for i, t in enumerate(truth)]
+    second = [(f"q{i}", {"label": float(t)}, float(t + 4 + 0.2 * rng.normal())) for i, t in enumerate(truth)]
+    differences = whole(run("a", first), run("b", second), evaluation).evaluations["e"].whole.differences
+    assert differences["spearman"].change.value > 0.2
+    assert differences["spearman"].p < 0.01
+    assert differences["mae"].p < 0.01
+
+
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "cohen_kappa", "f1"])
+def test_a_metrics_permutation_p_value_is_uniform_where_the_judges_are_equal(metric):
+    rng = np.random.default_rng(11)
+    from verdict_cli.stats.columns.column import Column
+    from verdict_cli.stats.columns.row_data import EvaluationData
+    from verdict_cli.stats.permutation import swap_test
+
+    none = Column(np.full(40, np.nan), np.full(40, -1, np.int32), (), frozenset())
+    values = []
+    for _ in range(200):
+        target = (rng.random(40) < 0.2).astype(np.int64)
+        data = []
+        for _ in range(2):
+            said = np.where(rng.random(40) < 0.8, target, 1 - target)
+            data.append(
+                EvaluationData(
+                    "classification",
+                    ("a", "b"),
+                    target,
+                    said,
+                    none,
+                    none,
+                    none,
+                    none,
+                    none,
+                    none,
+                    (),
+                    (),
+                    None,
+                    False,
+                    None,
+                )
+            )
+        rows = np.arange(40)
+        values.append(swap_test(metric, "labels", (data[0], data[1]), (rows, rows), rng, 199))
+    assert np.mean(np.array(values) <= 0.05) <= 0.09
+    assert np.mean(np.array(values) <= 0.5) == pytest.approx(0.5, abs=0.13)

@@ -72,7 +72,7 @@ def test_where_restricts_a_gate_to_some_rows(tmp_path):
     held = outcome({"metric": "e.accuracy", "where": {"source.type": "x"}, "min": 1.0}, results)
     assert held.passed
     assert held.n == 2
-    assert outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict == "failed"
+    assert outcome({"metric": "e.accuracy", "where": {"source.type": "z"}, "min": 0}, results).verdict == "inconclusive"
 
 
 def test_a_baseline_gate_pairs_rows_by_id(tmp_path):
@@ -145,7 +145,8 @@ def test_facts_of_the_run_have_gates(tmp_path):
     assert outcome({"metric": "run.cost_usd", "max": 5}, results).passed
     assert outcome({"metric": "run.calls", "max": 99}, results).verdict == "failed"
     unknown = outcome({"metric": "run.cost_usd", "max": 5}, results, replace(FACTS, cost_usd=None))
-    assert unknown.verdict == "failed"
+    assert unknown.verdict == "inconclusive"
+    assert not replace(unknown, tolerated=True).passed
     assert "cost is unknown" in unknown.reason
 
 
@@ -262,7 +263,11 @@ def test_losing_rows_never_makes_a_run_pass(tmp_path):
     measures = measure(EVALUATIONS, results)
     facts = replace(FACTS, failed=10)
     found = decide_gates([Gate(metric="e.accuracy", min=0.95)], EVALUATIONS, measures, facts, results)
-    assert [one.passed for one in found] == [True, False]
+    assert [(one.metric, one.passed) for one in found] == [
+        ("e.accuracy", True),
+        ("run.coverage", False),
+        ("e.coverage", False),
+    ]
 
 
 def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_path):
@@ -270,7 +275,51 @@ def test_rows_that_this_run_lost_cannot_prove_it_as_good_as_its_baseline(tmp_pat
     write(tmp_path / "main", [True] * 300)
     results = write(tmp_path / "new", [True] * 270 + [None] * 30)
     gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.05}
-    (held, _) = decided([gate], results, tmp_path)
+    held, _, coverage = decided([gate], results, tmp_path)
+    assert (coverage.metric, coverage.value, coverage.verdict) == ("e.coverage", 0.9, "failed")
     assert (held.verdict, held.value) == ("inconclusive", 0)
     assert "could make the metric 0.1 worse" in held.reason
     assert decided([gate | {"max_drop": 0.2}], results, tmp_path)[0].verdict == "passed"
+
+
+def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_path):
+    """Every row succeeded, but a tenth has no prediction: `run.coverage` is 1, the metric's own is not."""
+    results = write(tmp_path, [True] * 90 + [None] * 10)
+    gate = Gate(metric="e.accuracy", min=0.95)
+    found = decide_gates([gate], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
+    assert [(one.metric, one.passed) for one in found[::2]] == [("e.accuracy", True), ("e.coverage", False)]
+    allowed = [gate, Gate(metric="e.coverage", min=0.9)]
+    found = decide_gates(allowed, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
+    assert all(one.passed for one in found)
+
+
+def test_no_gates_imply_none(tmp_path):
+    results = write(tmp_path, [True] * 9 + [None])
+    assert decide_gates([], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results) == ()
+
+
+def test_a_run_without_some_of_the_baselines_rows_fails_the_implied_gate_on_shared(tmp_path):
+    write(tmp_path / "main", [True] * 400 + [False] * 85)
+    results = write(tmp_path / "new", [True] * 400)
+    gate = {"metric": "e.accuracy", "baseline": "main", "max_drop": 0.01}
+    held, _, shared = decided([gate], results, tmp_path)
+    assert held.passed
+    assert (shared.metric, shared.verdict, shared.n) == ("e.shared", "failed", 485)
+    assert shared.value == pytest.approx(400 / 485)
+    assert all(one.passed for one in decided([gate, {"metric": "e.shared", "min": 0.8}], results, tmp_path))
+
+
+def test_gates_have_an_exact_bound_that_is_wrong_at_the_limit_in_at_most_2_5_percent_of_samples(tmp_path):
+    from scipy.stats import binom
+
+    from verdict_cli.stats.intervals.interval_methods import clopper_pearson
+
+    for n, limit in ((20, 0.8), (50, 0.9), (100, 0.95), (300, 0.9)):
+        passing = [hits for hits in range(n + 1) if clopper_pearson(hits, n, 0.95)[0] >= limit]
+        assert binom.pmf(passing, n, limit).sum() <= 0.025
+    results = write(tmp_path, [True] * 58 + [False] * 2)
+    two = outcome({"metric": "e.accuracy", "min": 0.885, "confidence": 0.95}, results)
+    one = outcome({"metric": "e.accuracy", "min": 0.885, "confidence": 0.95, "sided": "one"}, results)
+    assert two.low == pytest.approx(clopper_pearson(58, 60, 0.95)[0])
+    assert one.low == pytest.approx(clopper_pearson(58, 60, 0.9)[0])
+    assert (two.verdict, one.verdict) == ("inconclusive", "passed")

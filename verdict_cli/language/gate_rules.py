@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -28,6 +28,9 @@ RUN_METRICS: tuple[str, ...] = (
 )
 """Metrics of the run itself, named `run.NAME`."""
 
+ROW_METRICS: tuple[str, ...] = ("coverage", "shared")
+"""Shares of an evaluation's rows: those with a prediction, and those of the baselines' rows that this run has."""
+
 Scalar = str | int | bool | float | None
 
 
@@ -35,13 +38,15 @@ class Gate(ConfigModel):
     """A limit on one metric; a run that fails it exits with 1."""
 
     metric: Annotated[str, Field(pattern=r"[^.]\.[a-z]")]
-    """The metric: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began)."""
+    """The metric: `EVALUATION.METRIC`, or `run.coverage`, `run.failed`, `run.abstained`, `run.calls`, `run.cost_usd`, `run.wall_s`, `run.calibration_age_days` (the oldest calibration that the pipeline uses, when the run began). `EVALUATION.coverage` is the share of its rows with a prediction, `EVALUATION.shared` that of its baselines' rows that this run has."""
     min: float | None = None
     """The smallest value that passes."""
     max: float | None = None
     """The largest value that passes."""
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The limit applies to the two-sided interval at this confidence instead of the value: its lower end to `min`, its upper end to `max`."""
+    sided: Literal["one", "two"] = "two"
+    """Whether `confidence` is that of an interval with two ends, or of the one end that is compared: `one` is wrong at the limit twice as often."""
     where: Annotated[dict[str, Scalar], Field(min_length=1)] | None = None
     """Path to value: only rows where every path has its value count, such as `{source.type: homonyms}`."""
     baseline: Annotated[str, Field(min_length=1)] | None = None
@@ -103,6 +108,8 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
         if gate.baseline is not None:
             return [("baseline", f"`{metric}` is not compared between runs", "give `min` or `max`")]
         return []
+    if metric in ROW_METRICS:
+        return _rows(gate)
     if find_metric(metric) is None:
         return [("metric", f"`{metric}` is no metric", _near(metric, ", ".join(METRICS)))]
     evaluation = evaluations[name]
@@ -111,6 +118,14 @@ def _evaluation(gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[Evalu
     return [
         ("metric", f"`{name}` cannot measure `{metric}`: it has no `{key}`", f"give `evaluate.{name}.{key}`")
         for key in lacks(evaluation, metric)
+    ]
+
+
+def _rows(gate: Gate) -> list[EvaluationIssue]:
+    return [
+        (key, f"`{gate.metric}` is a share of all rows: `{key}` does not apply", f"leave `{key}` out")
+        for key in ("confidence", "where", "baseline")
+        if getattr(gate, key) is not None
     ]
 
 

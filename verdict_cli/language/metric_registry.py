@@ -144,7 +144,7 @@ BUILT_IN_METRICS = (
     Metric("rmse", "The root of the mean squared distance of prediction and target; lower is better.",
            ("numbers",), kinds=_NUMBERS, bounds=POSITIVE, lower_is_better=True, scale="log"),
     Metric("auroc", "The chance that a positive row has a higher `probability` than a negative one.",
-           ("probability",), bounds=UNIT, scale="arcsine"),
+           ("probability",), bounds=UNIT, scale="logit"),
     Metric("average_precision", "The mean precision over the positive rows in the order of `probability`.",
            ("probability",), bounds=UNIT, scale="logit"),
     Metric("brier", "The mean squared distance of `probability` and what is true; lower is better.",

@@ -161,7 +161,7 @@ class _Build:
             return ()
         from verdict_cli.plan.early_stopping import compile_early_stopping  # here, because few layers stop early
 
-        return tuple(filter(None, (compile_early_stopping(layer, nodes, self.uses) for layer in stopping)))
+        return tuple(filter(None, (compile_early_stopping(layer, nodes, self.uses, self._warn) for layer in stopping)))
 
     def _raise(self) -> None:
         if self.problems:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 
+from verdict_cli.errors import Problem
 from verdict_cli.language.fields.types import TRUTH, FieldType, ScaleType
 from verdict_cli.language.units.pools import MeanPoolUnit, ModePoolUnit
 from verdict_cli.plan.expand import Stopping
 from verdict_cli.plan.link import outputs
-from verdict_cli.plan.node import Early, Mean, Node, PoolNode, Vote
+from verdict_cli.plan.node import Early, LLMNode, Mean, Node, PoolNode, Vote
 
 _POOLS = "put a ModePoolUnit (a vote) or a MeanPoolUnit behind the layer"
 
@@ -23,14 +26,21 @@ class _CannotStopError(ValueError):
 
 
 def compile_early_stopping(
-    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]]
+    layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozenset[int]], warn: Callable[[Problem], None]
 ) -> Early | None:
     """How a layer stops early; None, and reported, where it cannot, or where one of its units is invalid.
 
-    ``uses`` are the places of the units that each node names.
+    ``uses`` are the places of the units that each node names. A layer of different models or units is called in turns,
+    and reported: its votes are not exchangeable, so nothing says how likely its result is that of all units.
     """
     try:
-        return _stops(layer, nodes, uses)
+        early = _stops(layer, nodes, uses)
+        if early is None or early.confidence >= 1 or early.exchangeable:
+            return early
+        message = "the units of this layer differ, so `until` makes no promise of the full verdict"
+        hint = "copies of one unit on one model keep the promise, and so does `confidence: 1`"
+        warn(layer.names.spec.problem("suspicious", message, hint, (*layer.path, "confidence")))
+        return _in_turns(early, nodes)
     except _CannotStopError as error:
         layer.names.problem(*error.problem, (*layer.path, *error.key))
         return None
@@ -69,9 +79,37 @@ def _stops(layer: Stopping, nodes: Sequence[Node | None], uses: Sequence[frozens
             )
     rule = _rule(layer, pool, [_node(nodes, leaf) for leaf in leaves])
     until = layer.until
+    kinds = {_kind(item, nodes) for item in layer.items}
     return Early(
-        layer.items, tuple(leaves), pool.index, pool.work.unit.quorum, until.confidence, layer.first, until.batch, rule
+        layer.items,
+        tuple(leaves),
+        pool.index,
+        pool.work.unit.quorum,
+        until.confidence,
+        layer.first,
+        until.batch,
+        rule,
+        exchangeable=len(kinds) == 1,
     )
+
+
+def _kind(item: Sequence[int], nodes: Sequence[Node | None]) -> tuple[object, ...]:
+    """What an item asks of which models: the same for exchangeable items."""
+    found: list[object] = []
+    for index in item:
+        node = _node(nodes, index)
+        models = tuple(model.name for model in node.work.models) if isinstance(node.work, LLMNode) else ()
+        found.append((node.name, models))
+    return tuple(found)
+
+
+def _in_turns(early: Early, nodes: Sequence[Node | None]) -> Early:
+    """The layer with one item of each kind after the other."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for place, item in enumerate(early.items):
+        kinds.setdefault(_kind(item, nodes), []).append(place)
+    order = [place for turn in zip_longest(*kinds.values()) for place in turn if place is not None]
+    return replace(early, items=tuple(early.items[at] for at in order), leaves=tuple(early.leaves[at] for at in order))
 
 
 def _rule(layer: Stopping, pool: Node, leaves: Sequence[Node]) -> Vote | Mean:

@@ -210,7 +210,8 @@ class Early:
     """A layer that is called only while its pool is open (`until:`).
 
     ``items`` are the places of each item's nodes, ``leaves`` of the node that each gives to the ``pool``; the first
-    ``first`` items are called concurrently, then ``batch`` at a time.
+    ``first`` items are called concurrently, then ``batch`` at a time. ``exchangeable``: all items are copies of one unit
+    on one model, which the rule's promise takes for granted.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -221,6 +222,12 @@ class Early:
     first: int
     batch: int
     rule: Vote | Mean
+    exchangeable: bool = True
+
+    @property
+    def promise(self) -> float:
+        """The probability that the result is that of all units; 0 where nothing is known of it."""
+        return self.confidence if self.exchangeable or self.confidence >= 1 else 0.0
 
 
 @dataclass(frozen=True)

@@ -94,16 +94,21 @@ def _slice_json(one: Slice) -> dict[str, Any]:
     }
 
 
-def _difference_json(one: Difference) -> dict[str, Any]:
-    change = one.change
+def _difference_json(each: Difference) -> dict[str, Any]:
+    change = each.change
     return {
-        "a": one.first,
-        "b": one.second,
+        "a": each.first,
+        "b": each.second,
         "difference": change.value,
         "low": change.low,
         "high": change.high,
         "n": change.n,
+        "p": each.p,
+        "p_holm": each.p_holm,
+        "se": change.se,
+        "method": change.method,
         "reason": change.reason,
+        "warnings": list(change.warnings),
     }
 
 
@@ -185,10 +190,21 @@ def _evaluation(metric: ComparedMetric, by: str) -> Iterator[Part]:
 
 def _metrics_table(whole: Slice) -> Table:
     rows = [
-        (name, *map(formatting.format_number, (difference.first, difference.second)), *_change_cells(difference))
+        (
+            name,
+            *map(formatting.format_number, (difference.first, difference.second)),
+            *_change_cells(difference),
+            *_p_cells(difference),
+        )
         for name, difference in whole.differences.items()
     ]
-    return Table(("metric", "a", "b", "b − a", "95% interval"), rows, (1, 2, 3))
+    return Table(("metric", "a", "b", "b − a", "95% interval", "p", "p (Holm)"), rows, (1, 2, 3, 5, 6))
+
+
+def _p_cells(difference: Difference) -> tuple[str, str]:
+    """The p-value of this metric's difference, by itself and among all metrics."""
+    p, adjusted = ("–" if each is None else f"{each:.3g}" for each in (difference.p, difference.p_holm))
+    return p, adjusted
 
 
 def _change_cells(difference: Difference) -> tuple[str, str]:
@@ -223,18 +239,11 @@ def _slice_chart(expression: str, slices: Mapping[str, Slice]) -> Dots:
 def _slices_table(expression: str, slices: Mapping[str, Slice], *, folded: bool) -> Table:
     """All metrics of each slice under a folded title, else the first metric of each."""
     rows = [
-        (
-            value,
-            f"{each.n:,}",
-            name,
-            *_change_cells(difference),
-            "–" if each.test is None else f"{each.test.p_holm:.3g}",
-        )
+        (value, f"{each.n:,}", name, *_change_cells(difference), _p_cells(difference)[1])
         for value, each in slices.items()
         for name, difference in list(each.differences.items())[: None if folded else 1]
     ]
-    of = next((each.test.of for each in slices.values() if each.test is not None), "rows")
-    headers = (expression, "n", "metric", "b − a", "95% interval", f"p of {of} (Holm)")
+    headers = (expression, "n", "metric", "b − a", "95% interval", "p (Holm)")
     title = f"All differences by {expression}" if folded else ""
     return Table(headers, rows, (1, 3, 5), folded=title, most_rows=MOST_SLICES_PRINTED)
 

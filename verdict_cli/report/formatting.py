@@ -128,6 +128,8 @@ def _early_stopping(report: Report) -> list[tuple[str, str]]:
     for pool, confidence in report.promises.items():
         saved = report.facts.saved.get(pool, 0)
         verdict = f"the full verdict with probability {confidence:g} or more" if confidence < 1 else "the full verdict"
+        if not confidence:
+            verdict = "without a promise of the full verdict, because the units of the layer differ"
         facts.append((f"{visible_text(pool)} stopped early:", f"{saved:,} calls saved, {verdict}"))
     return facts
 

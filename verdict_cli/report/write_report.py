@@ -94,7 +94,7 @@ def write_report(
         published=plan.published,
         files=files,
         flips=flips,
-        promises={plan.nodes[early.pool].id: early.confidence for early in plan.early},
+        promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)

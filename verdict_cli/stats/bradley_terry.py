@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from verdict_cli.stats.intervals.interval_methods import normal
 
 SPREAD = 2.0
 """The standard deviation, in log-odds, of the normal prior on each strength: it keeps finite who won every contest."""
-_Z = normal(0.95)
+LEVEL = 0.95
+DRAWN = 10_000
+"""Draws of all strengths: the 95% point of their maximum is then known to a percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +43,33 @@ class Ratings:
     covariance: NDArray[np.float64]
 
     def interval(self, candidate: int) -> tuple[float, float]:
-        """The 95% interval of a strength."""
-        half = _Z * math.sqrt(self.covariance[candidate, candidate])
+        """The interval of a strength, at 95% for all candidates together."""
+        half = self._quantiles[0] * math.sqrt(self.covariance[candidate, candidate])
         return float(self.strengths[candidate] - half), float(self.strengths[candidate] + half)
 
     def differ(self, first: int, second: int) -> bool:
-        """Whether the 95% interval of the difference leaves 0 out."""
+        """Whether the interval of the difference, at 95% for all pairs together, leaves 0 out."""
         cov = self.covariance
         variance = cov[first, first] + cov[second, second] - 2 * cov[first, second]
-        return bool(abs(self.strengths[first] - self.strengths[second]) > _Z * math.sqrt(max(0.0, variance)))
+        distance = abs(self.strengths[first] - self.strengths[second])
+        return bool(distance > self._quantiles[1] * math.sqrt(max(0.0, variance)))
+
+    @cached_property
+    def _quantiles(self) -> tuple[float, float]:
+        """The 95% points of the largest standardised error of a strength, and of a difference (max-T, seeded draws)."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        noise = np.random.default_rng(0).normal(size=(DRAWN, len(values)))
+        drawn = noise @ (vectors * np.sqrt(np.maximum(values, 0))).T
+        spread = np.diag(self.covariance)
+        largest = np.zeros(DRAWN)
+        for one in range(1, len(values)):
+            variance = spread[one] + spread[:one] - 2 * self.covariance[one, :one]
+            known = variance > 0
+            if known.any():
+                away = np.abs(drawn[:, :one] - drawn[:, [one]])[:, known] / np.sqrt(variance[known])
+                largest = np.maximum(largest, away.max(axis=1))
+        alone = np.abs(drawn / np.sqrt(np.maximum(spread, 1e-300))).max(axis=1)
+        return float(np.quantile(alone, LEVEL)), max(float(np.quantile(largest, LEVEL)), normal(LEVEL))
 
 
 def fit_ratings(count: int, choices: Sequence[Choice], spread: float = SPREAD) -> Ratings:

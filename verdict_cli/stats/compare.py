@@ -1,11 +1,13 @@
 """Two runs over the same rows: what changed in every metric, whether it is more than chance, and on which rows.
 
+- Each metric's difference has a p-value of its own (`permutation.py`).
 - Right or wrong, independent rows: McNemar's exact test, the binomial test of the rows that only one run gets right
   (McNemar, 1947; oracle: scipy). Effect: Cohen's g, the share of these rows that the second run gets right minus a half.
 - Numbers, and rows in clusters: the sign-flip permutation test of the differences (Fisher, 1935; scipy), whole clusters
   flipped together, 9,999 seeded flips, or all of them where there are fewer; beyond 5,000 rows or clusters its normal
   limit. Effect of numbers: Cohen's d of the differences, their mean over their standard deviation.
-- Several tests together: Holm's procedure (Holm, 1979).
+- Several tests together: Holm's procedure (Holm, 1979), over all metrics of all evaluations, and over those of all
+  slices of one expression.
 """
 
 from __future__ import annotations
@@ -25,12 +27,9 @@ from verdict_cli.stats.columns.saved_rows import row_identities
 from verdict_cli.stats.evaluation_results import outcome_cell, predictions, score_meaning, scores_of
 from verdict_cli.stats.intervals.intervals import Draw
 from verdict_cli.stats.paired import Difference, PairedRows, kind_mismatch, pair, paired_difference, run_rows
+from verdict_cli.stats.permutation import FEWER_SWAPS, SWAPS, sign_flip_test
 
 MOST_COMPARED_SLICES = 50
-FLIPS = 9999
-"""With the observed one 10,000 differences, so that the smallest p value is 0.0001."""
-MOST_FLIPPED = 5000
-"""Beyond this the normal limit is as good, and the flips would take 400 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +128,23 @@ def compare_runs(
             continue
         shown = dict(zip(known.keys[1], known.shown, strict=True)) if evaluation.group is None else {}
         compared[name] = _compare(name, evaluation, pairs, shown, seed)
-    tests = holm([each.whole.test for each in compared.values()])
-    return RunComparison(
-        known.by,
-        {
-            name: replace(each, whole=replace(each.whole, test=test))
-            for (name, each), test in zip(compared.items(), tests, strict=True)
-        },
-    )
+    wholes = _adjusted([each.whole for each in compared.values()])
+    adjusted = zip(compared.items(), wholes, strict=True)
+    return RunComparison(known.by, {name: replace(each, whole=whole) for (name, each), whole in adjusted})
+
+
+def _adjusted(parts: Sequence[Slice]) -> list[Slice]:
+    """The slices with p-values as of one family, those of the metrics and those of the tests of rows."""
+    tests = holm([part.test for part in parts])
+    found = iter(holm_adjusted([each.p for part in parts for each in part.differences.values()]))
+    return [
+        replace(
+            part,
+            test=test,
+            differences={name: replace(each, p_holm=next(found)) for name, each in part.differences.items()},
+        )
+        for part, test in zip(parts, tests, strict=True)
+    ]
 
 
 def _compare(
@@ -157,16 +165,23 @@ def _compare(
         order = order[sizes[order] > 0]
         labels = disambiguate_labels([keys.labels[code] for code in order])
         parts = [
-            _slice(metrics, pairs, scores, meaning, np.flatnonzero(codes == code), (seed, name, text, str(code)))
+            _slice(
+                metrics,
+                pairs,
+                scores,
+                meaning,
+                np.flatnonzero(codes == code),
+                (seed, name, text, str(code)),
+                FEWER_SWAPS,
+            )
             for code in order
         ]
-        tests = holm([part.test for part in parts])
-        slices[text] = {label: replace(part, test=test) for label, part, test in zip(labels, parts, tests, strict=True)}
+        slices[text] = dict(zip(labels, _adjusted(parts), strict=True))
     everything = np.arange(len(pairs.keys))
     return ComparedMetric(
         kind=new.kind if new.targets.types or new.predictions.types else "value",
         alone=pairs.alone,
-        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name)),
+        whole=_slice(metrics, pairs, scores, meaning, everything, (seed, name), SWAPS),
         slices=slices,
         flips=_flips(pairs, scores, shown),
     )
@@ -184,6 +199,7 @@ def _slice(
     meaning: str,
     indices: Ints,
     seeds: tuple[int | str, ...],
+    swaps: int,
 ) -> Slice:
     rng = np.random.default_rng([abs(int(seeds[0])), zlib.crc32("\0".join(map(str, seeds[1:])).encode())])
     part = pairs.take(indices)
@@ -193,7 +209,7 @@ def _slice(
     of = None if cluster is None else cluster[part.rows[1]][both]
     return Slice(
         len(indices),
-        {metric: paired_difference(metric, part, Draw(rng)) for metric in metrics},
+        {metric: paired_difference(metric, part, Draw(rng), swaps) for metric in metrics},
         significance_of(first[both], second[both], of, rng, meaning),
     )
 
@@ -234,18 +250,24 @@ def significance_of(
     if binary and cluster is None:
         name, p = "mcnemar", _mcnemar(better, worse)
     else:
-        name, p = "permutation" if cluster is None else "cluster permutation", _sign_flip_test(gain, cluster, rng)
+        name, p = "permutation" if cluster is None else "cluster permutation", sign_flip_test(gain, cluster, rng)
     effect_name, effect = ("cohen_g", _cohen_g(better, worse)) if binary else ("cohen_d", _cohen_d(gain))
     return Significance(name, len(first), better, worse, p, p, effect_name, effect, of)
 
 
 def holm(tests: Sequence[Significance | None]) -> list[Significance | None]:
     """The tests with `p_holm` as of one family; None stays None."""
-    known = sorted(((index, test) for index, test in enumerate(tests) if test), key=lambda pair: pair[1].p)
-    adjusted, highest = list(tests), 0.0
-    for rank, (index, test) in enumerate(known):
-        highest = min(1.0, max(highest, test.p * (len(known) - rank)))
-        adjusted[index] = replace(test, p_holm=highest)
+    found = holm_adjusted([None if test is None else test.p for test in tests])
+    return [test and replace(test, p_holm=p or 0.0) for test, p in zip(tests, found, strict=True)]
+
+
+def holm_adjusted(values: Sequence[float | None]) -> list[float | None]:
+    """The p-values adjusted as of one family; None stays None."""
+    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
+    adjusted, highest = list(values), 0.0
+    for rank, (p, index) in enumerate(known):
+        highest = min(1.0, max(highest, p * (len(known) - rank)))
+        adjusted[index] = highest
     return adjusted
 
 
@@ -253,28 +275,6 @@ def _mcnemar(better: int, worse: int) -> float:
     from scipy.special import bdtr
 
     return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
-
-
-def _sign_flip_test(gain: Floats, cluster: Ints | None, rng: np.random.Generator) -> float:
-    from scipy.special import ndtr
-    from scipy.stats import permutation_test
-
-    gains = gain if cluster is None else np.bincount(np.unique(cluster, return_inverse=True)[1], gain)
-    gains = gains[gains != 0]
-    if len(gains) < 2:
-        return 1.0  # of one difference both signs are as extreme; scipy refuses samples of one
-    if len(gains) > MOST_FLIPPED:
-        return float(2 * ndtr(-abs(gains.sum()) / np.sqrt((gains**2).sum())))
-    found = permutation_test(
-        (gains,),
-        lambda values, axis: np.sum(values, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=FLIPS,
-        batch=200,
-        random_state=rng,
-    )
-    return float(found.pvalue)
 
 
 def _cohen_g(better: int, worse: int) -> float | None:

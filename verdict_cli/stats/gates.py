@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.evaluations import Evaluation
-from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.gate_rules import ROW_METRICS, Gate
 from verdict_cli.messages import RunFacts
-from verdict_cli.stats.intervals.interval_methods import MetricValue
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
+from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
 from verdict_cli.stats.measure import Measures, measure
 from verdict_cli.stats.noninferiority import Drop, against_baselines, least_detectable, metric_counts_wrong_rows
+from verdict_cli.stats.paired import shared_rows
 
 GateVerdict = Literal["passed", "failed", "inconclusive"]
 Inconclusive = Literal["pass", "fail"]
@@ -48,10 +49,14 @@ class GateOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the run may pass this gate."""
-        return self.verdict == "passed" or (self.tolerated and self.verdict == "inconclusive")
+        """Whether the run may pass this gate; what has no value is not tolerated."""
+        return self.verdict == "passed" or (
+            self.tolerated and self.verdict == "inconclusive" and self.value is not None
+        )
 
 
+LEAST_LEVEL = 0.01
+"""The level of a one-sided gate's interval is twice its confidence minus one, at least this."""
 IMPLIED = Gate(metric="run.coverage", min=1.0)
 """The last gate of a file that has gates, but none on `run.coverage`."""
 
@@ -68,6 +73,9 @@ def decide_gates(
     inconclusive: Inconclusive = "fail",
 ) -> tuple[GateOutcome, ...]:
     """The outcome of every gate in order, the implied one on `run.coverage` last.
+
+    Each evaluation with a gate also has implied gates of 1 on `coverage` and, with a baseline, on `shared`. These are
+    listed where they fail.
 
     `measures` are those of `measure` on the same results; `root` is the directory that `baseline` paths are relative to.
     Raises DataError for results that cannot be measured. A baseline that cannot be read fails its gate, and so does
@@ -87,9 +95,14 @@ def decide_gates(
     except Exception as error:
         broken = error
     outcomes = []
-    for gate in every:
+    implied = [] if not gates else _implied_of_rows(gates, evaluations)
+    for gate in [*every, *implied]:
         try:
-            if gate.baseline is None:
+            if gate.parts[1] in ROW_METRICS and gate.parts[0] != "run":
+                outcomes.append(_of_rows(gate, gates, evaluations, measures, results, root=root))
+                if gate in implied and outcomes[-1].verdict == "passed":
+                    outcomes.pop()
+            elif gate.baseline is None:
                 outcomes.append(_outcome(gate, evaluations, measures, facts, results, seed=seed))
             elif broken is not None:
                 outcomes.append(_failed_by(gate, broken))
@@ -100,6 +113,43 @@ def decide_gates(
         except Exception as error:
             outcomes.append(_failed_by(gate, error))
     return tuple(replace(outcome, tolerated=inconclusive == "pass") for outcome in outcomes)
+
+
+def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
+    """Gates on the rows of the evaluations that have gates; none where the file has its own."""
+    found: dict[str, Gate] = {}
+    for gate in gates:
+        name, metric = gate.parts
+        if name == "run" or metric in ROW_METRICS:
+            continue
+        if evaluations[name].missing != "wrong":
+            found.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=1.0))
+        if gate.baseline is not None:
+            found.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
+    named = {gate.metric for gate in gates}
+    return [gate for metric, gate in found.items() if metric not in named]
+
+
+def _of_rows(
+    gate: Gate,
+    gates: Sequence[Gate],
+    evaluations: Mapping[str, Evaluation],
+    measures: Mapping[str, Measures],
+    results: Path,
+    *,
+    root: Path,
+) -> GateOutcome:
+    """A gate on the share of an evaluation's rows with a prediction, or of its baselines' rows that are here."""
+    name, metric = gate.parts
+    measured = measures[name]
+    if metric == "coverage":
+        rows = measured.rows - measured.unlabelled
+        return _within_limits(gate, MetricValue(measured.coverage, None, None, rows, "" if rows else "no rows"))
+    baselines = dict.fromkeys(each.baseline for each in gates if each.baseline is not None and each.parts[0] == name)
+    if not baselines:
+        return _within_limits(gate, MetricValue(None, None, None, 0, f"no gate on `{name}` has a `baseline`"))
+    found = [shared_rows(name, evaluations[name], root / each / "results.parquet", results) for each in baselines]
+    return _within_limits(gate, min(found, key=lambda each: -1.0 if each.value is None else float(each.value)))
 
 
 def _outcome(
@@ -116,18 +166,19 @@ def _outcome(
         return _within_limits(gate, _run_value(metric, facts))
     measured = measures[name]
     level = gate.confidence or CONFIDENCE_LEVEL
-    if metric not in measured.values or gate.where or level != CONFIDENCE_LEVEL:
+    if gate.sided == "one":
+        level = max(2 * level - 1, LEAST_LEVEL)
+    exact, where = gate.confidence is not None, {name: gate.where or {}}
+    if metric not in measured.values or gate.where or exact:
         only = evaluations[name].model_copy(update={"metrics": (metric,), "by": ()})
-        measured = measure({name: only}, results, seed=seed, level=level, only={name: gate.where or {}})[name]
+        measured = measure({name: only}, results, seed=seed, level=level, only=where, exact=exact)[name]
     found, bounds = measured.values[metric], measured.bounds.get(metric)
     if bounds is None or gate.confidence is None:
         return _within_limits(gate, found)
     wrong = None
     if metric_counts_wrong_rows(metric):
         strict = evaluations[name].model_copy(update={"metrics": (metric,), "by": (), "missing": "wrong"})
-        wrong = measure({name: strict}, results, seed=seed, level=level, only={name: gate.where or {}})[name].values[
-            metric
-        ]
+        wrong = measure({name: strict}, results, seed=seed, level=level, only=where, exact=exact)[name].values[metric]
     return _within_limits(gate, found, worst_case_interval(found, bounds, wrong, measured.missing, level))
 
 
@@ -165,7 +216,7 @@ def _within_limit(
     sign = "≥" if side == "min" else "≤"
     rule = f"{sign} {limit:g}"
     if gate.confidence is not None:
-        rule += f" at {gate.confidence:g} confidence"
+        rule += f" at {gate.confidence:g} {'one-sided ' if gate.sided == 'one' else ''}confidence"
     rule += _where(gate)
 
     def outcome(verdict: GateVerdict, reason: str = "") -> GateOutcome:
@@ -177,15 +228,15 @@ def _within_limit(
         return value >= limit if side == "min" else value <= limit
 
     if found.value is None:
-        return outcome("failed", f"there is no value: {found.reason}")
+        return outcome("inconclusive", f"there is no value: {found.reason}")
     if not meets(found.value):
         return outcome("failed", f"{found.value:.6g} is {'below' if side == 'min' else 'above'} {limit:g}")
     if gate.confidence is None:
         return outcome("passed")
     end = found.low if side == "min" else found.high
-    if end is None or found.reason == NO_VARIATION:
+    if end is None or NO_VARIATION in found.warnings:
         return outcome("inconclusive", f"there is no interval: {found.reason}")
-    if found.reason:
+    if found.warnings:
         return outcome("inconclusive", f"the interval cannot be relied on: {found.reason}")
     if not meets(end):
         name = "lower" if side == "min" else "upper"
@@ -214,6 +265,8 @@ def _against_baseline(gate: Gate, drop: Drop) -> GateOutcome:
         return outcome("failed", f"the metric is {drop.worse:.6g} worse than the baseline's")
     if drop.worst is None:
         return outcome("inconclusive", f"there is no interval: {change.reason}")
+    if change.warnings:
+        return outcome("inconclusive", f"the interval cannot be relied on: {'; '.join(change.warnings)}")
     if drop.worst > limit:
         return outcome(
             "inconclusive", f"the metric may be up to {drop.worst:.6g} worse than the baseline's{drop.needed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def _values_of_input(
     if "confusion" in metrics and "confusion" not in found:
         found["confusion"] = MetricValue(_confusion(data, kept), None, None, sample.n)
     statistics = {metric: given[metric] for metric in metrics if metric in given and metric not in found}
-    found |= metrics_with_intervals(statistics, sample, Draw(draw.rng, draw.level, used * used))
+    found |= metrics_with_intervals(statistics, sample, replace(draw, width=used * used))
     for metric in metrics:
         if metric not in found:
             found[metric] = MetricValue(None, None, None, sample.n, no_meaning or f"it does not fit {data.kind} data")
@@ -140,15 +140,17 @@ def measure(
     seed: int = 0,
     level: float = CONFIDENCE_LEVEL,
     only: Mapping[str, Mapping[str, Any]] | None = None,
+    exact: bool = False,
 ) -> dict[str, Measures]:
     """The metrics of each evaluation over a run's `results.parquet`; the same seed gives the same intervals.
 
-    `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values.
+    `level` is the intervals' confidence; `only` restricts an evaluation to rows whose paths have these values; `exact`
+    gives shares the intervals of gates.
     Raises DataError for a row whose target or group cannot be computed, for a reduction that does not fit its
     values, for predictions and targets of which one side is text and the other numbers, and for a probability of
     which nothing says what it is of.
     """
-    found = iterate_measures(evaluations, results, seed=seed, level=level, only=only)
+    found = iterate_measures(evaluations, results, seed=seed, level=level, only=only, exact=exact)
     return {name: measures for name, measures, _, _ in found}
 
 
@@ -159,6 +161,7 @@ def iterate_measures(
     seed: int = 0,
     level: float = CONFIDENCE_LEVEL,
     only: Mapping[str, Mapping[str, Any]] | None = None,
+    exact: bool = False,
 ) -> Iterator[tuple[str, Measures, EvaluationData, Ints | None]]:
     """Each evaluation's name, metrics and rows, and the rows' indices in the file (None under `group`).
 
@@ -171,11 +174,11 @@ def iterate_measures(
         if "prediction" in collected.columns:
             check_labels(name, data, results)
         check_positive(name, evaluation, data, results)
-        yield name, _measures(name, evaluation, collected, data, seed, level), data, collected.at
+        yield name, _measures(name, evaluation, collected, data, seed, level, exact), data, collected.at
 
 
 def _measures(
-    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float
+    name: str, evaluation: Evaluation, collected: Collected, data: EvaluationData, seed: int, level: float, exact: bool
 ) -> Measures:
     value = collected.columns.get("value")
     pairwise = "prediction" in collected.columns and data.kind == "pairwise"
@@ -214,7 +217,7 @@ def _measures(
     without = int(missing.sum()) + collected.unreached
     estimates, gold = _gold(evaluation, collected, data, _draw(seed, level, name, "gold"), everything)
     return Measures(
-        values=metric_values(metrics, data, everything, _draw(seed, level, name)) | estimates,
+        values=metric_values(metrics, data, everything, replace(_draw(seed, level, name), exact=exact)) | estimates,
         groups=groups,
         coverage=1 - without / counted if counted else None,
         rows=collected.rows + collected.unreached,

@@ -16,8 +16,8 @@ from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.language.metric_registry import find_metric
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal
-from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, NO_VARIATION
+from verdict_cli.stats.intervals.interval_methods import NO_VARIATION, MetricValue, normal
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL
 from verdict_cli.stats.paired import difference
 
 POWER = 0.8

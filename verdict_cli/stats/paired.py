@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Factorized, Ints, key_text
@@ -26,6 +27,7 @@ from verdict_cli.stats.intervals.intervals import (
 from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input, usable, wrong_types
 from verdict_cli.stats.metrics.ranks import NO_CORRELATION, correlation_by_cluster, mean_of_clusters
 from verdict_cli.stats.metrics.statistic import Statistic
+from verdict_cli.stats.permutation import sign_flip_test, swap_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,17 @@ class PairedRows:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A metric of both runs over the rows that both can score, and the second minus the first with its interval."""
+    """A metric of both runs over the rows that both can score, and the second minus the first with its interval.
+
+    `p` is that of this metric's difference, by swapping the runs' outcomes within rows or clusters; `p_holm` the same
+    among the tests made together. None where they were not computed.
+    """
 
     first: float | None
     second: float | None
     change: MetricValue
+    p: float | None = None
+    p_holm: float | None = None
 
 
 RunRows = tuple[EvaluationData, tuple[Factorized, ...], list[str]]
@@ -133,6 +141,23 @@ def difference(
     return paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)).change
 
 
+def shared_rows(name: str, evaluation: Evaluation, baseline: Path, run: Path) -> MetricValue:
+    """The share of the baseline's rows of this evaluation that the run has too."""
+    if not baseline.is_file():
+        return MetricValue(None, None, None, 0, f"{baseline.parent} holds no results.parquet")
+    try:
+        identities = row_identities((baseline, run))
+        first, second = (
+            run_rows({name: evaluation}, each, ids)[name]
+            for each, ids in zip((baseline, run), identities.keys, strict=True)
+        )
+    except DataError as error:
+        return MetricValue(None, None, None, 0, error.problem.message)
+    if not first[2]:
+        return MetricValue(None, None, None, 0, "the baseline has no rows")
+    return MetricValue(len(set(first[2]) & set(second[2])) / len(first[2]), None, None, len(first[2]))
+
+
 def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     """Why two runs' rows are of different kinds, "" if they are not; ordinal and numeric are the same here."""
     if old.kind == new.kind or {old.kind, new.kind} <= {"ordinal", "numeric"}:
@@ -140,8 +165,11 @@ def kind_mismatch(old: EvaluationData, new: EvaluationData) -> str:
     return f"the runs' rows are of different kinds: {old.kind} and {new.kind}"
 
 
-def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
-    """A metric of both runs over the pairs, which are kept together: what is hard for both runs cancels."""
+def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0) -> Difference:
+    """A metric of both runs over the pairs, which are kept together: what is hard for both runs cancels.
+
+    With `swaps`, also its p-value from as many swaps at most.
+    """
     old, new = pairs.data
     if why := kind_mismatch(old, new):
         return _undefined(why)
@@ -154,7 +182,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
         return _undefined("no row is scored in both runs")
     rows = (pairs.rows[0][kept], pairs.rows[1][kept])
     if of == "within":
-        return _within_clusters(metric, pairs.data, rows, draw)
+        return _within_clusters(metric, pairs.data, rows, draw, swaps)
     columns = [column[at] for data, at in zip(pairs.data, rows, strict=True) for column in key_columns(of, data)]
     sample = Sample.of(tuple(columns), new.cluster[rows[1]] if new.cluster is not None else None)
     both: list[Statistic] = []
@@ -165,13 +193,13 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw) -> Difference:
         both.append(given[metric])
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
-    return Difference(
-        old_value, new_value, paired_metric_value(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
-    )
+    change = paired_metric_value(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
+    p = swap_test(metric, of, pairs.data, rows, draw.rng, swaps) if swaps else None
+    return Difference(old_value, new_value, change, p)
 
 
 def _within_clusters(
-    metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints], draw: Draw
+    metric: str, data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints], draw: Draw, swaps: int
 ) -> Difference:
     """The change of the mean correlation over the second run's clusters that have one in both runs."""
     old = replace(data[0], cluster=_second_clusters(data, rows))
@@ -183,7 +211,8 @@ def _within_clusters(
         return _undefined(NO_CORRELATION)
     sample, mean = mean_of_clusters((second - first)[both], (-2.0, 2.0))
     change = metrics_with_intervals({metric: mean}, sample, draw)[metric]
-    return Difference(float(first[both].mean()), float(second[both].mean()), change)
+    p = sign_flip_test((second - first)[both], None, draw.rng, swaps) if swaps else None
+    return Difference(float(first[both].mean()), float(second[both].mean()), change, p)
 
 
 def _second_clusters(data: tuple[EvaluationData, EvaluationData], rows: tuple[Ints, Ints]) -> Ints:

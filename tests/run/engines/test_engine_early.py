@@ -52,3 +52,37 @@ def test_parts_of_a_run_are_counted_together() -> None:
     cheap, strong = whole.stages["judge"]
     assert (cheap.answered, cheap.calls, cheap.cost_usd) == (1, 2, 0.2)
     assert (strong.answered, strong.calls, strong.cost_usd) == (1, 1, None)
+
+
+FAMILIES = """
+- layer: [{unit: JudgeUnit, name: judge, scale: boolean, prompt: 'Is {source.text} right?', extract: {type: regex, fields: {score: yes|no}}}]
+  models: [a, a, a, a, b, b, b, b]
+  until: {confidence: CONFIDENCE}
+- {unit: ModePoolUnit, name: vote}
+"""
+
+
+async def of_one_opinion(request: Request) -> Reply:
+    """Each model always says the same: a yes, b no."""
+    return Reply("yes" if request.model.name == "a" else "no")
+
+
+def test_a_layer_of_two_models_asks_them_in_turns_and_promises_nothing(bench: Any) -> None:
+    bench.rule = of_one_opinion
+    job = bench.job(6, FAMILIES.replace("CONFIDENCE", "0.95"))
+    (early,) = job.plan.early
+    models = [job.plan.nodes[item[0]].work.models[0].name for item in early.items]
+    assert models == ["a", "b"] * 4
+    assert [item[-1] for item in early.items] == list(early.leaves)
+    assert (early.exchangeable, early.promise) == (False, 0)
+    bench.run(job)
+    asked = [request.model.name for request in bench.asked]
+    assert asked.count("b") >= asked.count("a") - 6  # the second family is asked as often as the first
+
+
+def test_copies_of_one_model_and_full_confidence_keep_their_promise(bench: Any) -> None:
+    (early,) = bench.job(1, STEPS).plan.early
+    assert (early.exchangeable, early.promise) == (True, 0.95)
+    (early,) = bench.job(1, FAMILIES.replace("CONFIDENCE", "1"), out="sure").plan.early
+    assert early.promise == 1
+    assert early.items == tuple(sorted(early.items))

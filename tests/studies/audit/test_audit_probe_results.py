@@ -146,3 +146,23 @@ def test_a_recording_answers_what_was_recorded(planned: Any, probe: Probe, units
     plan, _ = planned(SCORE)
     found = replay_obstacle(probe, units, plan)
     assert obstacle in found and bool(found) == bool(obstacle)
+
+
+def test_rows_whose_text_the_probe_leaves_as_it_is_are_left_out(planned: Any, write_run: Writer) -> None:
+    """The author column stands for the judged text; only `mine` is changed by the probe."""
+    plan, _ = planned(SCORE)
+    baseline = VariantRun("baseline", plan, write_run(plan, "baseline", [3, 3, 1, 5]), facts())
+    probes = [
+        Probe("repeated", "repeated", repeat=1),
+        Probe("style", "style", column="author", change=lambda text: text.replace("mine", "yours"), goal=5),
+        Probe("nothing", "style", column="author", change=lambda text: text, goal=5),
+    ]
+    runs = [[3, 2, 1, 5], [4, 3, 4, 5], [4, 3, 4, 5]]
+    probed = [
+        ProbeResult(probe, plan, write_run(plan, probe.name, scores), 0)
+        for probe, scores in zip(probes, runs, strict=True)
+    ]
+    style, nothing = measure_probes(baseline, probed, VERDICT, AuditOptions(), 0)[0][1:]
+    assert (style.n, style.changed.value) == (2, 0)
+    assert style.note == "2 rows left out, whose text the change leaves as it is"
+    assert (nothing.n, nothing.p, nothing.note) == (0, None, "the change leaves every text as it is")

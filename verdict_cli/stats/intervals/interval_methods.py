@@ -4,16 +4,13 @@
   as the share of rows that disagree, times the mean weight of a disagreement. That share has Wilson's interval of as
   many rows as its jackknife variance is worth (Dean and Pagano, 2015), with Student's quantile. For accuracy this is
   Wilson's own interval but for the quantile.
-- The difference of two runs: the adjusted Wald interval of Agresti and Min (2005), half a row more on which only
-  the first run agrees, half a row on which only the second does, and two rows in all. Where no row differs, at least
-  what the rule of three leaves open (Hanley and Lippman-Hand, 1983).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -21,15 +18,17 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.metrics.statistic import NEAR, NormalizingScale, Proportion, Statistic
+from verdict_cli.stats.intervals.effective_size import (
+    cluster_freedom,
+    cluster_sizes,
+    most_frequent_share,
+    raised_design_effect,
+)
+from verdict_cli.stats.metrics.statistic import NEAR, NormalizingScale, Statistic
 
-SAME = "the runs score every row alike: the interval is what so few rows leave open"
-MORE_ROWS, MORE_DISCORDANT = 2.0, 1.0
-"""What Agresti and Min (2005) add: two rows in all, of which one is right in only one of the two runs."""
+NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
 LEAST_FREEDOM = 4
 """The degrees of freedom that a jackknife variance has at least, so that one extreme row does not make the interval infinite."""
-LEAST_CLUSTER_FREEDOM = 1.0
-"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
 FLAT = 1e-12
 """The root of a sum of squared changes below this is rounding: no row matters."""
 STRAIGHT = 1e-6
@@ -39,13 +38,14 @@ IntervalEnds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A metric of `n` rows with the ends of its 95% interval.
+    """A metric of `n` rows with the ends of its interval at `level`.
 
     `value` is None where the metric is undefined, and `reason` says why; `low` and `high` are None where there is no
-    interval, or both the value where all resamples give the same one (`reason` says so). `reason` also says where the
-    interval may be too narrow. The value of `confusion` is `{"labels": […], "counts": [[…]]}`, rows by target and
-    columns by prediction. Of a share of rows in clusters, `clusters` counts these and `effective_n` is how many
-    independent rows the sample is worth.
+    interval, or both the value where all resamples give the same one (`reason` says so). `warnings` say why the
+    interval may be too narrow; `reason` repeats them for readers. The value of `confusion` is `{"labels": […],
+    "counts": [[…]]}`, rows by target and columns by prediction. `se` is the standard error, `method` that of the
+    interval, `df` the degrees of freedom of its quantile (None: normal). In clusters, `clusters` counts them,
+    `effective_n` is how many independent rows the sample is worth and `design_effect` is `n` over that.
     """
 
     value: Any
@@ -55,6 +55,26 @@ class MetricValue:
     reason: str = ""
     clusters: int | None = None
     effective_n: float | None = None
+    se: float | None = None
+    method: str = ""
+    df: float | None = None
+    level: float = 0.95
+    design_effect: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    def warned(self, *warnings: str) -> MetricValue:
+        """The value with more warnings; those that it has already, and empty ones, are left out."""
+        new = tuple(dict.fromkeys(text for text in warnings if text and text not in self.warnings))
+        known = (self.reason,) if self.reason and self.reason not in self.warnings else ()
+        return (
+            replace(
+                self,
+                reason="; ".join((*known, *new)) if not self.warnings else "; ".join((self.reason, *new)),
+                warnings=(*self.warnings, *new),
+            )
+            if new
+            else self
+        )
 
 
 def normal(level: float) -> float:
@@ -75,6 +95,16 @@ def wilson(successes: int, trials: int, level: float) -> IntervalEnds:
     return low if successes else 0.0, high if successes < trials else 1.0
 
 
+def clopper_pearson(hits: float, rows: float, level: float) -> IntervalEnds:
+    """The ends of the exact interval of a proportion (Clopper and Pearson, 1934); counts need not be whole."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, rows - hits + 1, tail))
+    high = 1.0 if hits >= rows else float(betaincinv(hits + 1, rows - hits, 1 - tail))
+    return low, high
+
+
 def score(share: float, rows: float, quantile: float) -> IntervalEnds:
     """The ends of Wilson's interval of a share; the number of rows need not be whole."""
     reach = quantile**2 / rows
@@ -88,13 +118,14 @@ class StandardError:
     """A metric's standard error with its degrees of freedom.
 
     `skewness` is the metric's own, by the adjusted coefficient (Joanes and Gill, 1998); `information` is the effective
-    number of rows that the variance is estimated from, infinite where it is not known.
+    number of rows that the variance is estimated from, infinite where it is not known; `design_effect` that of clusters.
     """
 
     error: float
     freedom: float
     skewness: float = 0.0
     information: float = math.inf
+    design_effect: float | None = None
 
 
 def jackknife_errors(
@@ -110,7 +141,27 @@ def jackknife_errors(
     if not counts:
         return {}
     of_all = np.concatenate(counts)
-    return {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+    found = {name: _jackknife_error(np.concatenate(each), of_all) for name, each in values.items()}
+    if sample.cluster is None:
+        return found
+    alone = jackknife_errors(statistics, replace(sample, cluster=None), rng, width)
+    return {name: _in_clusters(error, alone[name], statistics[name], sample) for name, error in found.items()}
+
+
+def _in_clusters(
+    error: StandardError | None, alone: StandardError | None, statistic: Statistic, sample: Sample
+) -> StandardError | None:
+    """The error of a metric in clusters, with its raised design effect and the clusters' degrees of freedom."""
+    if error is None or alone is None or not np.isfinite(error.error) or not np.isfinite(alone.error):
+        return error
+    if statistic.differs is not None:
+        share = _disagreeing(statistic, sample)
+    else:
+        share = max((most_frequent_share(each, sample) for each in statistic.varies or statistic.classes), default=0.5)
+    seen = (error.error / alone.error) ** 2
+    raised = raised_design_effect(seen, cluster_sizes(sample), max(share, 0.5))
+    freedom = min(error.freedom, cluster_freedom(sample))
+    return replace(error, error=alone.error * math.sqrt(raised), freedom=freedom, design_effect=raised)
 
 
 def _jackknife_error(values: Floats, counts: Floats) -> StandardError | None:
@@ -175,79 +226,43 @@ def agreement_interval(
     if not 0 < share < 1 or value >= 1:
         return None
     disagreement = share / (1 - value)
-    variance = _variance(error, sample) * disagreement**2
+    variance = jackknife_variance(error, sample) * disagreement**2
     if not variance:
         return None
-    low, high = score(share, share * (1 - share) / variance, student(level, sample.units - 1))
+    low, high = score(share, share * (1 - share) / variance, student(level, cluster_freedom(sample)))
     return 1 - high / disagreement, 1 - low / disagreement
 
 
-def paired_interval(
-    change: float, error: StandardError | None, statistics: tuple[Statistic, Statistic], sample: Sample, level: float
-) -> MetricValue | None:
-    """The change of a share or an agreement between two runs over the same rows; None for other metrics."""
-    counts = [_row_counts(statistic, sample) for statistic in statistics]
-    known = [count for count in counts if count]
-    if not known or None in counts or (error is not None and not np.isfinite(error.error)):
-        return None
-    row = float(np.mean(known))
-    variance = (_paired_variance(error, sample) if error else 0.0) + MORE_DISCORDANT * row**2
-    shrunk = sample.n / (sample.n + MORE_ROWS)
-    reach = _paired_quantile(sample, level) * math.sqrt(variance) * shrunk
-    widest = statistics[1].bounds[1] - statistics[0].bounds[0]
-    if error is None:
-        reach = max(reach, unseen_share(sample, level) * row * sample.n)
-    low, high = max(change * shrunk - reach, -widest), min(change * shrunk + reach, widest)
-    return MetricValue(change, min(low, change), max(high, change), sample.n, "" if error else SAME)
-
-
-def unseen_share(sample: Sample, level: float) -> float:
-    """The largest share of rows that may differ although none of the sample does: the rule of three."""
-    units = sample.n if sample.cluster is None else kish(np.bincount(sample.cluster).astype(np.float64))
-    return float(1 - ((1 - level) / 2) ** (1 / units))
-
-
-def _paired_quantile(sample: Sample, level: float) -> float:
-    """The normal quantile of independent rows; of clusters Student's on how many of equal size they are worth."""
-    if sample.cluster is None:
-        return normal(level)
-    effective = kish(np.bincount(sample.cluster).astype(np.float64))
-    return student(level, max(effective - 1, LEAST_CLUSTER_FREEDOM))
-
-
-def kish(sizes: Floats) -> float:
-    """How many clusters of equal size these are worth (Kish, 1965)."""
-    return float(sizes.sum()) ** 2 / float((sizes**2).sum())
-
-
-def _variance(error: StandardError, sample: Sample) -> float:
+def jackknife_variance(error: StandardError, sample: Sample) -> float:
     """The jackknife's variance without its factor n / (n - 1)."""
     return error.error**2 * (sample.units - 1) / sample.units
-
-
-def _paired_variance(error: StandardError, sample: Sample) -> float:
-    """The variance for a difference: in clusters the jackknife's whole one, which is CR3."""
-    return _variance(error, sample) if sample.cluster is None else error.error**2
 
 
 def _disagreeing(statistic: Statistic, sample: Sample) -> float:
     return 0.0 if statistic.differs is None else float(sample.counts @ statistic.differs) / sample.n
 
 
-def _row_counts(statistic: Statistic, sample: Sample) -> float | None:
-    """The change by one more row that disagrees; 0 where it is not defined, None for other metrics."""
-    if statistic.share is not None:
-        return _share_row(statistic.share, sample)
-    if statistic.differs is None:
-        return None
-    disagreeing = float(sample.counts @ statistic.differs)
-    if disagreeing:
-        return (1 - float(statistic.at(sample.counts[None, :])[0])) / disagreeing
-    value = statistic.with_disagreement(sample.counts, 1.0) if statistic.with_disagreement is not None else math.nan
-    return 1 - value if math.isfinite(value) else 0.0
+def finite_or_none(freedom: float) -> float | None:
+    return freedom if math.isfinite(freedom) else None
 
 
-def _share_row(share: Proportion, sample: Sample) -> float:
-    trials = float(sample.counts @ share.trials)
-    value = float(sample.counts @ share.hits) / trials
-    return (share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6 / trials
+def median_metric(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
+    """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
+    keys, inverse = np.unique(ordered, return_inverse=True)
+    if len(keys) == 1:
+        return MetricValue(value, value, value, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
+    sums = np.bincount(inverse, sample.counts)
+    error, freedom = 0.5 / np.sqrt(sample.n), np.inf
+    if sample.cluster is not None:
+        below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
+        sizes = cluster_sizes(sample)
+        away = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units) / (sample.n - sizes)
+        seen = (sample.units - 1) / sample.units * float((away**2).sum()) / error**2
+        error, freedom = error * np.sqrt(raised_design_effect(seen, sizes, 0.5)), cluster_freedom(sample)
+    reach = student(level, freedom) * error
+    rank = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
+    cumulated = np.cumsum(sums)
+    low = keys[np.searchsorted(cumulated, rank)]
+    high = keys[np.searchsorted(cumulated, sample.n + 1 - rank)]
+    ends = min(float(low), value), max(float(high), value)
+    return MetricValue(value, *ends, sample.n, method="order statistics", df=finite_or_none(float(freedom)))

@@ -27,20 +27,22 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.effective_size import cluster_freedom, effective_clusters, reliability_warnings
 from verdict_cli.stats.intervals.interval_methods import (
     LEAST_FREEDOM,
-    SAME,
+    NO_VARIATION,
     MetricValue,
     StandardError,
     agreement_interval,
+    finite_or_none,
     jackknife_errors,
-    paired_interval,
+    median_metric,
+    normal,
     perfect_agreement_interval,
     skewness_corrected_interval,
-    student,
     student_interval,
-    unseen_share,
 )
+from verdict_cli.stats.intervals.paired_intervals import SAME, paired_interval, unseen_share
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import TOO_LARGE, Statistic, TransformedStatistic
@@ -54,7 +56,6 @@ MOST_RESAMPLED_UNITS = 5000
 """Beyond this the jackknife's random groups and 2,000 resamples take seconds; 200 resamples do not."""
 BLOCK_ROWS = 2500
 
-NO_VARIATION = "interval undefined: all resamples give the same value, the sample is too uniform"
 FEW_DECIDE = "a few {unit}s decide this value: its interval may be too narrow"
 TOO_FEW = "fewer than {least} {unit}s: too few for an interval of this metric"
 ONE_UNIT = "one {unit} has no interval"
@@ -63,11 +64,13 @@ TOO_OFTEN_UNDEFINED = "the metric is undefined in most resamples, so there is no
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample."""
+    """How intervals are computed: the generator, the confidence level, the most numbers computed for one resample, and
+    whether shares have exact intervals (Clopper-Pearson), as gates use."""
 
     rng: np.random.Generator
     level: float = CONFIDENCE_LEVEL
     width: int = 1
+    exact: bool = False
 
 
 def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw) -> dict[str, MetricValue]:
@@ -88,20 +91,38 @@ def metrics_with_intervals(statistics: Mapping[str, Statistic], sample: Sample, 
         elif statistic.interval == "transformed" and statistic.transformed is not None:
             found[name] = _transformed(value, statistic.transformed, sample, draw)
         elif statistic.interval == "proportion" and statistic.share is not None:
-            found[name] = share_metric(value, statistic.share, sample, draw.level)
+            found[name] = share_metric(value, statistic.share, sample, draw.level, exact=draw.exact)
         elif statistic.interval == "mean_of_proportions" and statistic.shares is not None:
-            ends = mean_share_interval(statistic.shares(), sample, draw.level)
-            found[name] = _within_bounds(value, *ends, statistic, sample)
+            ends = mean_share_interval(statistic.shares(), sample, draw.level, exact=draw.exact)
+            found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="MOVER")
         elif statistic.interval == "order_statistics" and statistic.ordered is not None:
-            found[name] = _median(value, statistic.ordered, sample, draw.level)
+            found[name] = median_metric(value, statistic.ordered, sample, draw.level)
         elif statistic.interval == "inverted_test" and statistic.bins is not None:
-            ends = inverted_test_interval(statistic.bins, sample, draw.rng, draw.level)
-            found[name] = _within_bounds(value, *ends, statistic, sample)
+            ends = inverted_test_interval(statistic.bins, sample, effective_clusters(sample), draw.rng, draw.level)
+            found[name] = replace(_within_bounds(value, *ends, statistic, sample), method="inverted test")
         else:
             with_error[name] = statistic
     for name, (middle, error) in _errors(with_error, values, sample, draw).items():
         found[name] = _metric_value(values[name] or 0.0, middle, error, with_error[name], sample, draw.level)
-    return {name: found[name] for name in statistics}
+    return {name: _described(found[name], statistic, sample, draw.level) for name, statistic in statistics.items()}
+
+
+def _described(found: MetricValue, statistic: Statistic, sample: Sample, level: float) -> MetricValue:
+    """The metric with its level, clusters and warnings."""
+    found = replace(found, level=level)
+    if sample.cluster is not None:
+        effect = found.design_effect
+        if effect is None and found.effective_n:
+            effect = sample.n / found.effective_n
+        worth = sample.n / effect if effect else None
+        found = replace(found, clusters=sample.units, effective_n=worth, design_effect=effect)
+    elif found.value is not None:
+        found = replace(found, effective_n=float(sample.n))
+    if found.low is None or found.high is None:
+        return found
+    if found.se is None and found.high > found.low:
+        found = replace(found, se=(found.high - found.low) / 2 / normal(level))
+    return found.warned(*reliability_warnings(statistic, sample))
 
 
 def _errors(
@@ -131,17 +152,36 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
     """The second statistic minus the first on the same rows, with its interval."""
     method = "jackknife" if new.smooth else new.interval
     both = Statistic(
-        lambda weights: new.at(weights) - old.at(weights), new.undefined, interval=method, blockwise=new.blockwise
+        lambda weights: new.at(weights) - old.at(weights),
+        new.undefined,
+        interval=method,
+        blockwise=new.blockwise,
+        share=new.share,
+        classes=(*old.classes, *new.classes),
+        varies=_differences(old, new),
+        least_rows=new.least_rows,
     )
     value = value_of(both, sample)
     if value is None or sample.units < 2:
         return metrics_with_intervals({"change": both}, sample, draw)["change"]
     middle, error = _errors({"change": both}, {"change": value}, sample, draw)["change"]
-    adjusted = paired_interval(value, error, (old, new), sample, draw.level)
-    if adjusted is None and error is None and np.isfinite(new.bounds).all():
+    found = paired_interval(value, error, (old, new), sample, draw.level)
+    if found is None and error is None and np.isfinite(new.bounds).all():
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
-        return MetricValue(value, value - reach, value + reach, sample.n, SAME)
-    return adjusted or _metric_value(value, middle, error, both, sample, draw.level)
+        found = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
+    found = found or _metric_value(value, middle, error, both, sample, draw.level)
+    # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
+    adjusted = found.method == "adjusted Wald"
+    return _described(found, replace(both, varies=() if adjusted else both.varies), sample, draw.level)
+
+
+def _differences(old: Statistic, new: Statistic) -> tuple[Floats, ...]:
+    """What a row adds to the difference, of shares and agreement; else what the two metrics vary with."""
+    if old.share is not None and new.share is not None:
+        return (new.share.hits - old.share.hits,)
+    if old.differs is not None and new.differs is not None:
+        return (new.differs - old.differs,)
+    return (*old.varies, *new.varies)
 
 
 def _why_undefined(statistic: Statistic, sample: Sample) -> str:
@@ -163,21 +203,28 @@ def _metric_value(
     if error is None:
         ends = perfect_agreement_interval(value, statistic, sample, level)
         if ends is None:
-            return MetricValue(value, value, value, sample.n, NO_VARIATION)
-        return MetricValue(value, max(ends[0], statistic.bounds[0]), ends[1], sample.n)
+            return MetricValue(value, value, value, sample.n, NO_VARIATION, warnings=(NO_VARIATION,))
+        low = max(ends[0], statistic.bounds[0])
+        return MetricValue(value, low, ends[1], sample.n, method="Wilson of disagreement")
     if not np.isfinite(error.error):
         return MetricValue(value, None, None, sample.n, TOO_OFTEN_UNDEFINED)
-    if statistic.interval == "agreement" and (ends := agreement_interval(value, error, statistic, sample, level)):
-        return _within_bounds(value, *ends, statistic, sample)
     if statistic.rounding is not None:
         error = replace(error, error=math.sqrt(error.error**2 + statistic.rounding(sample.counts)))
-    if statistic.interval == "skewness":
-        ends = skewness_corrected_interval(value, error, level)
+    few = FEW_DECIDE.format(unit=_unit(sample)) if error.information < LEAST_FREEDOM else ""
+    method, freedom = "jackknife", error.freedom
+    ends = agreement_interval(value, error, statistic, sample, level) if statistic.interval == "agreement" else None
+    if ends is not None:
+        method, freedom, few = "Wilson of disagreement", cluster_freedom(sample), ""
+    elif statistic.interval == "skewness":
+        ends, method = skewness_corrected_interval(value, error, level), "jackknife with Hall's correction"
     else:
         ends = student_interval(middle, error, statistic.scale, level)
+        method = "jackknife" if statistic.smooth and not statistic.blockwise else "resamples"
     found = _within_bounds(value, *ends, statistic, sample)
-    few = error.information < LEAST_FREEDOM
-    return replace(found, reason=FEW_DECIDE.format(unit=_unit(sample))) if few else found
+    described = replace(
+        found, se=error.error, method=method, df=finite_or_none(freedom), design_effect=error.design_effect
+    )
+    return described.warned(few)
 
 
 def _transformed(value: float, transformed: TransformedStatistic, sample: Sample, draw: Draw) -> MetricValue:
@@ -196,26 +243,6 @@ def _unit(sample: Sample) -> str:
 def _within_bounds(value: float, low: float, high: float, statistic: Statistic, sample: Sample) -> MetricValue:
     low, high = max(min(low, value), statistic.bounds[0]), min(max(high, value), statistic.bounds[1])
     return MetricValue(value, low, high, sample.n)
-
-
-def _median(value: float, ordered: Floats, sample: Sample, level: float) -> MetricValue:
-    """Woodruff: the quantiles at the ends of the interval of the share of rows below the median."""
-    keys, inverse = np.unique(ordered, return_inverse=True)
-    if len(keys) == 1:
-        return MetricValue(value, value, value, sample.n, NO_VARIATION)
-    sums = np.bincount(inverse, sample.counts)
-    error, freedom = 0.5 / np.sqrt(sample.n), np.inf
-    if sample.cluster is not None:
-        below = ((ordered < value) * 0.5 + (ordered <= value) * 0.5)[sample.atom]
-        of = np.bincount(sample.cluster, below - below.mean(), minlength=sample.units)
-        error = float(np.sqrt(sample.units / (sample.units - 1) * (of**2).sum())) / sample.n
-        freedom = sample.units - 1
-    reach = student(level, freedom) * error
-    rank = max(int(np.ceil((0.5 - reach) * sample.n - 1e-9)), 1)
-    cumulated = np.cumsum(sums)
-    low = keys[np.searchsorted(cumulated, rank)]
-    high = keys[np.searchsorted(cumulated, sample.n + 1 - rank)]
-    return MetricValue(value, min(float(low), value), max(float(high), value), sample.n)
 
 
 def _resample(statistics: Mapping[str, Statistic], sample: Sample, draw: Draw, times: int) -> dict[str, Floats]:

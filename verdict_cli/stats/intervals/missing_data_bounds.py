@@ -8,7 +8,7 @@ import numpy as np
 
 from verdict_cli.stats.columns.column import MISSING, Floats, Ints
 from verdict_cli.stats.columns.row_data import EvaluationData
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, score
+from verdict_cli.stats.intervals.interval_methods import MetricValue, clopper_pearson
 from verdict_cli.stats.metrics import probability
 from verdict_cli.stats.metrics.metric_families import RowMask
 
@@ -44,14 +44,14 @@ def worst_case_interval(
 ) -> BoundEnds | None:
     """Ends that hold the metric of all rows with the missing ones at their worst: sampling error and bounds in one.
 
-    They reach beyond the bounds as far as the widest of three: the interval of the rows that are there, Wilson's of a
+    They reach beyond the bounds as far as the widest of three: the interval of the rows that are there, the exact one of a
     share at the bound, and, below, the interval with missing rows as `wrong` (Imbens and Manski, 2004). None where
     the metric has no interval.
     """
     if found.value is None or found.low is None or found.high is None:
         return None
-    rows = found.n + missing if found.effective_n is None else found.effective_n
-    low, high = (score(bound, rows, normal(level)) for bound in bounds)
+    rows = found.n + missing if found.clusters is None or found.effective_n is None else found.effective_n
+    low, high = (clopper_pearson(bound * rows, rows, level) for bound in bounds)
     below = [found.value - found.low, bounds[0] - low[0]]
     if wrong is not None and wrong.value is not None and wrong.low is not None:
         below.append(wrong.value - wrong.low)

@@ -13,24 +13,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.interval_methods import (
+from verdict_cli.stats.intervals.effective_size import (
+    FEW_EFFECTIVE,
+    FEWEST_CLUSTERS,
     LEAST_CLUSTER_FREEDOM,
+    kish,
+    raised_design_effect,
+)
+from verdict_cli.stats.intervals.interval_methods import (
     IntervalEnds,
     MetricValue,
-    kish,
+    clopper_pearson,
     normal,
     score,
     student,
     wilson,
 )
 from verdict_cli.stats.metrics.statistic import Proportion
-
-ENOUGH_CLUSTERS = 5
-"""With fewer effective clusters the variance is known too badly for any method."""
-FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +45,56 @@ class ClusteredShare:
     effective_clusters: float
     effective_rows: float
 
-    def interval(self, level: float) -> IntervalEnds:
-        """The ends of the share's interval."""
+    def interval(self, level: float, *, exact: bool = False) -> IntervalEnds:
+        """The ends of the share's interval; `exact` is that of so many independent rows."""
         if self.clusters < 2:
             return 0.0, 1.0
+        if exact:
+            wide = 2 * float(ndtr(student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)))) - 1
+            return clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
         if not 0 < self.value < 1:
             return score(self.value, self.effective_rows, normal(level))
         freedom = max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)
         return score(self.value, self.effective_rows, student(level, freedom))
 
 
-def share_metric(value: float, share: Proportion, sample: Sample, level: float) -> MetricValue:
+def share_metric(value: float, share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> MetricValue:
     """The metric of a share with its interval; of clusters also how many there are, and what they are worth."""
-    low, high = share_interval(share, sample, level)
+    low, high = share_interval(share, sample, level, exact=exact)
     if sample.cluster is None:
-        return MetricValue(value, low, high, sample.n)
+        trials = float(sample.counts @ share.trials)
+        error = _error(float(sample.counts @ share.hits) / trials, trials, share)
+        return MetricValue(value, low, high, sample.n, se=error, method="Clopper-Pearson" if exact else "Wilson")
     found = clustered_share(share, sample)
-    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < ENOUGH_CLUSTERS else ""
-    return MetricValue(value, low, high, sample.n, few, found.clusters, found.effective_rows)
+    few = FEW_EFFECTIVE.format(effective=found.effective_clusters) if found.effective_clusters < FEWEST_CLUSTERS else ""
+    return MetricValue(
+        value,
+        low,
+        high,
+        sample.n,
+        clusters=found.clusters,
+        effective_n=found.effective_rows,
+        se=_error(found.value, found.effective_rows, share),
+        method="Wilson of effective rows (CR3)",
+        df=max(found.effective_clusters - 1, LEAST_CLUSTER_FREEDOM),
+        design_effect=float(sample.counts @ share.trials) / found.effective_rows,
+    ).warned(few)
 
 
-def share_interval(share: Proportion, sample: Sample, level: float) -> IntervalEnds:
+def _error(value: float, rows: float, share: Proportion) -> float:
+    """The standard error of the metric of a share."""
+    step = min(max(value, 1e-6), 1 - 1e-6)
+    slope = (share.metric_of(step + 1e-7) - share.metric_of(step - 1e-7)) / 2e-7
+    return float(slope * np.sqrt(value * (1 - value) / rows))
+
+
+def share_interval(share: Proportion, sample: Sample, level: float, *, exact: bool = False) -> IntervalEnds:
     """The ends of a share's interval, as values of the metric."""
     if sample.cluster is None:
         hits, trials = sample.counts @ share.hits, sample.counts @ share.trials
-        low, high = wilson(round(float(hits)), round(float(trials)), level)
+        low, high = (clopper_pearson if exact else wilson)(round(float(hits)), round(float(trials)), level)
     else:
-        low, high = clustered_share(share, sample).interval(level)
+        low, high = clustered_share(share, sample).interval(level, exact=exact)
     return share.metric_of(low), share.metric_of(high)
 
 
@@ -82,18 +108,22 @@ def clustered_share(share: Proportion, sample: Sample) -> ClusteredShare:
         return ClusteredShare(value, clusters, effective, effective)
     without = (hits - value * trials) / (rows - trials)
     variance = (clusters - 1) / clusters * float((without**2).sum())
-    worth = min(value * (1 - value) / variance, rows) if variance > 0 else effective
+    if not 0 < value < 1:
+        return ClusteredShare(value, clusters, effective, effective)
+    worth = rows / raised_design_effect(variance * rows / (value * (1 - value)), trials, value)
     return ClusteredShare(value, clusters, effective, worth)
 
 
-def mean_share_interval(shares: Sequence[Proportion], sample: Sample, level: float) -> IntervalEnds:
+def mean_share_interval(
+    shares: Sequence[Proportion], sample: Sample, level: float, *, exact: bool = False
+) -> IntervalEnds:
     """The ends of the interval of the mean of the shares; a share without trials counts as 0, and may be anything."""
     below, above = np.zeros(len(shares)), np.zeros(len(shares))
     total = 0.0
     for index, share in enumerate(shares):
         trials = float(sample.counts @ share.trials)
         value = share.metric_of(float(sample.counts @ share.hits) / trials) if trials else 0.0
-        low, high = share_interval(share, sample, level) if trials else (0.0, 1.0)
+        low, high = share_interval(share, sample, level, exact=exact) if trials else (0.0, 1.0)
         below[index], above[index] = max(value - low, 0.0), max(high - value, 0.0)
         total += value
     together = _correlations(shares, sample)

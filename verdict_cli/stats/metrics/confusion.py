@@ -13,6 +13,9 @@ from verdict_cli.stats.metrics.statistic import Proportion, Statistic, Sums, pro
 MOST_DISTINCT_LABELS = 256
 """More distinct labels than this are not classes: the matrix would be mostly empty, and take 8 bytes a cell in each resample."""
 
+FEW_ROWS_OF_LABEL, FEW_ROWS_OF_MEAN = 10, 5
+"""The rows of the rarest label below which agreement, and a mean over the labels, have a warning (measured)."""
+
 ONE_CLASS = "undefined: only one class is predicted, or only one is a target"
 CONSTANT_LABELS = "undefined: predictions and targets are all one class, so chance agreement is certain"
 
@@ -116,6 +119,7 @@ def label_statistics(
         *,
         shares: Callable[[], list[Proportion]] | None = None,
     ) -> Statistic:
+        # With MOVER a rare label keeps its own wide interval, agreement beyond chance has no such part.
         return statistic_of(
             name,
             lambda weights: formula(table(weights)),
@@ -125,6 +129,8 @@ def label_statistics(
                 formula(_with_disagreement(table(weights[None, :]), rows))[0]
             ),
             shares=shares,
+            classes=(targets.astype(np.float64),),
+            least_rows=FEW_ROWS_OF_MEAN if shares else FEW_ROWS_OF_LABEL,
         )
 
     def of_label(code: int, name: str) -> Proportion:

@@ -67,6 +67,15 @@ class Moments:
         return Means(sums[:, 0], *(ratio(column, sums[:, 0]) for column in sums[:, 1:].T))
 
 
+def _residuals(x: Floats, y: Floats) -> Floats:
+    """What a straight line through the targets leaves of the predictions."""
+    u, v = _centred(x), _centred(y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(v @ v)
+        found: Floats = u - (u @ v) / squares * v if 0 < squares < np.inf else u
+    return found
+
+
 def _centred(values: Floats) -> Floats:
     if len(values) and values.min() == values.max():
         return np.zeros(len(values))
@@ -78,7 +87,13 @@ def number_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
     moments = Moments(x, y)
 
     def of(name: str, formula: Callable[[Means], Floats], undefined: str = "no rows") -> Statistic:
-        return statistic_of(name, lambda weights: formula(moments(weights)), undefined if moments.finite else TOO_LARGE)
+        return statistic_of(
+            name,
+            lambda weights: formula(moments(weights)),
+            undefined if moments.finite else TOO_LARGE,
+            varies=(x - y,) if name in ("mae", "rmse") else (x, y),
+            tails={"rmse": (x - y,), "pearson": (_residuals(x, y),)}.get(name, ()),
+        )
 
     def pearson(m: Means) -> Floats:
         return np.clip(ratio(m.uv - m.u * m.v, np.sqrt(_spread(m.uu, m.u) * _spread(m.vv, m.v))), -1, 1)
@@ -123,7 +138,9 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
 
     return {
         "mean": proportion("mean", x, np.ones(len(x))) if boolean else _mean(x, bounds),
-        "variance": statistic_of("variance", variance, "one row has no variance", least_units=ENOUGH),
+        "variance": statistic_of(
+            "variance", variance, "one row has no variance", least_units=ENOUGH, varies=(x,), tails=(x,)
+        ),
         "median": statistic_of("median", median, ordered=x),
     }
 
@@ -131,7 +148,7 @@ def number_values(x: Floats, boolean: bool, bounds: tuple[float, float] | None =
 def _mean(x: Floats, bounds: tuple[float, float] | None) -> Statistic:
     """The mean: on a scale within its ends; of other values that are never negative on the logarithmic scale."""
     if bounds is not None:  # ratings are not skewed to one side: the logarithm covers 1 to 5 no better, often less
-        return statistic_of("mean", mean_of_values(x), bounds=bounds)
+        return statistic_of("mean", mean_of_values(x), bounds=bounds, varies=(x,))
     if len(x) and x.min() >= 0:
-        return statistic_of("mean", mean_of_values(x), bounds=(0.0, np.inf), scale=LOG)
-    return statistic_of("mean", mean_of_values(x))
+        return statistic_of("mean", mean_of_values(x), bounds=(0.0, np.inf), scale=LOG, varies=(x,))
+    return statistic_of("mean", mean_of_values(x), varies=(x,))

@@ -49,14 +49,23 @@ def panel_statistics(
     codes = np.stack(votes, axis=1)
     given = codes != MISSING
     alpha, differs = _nominal_alpha(codes, given) if nominal else _interval_alpha(np.stack(values, axis=1), given)
+    classes = (_first_votes(codes),) if nominal else ()
     kappas = [_kappa(codes, np.stack(values, axis=1), pair, nominal) for pair in _pairs(len(votes))]
     return {
-        "krippendorff_alpha": statistic_of("krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs),
+        "krippendorff_alpha": statistic_of(
+            "krippendorff_alpha", alpha, CONSTANT_VOTES, differs=differs, classes=classes
+        ),
         "pairwise_kappa": statistic_of(
-            "pairwise_kappa", lambda weights: _mean(kappas, weights), NO_PAIR, differs=differs
+            "pairwise_kappa", lambda weights: _mean(kappas, weights), NO_PAIR, differs=differs, classes=classes
         ),
         "effective_judges": _effective(errors, len(votes)),
     }
+
+
+def _first_votes(codes: Ints) -> Floats:
+    """The first vote of each row, for how often each label occurs."""
+    first: Floats = codes[np.arange(len(codes)), (codes != MISSING).argmax(axis=1)].astype(np.float64)
+    return first
 
 
 def _pairs(judges: int) -> list[tuple[int, int]]:

@@ -37,7 +37,7 @@ OUTSIDE = "some probabilities are not between 0 and 1"
 
 def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
     """The metrics of probabilities `p` against 1 (positive) or 0 at each atom."""
-    scores = Sums(p)
+    scores, classes = Sums(p), (positive,)
 
     def auroc(weights: Floats) -> Floats:
         up, down = scores(weights * positive), scores(weights * (1 - positive))
@@ -57,7 +57,7 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
         return fewer / (fewer + rows) if fewer else float("nan")
 
     def ranked(name: str, at: WeightedValues, undefined: str) -> Statistic:
-        return statistic_of(name, at, undefined, with_disagreement=with_disagreement)
+        return statistic_of(name, at, undefined, with_disagreement=with_disagreement, classes=classes)
 
     found = {
         "auroc": ranked("auroc", auroc, "the targets are all positive or all negative"),
@@ -82,19 +82,19 @@ def probability_statistics(p: Floats, positive: Floats) -> dict[str, Statistic]:
 
     surprise = -np.where(positive > 0, np.log(clipped), np.log1p(-clipped))
     return found | {
-        "brier": statistic_of("brier", mean_of_values((p - positive) ** 2)),
-        "log_loss": statistic_of("log_loss", mean_of_values(surprise)),
-        "ece": statistic_of("ece", ece, bins=bins),
+        "brier": statistic_of("brier", mean_of_values((p - positive) ** 2), classes=classes),
+        "log_loss": statistic_of("log_loss", mean_of_values(surprise), classes=classes),
+        "ece": statistic_of("ece", ece, bins=bins, classes=classes),
     }
 
 
 def inverted_test_interval(
-    bins: CalibrationBins, sample: Sample, rng: np.random.Generator, level: float
+    bins: CalibrationBins, sample: Sample, effective_units: float, rng: np.random.Generator, level: float
 ) -> tuple[float, float]:
     """The ends of the interval of the sum over bins of the absolute mean deviation."""
     mean = np.bincount(bins.bin, sample.counts * bins.deviation, minlength=bins.bins) / sample.n
     found = float(np.abs(mean).sum())
-    noise = _noise(_covariance(bins, sample, mean), sample.units, rng)
+    noise = _noise(_covariance(bins, sample, mean), max(effective_units, 2.0), rng)
     rows = np.bincount(bins.bin, sample.counts, minlength=bins.bins) / sample.n
     shares = np.where(mean < 0, -rows, rows)
 
@@ -125,7 +125,7 @@ def _covariance(bins: CalibrationBins, sample: Sample, mean: Floats) -> Floats:
     return covariance
 
 
-def _noise(covariance: Floats, units: int, rng: np.random.Generator) -> Floats:
+def _noise(covariance: Floats, units: float, rng: np.random.Generator) -> Floats:
     """Student-t noise of the covariance, with as many degrees of freedom as its sum has (Satterthwaite, 1946): those of
     one bin, times how many bins the noise is spread over."""
     values, vectors = np.linalg.eigh(covariance)

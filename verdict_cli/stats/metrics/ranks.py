@@ -75,8 +75,8 @@ def rank_pairs(x: Floats, y: Floats) -> dict[str, Statistic]:
         return np.clip(ratio(balance, np.sqrt((total - rx.ties(weights)) * (total - ry.ties(weights)))), -1, 1)
 
     return {
-        "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, blockwise=many),
-        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many),
+        "spearman": statistic_of("spearman", spearman, CONSTANT_RANKS, blockwise=many, varies=(x, y)),
+        "kendall": statistic_of("kendall", kendall, CONSTANT_RANKS, blockwise=many, varies=(x, y)),
     }
 
 

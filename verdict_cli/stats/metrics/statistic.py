@@ -134,6 +134,10 @@ class Statistic:
         blockwise: Whether a resample of many distinct rows is too slow, so that blocks are taken.
         least_units: The rows or clusters below which it has no interval.
         rounding: What whole counts add to the variance: counts -> variance.
+        classes: The classes of the atoms, of which each needs `least_rows` rows for an interval without a warning.
+        varies: Values at the atoms; if nearly all rows have one of them, enough others are needed.
+        least_rows: The rows that the rarest class needs.
+        tails: Values at the atoms whose square decides the metric: with heavy tails its interval has a warning.
     """
 
     at: WeightedValues
@@ -151,6 +155,10 @@ class Statistic:
     blockwise: bool = False
     least_units: int = 0
     rounding: Callable[[Floats], float] | None = None
+    classes: tuple[Floats, ...] = ()
+    varies: tuple[Floats, ...] = ()
+    least_rows: int = 10
+    tails: tuple[Floats, ...] = ()
 
     @property
     def smooth(self) -> bool:

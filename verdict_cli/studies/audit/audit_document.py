@@ -27,7 +27,7 @@ PAPERS = {
 }
 """Cause -> title (authors, year)."""
 EFFECT_HEADERS = (
-    "change", "n", "changed verdict rate", "excess over repeat noise", "verdict shift", "metric change", "",
+    "change", "n", "changed verdict rate", "excess over repeat noise", "verdict shift", "metric change", "p (Holm)", "",
 )  # fmt: skip
 CHARTS = (
     ("Changed verdict rate", "changed", "share", "Share of rows whose verdict changed."),
@@ -55,8 +55,19 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
         table = Table(EFFECT_HEADERS, [_effect_cells(effect) for effect in biases], (1,), records=True)
         sections.append(Section("Effects", [table], essential=True))
     if attacks:
-        rows = [(effect.name, f"{rate.n:,}", _metric_text(rate), effect.note) for effect, rate in attacks]
-        table = Table(("attack", "n", "success rate", ""), rows, (1,), records=True)
+        rows = [
+            (
+                effect.name,
+                f"{rate.n:,}",
+                _metric_text(rate),
+                _metric_text(effect.success_beyond_noise),
+                _p_text(effect),
+                effect.note,
+            )
+            for effect, rate in attacks
+        ]
+        headers = ("attack", "n", "success rate", "more than when asked again", "p (Holm)", "")
+        table = Table(headers, rows, (1,), records=True)
         sections.append(Section("Attacks", [table], essential=True))
     if left_out:
         skipped = [Note(f"{name}: {reason}") for name, reason in left_out.items()]
@@ -90,6 +101,9 @@ def _effect_json(effect: Effect) -> dict[str, Any]:
         "shift_of": effect.shift_of,
         "figure": effect.metric_change and metric_json(effect.metric_change),
         "success": effect.success and metric_json(effect.success),
+        "success_beyond_noise": effect.success_beyond_noise and metric_json(effect.success_beyond_noise),
+        "p": effect.p,
+        "p_holm": effect.p_holm,
         "note": effect.note,
     }
 
@@ -102,6 +116,10 @@ def _metric_text(metric: MetricValue | None) -> str:
     return f"{formatting.format_number(metric.value)} {formatting.interval(metric.low, metric.high)}".strip()
 
 
+def _p_text(effect: Effect) -> str:
+    return "–" if effect.p_holm is None else f"{effect.p_holm:.3g}"
+
+
 def _effect_cells(effect: Effect) -> tuple[str, ...]:
     shift = "–" if effect.shift is None else f"{_metric_text(effect.shift)} ({effect.shift_of})"
     metrics = (
@@ -109,6 +127,7 @@ def _effect_cells(effect: Effect) -> tuple[str, ...]:
         _metric_text(effect.beyond_noise),
         shift,
         _metric_text(effect.metric_change),
+        _p_text(effect),
     )
     return (effect.name, f"{effect.n:,}", *metrics, effect.note)
 

@@ -21,6 +21,7 @@ from verdict_cli.stats.intervals.interval_methods import MetricValue, wilson
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.metrics.ranks import mean_of_clusters
 from verdict_cli.stats.paired import pair, paired_difference, run_rows
+from verdict_cli.stats.permutation import sign_flip_test
 from verdict_cli.stats.re_extract import recorded_replies
 
 TIE_VERDICT = "tie"
@@ -35,6 +36,8 @@ class Effect:
     - `shift`: the mean change of the verdict, in the unit that `shift_of` names.
     - `metric_change`: the change of the pipeline's own metric.
     - `success`: of the rows whose verdict was not the attacker's goal, the share whose verdict is now.
+    - `success_beyond_noise`: that share minus the share that is at the goal when the row is only asked again.
+    - `p`: of the change against the repeats (`probe_tests.py`), `p_holm` the same among all probes.
     """
 
     name: str
@@ -47,6 +50,9 @@ class Effect:
     metric_change: MetricValue | None = None
     success: MetricValue | None = None
     note: str = ""
+    success_beyond_noise: MetricValue | None = None
+    p: float | None = None
+    p_holm: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +178,7 @@ class PositionEffect:
 
     flips: MetricValue
     first: MetricValue | None
+    p: float | None = None
 
 
 def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEffect]:
@@ -200,7 +207,8 @@ def measure_position(plan: Plan, calls: Path, seed: int) -> dict[str, PositionEf
         flips = [not (one == other == TIE_VERDICT or {one, other} == {"A", "B"}) for one, other in pairs]
         firsts = [((one == "A") + (other == "A")) / 2 - 0.5 for one, other in pairs if TIE_VERDICT not in (one, other)]
         first = mean_change(np.array(firsts), seed) if firsts else None
-        effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first)
+        p = sign_flip_test(np.array(firsts), None, np.random.default_rng(abs(seed))) if firsts else None
+        effects[name] = PositionEffect(wilson_rate(sum(flips), len(flips)), first, p)
     return effects
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from verdict_cli.language.extractors import EXTRACTORS
 from verdict_cli.plan.node import Plan
 from verdict_cli.report import formatting
+from verdict_cli.stats.columns.column import Ints
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.re_extract import OWN_EXTRACTOR, re_extract
 from verdict_cli.studies.audit.effects import (
@@ -24,6 +27,7 @@ from verdict_cli.studies.audit.effects import (
     self_preference,
     wilson_rate,
 )
+from verdict_cli.studies.audit.probe_tests import attack_p, probe_p, with_family
 from verdict_cli.studies.audit.probes import AuditOptions, Probe, ProbeVerdict
 from verdict_cli.studies.sweep.results import VariantRun, main_metric
 
@@ -51,19 +55,47 @@ def measure_probes(
     if repeats and noise is None:
         left_out["repeated"] = "no row has two verdicts"
     effects += _position_effects(baseline, probed, seed)
+    controls, cluster = [after[result.probe.name] for result in probed if result.probe.repeat], _clusters(baseline)
     for result in probed:
         probe = result.probe
         if probe.repeat or probe.cause == "position":
             continue
-        effect = measure_effect(probe.name, probe.cause, before, after[probe.name], probe.goal, noise, seed)
+        unchanged = _unchanged_rows(baseline, probe, len(before))
+        verdicts = [None if same else one for one, same in zip(after[probe.name], unchanged, strict=True)]
+        effect = measure_effect(probe.name, probe.cause, before, verdicts, probe.goal, noise, seed)
         if probe.attack:
-            effect = replace(effect, success=attack_success(before, after[probe.name], probe.goal))
-        failed = f"{result.failed:,} rows failed" if result.failed else ""
-        note = ", ".join(part for part in (effect.note, failed) if part)
+            success = attack_success(before, verdicts, probe.goal)
+            beyond, p = attack_p(before, verdicts, controls, probe.goal, cluster, seed)
+            effect = replace(effect, success=success, success_beyond_noise=beyond, p=p)
+        else:
+            effect = replace(effect, p=probe_p(before, verdicts, controls, probe.goal, cluster, seed))
+        notes = [effect.note, f"{result.failed:,} rows failed" if result.failed else ""]
+        if all(unchanged) and unchanged:
+            notes[0] = "the change leaves every text as it is"
+        elif any(unchanged):
+            notes.append(f"{sum(unchanged):,} rows left out, whose text the change leaves as it is")
+        note = ", ".join(part for part in notes if part)
         effects.append(replace(effect, note=note, metric_change=_metric_change(baseline, result, len(before), seed)))
     effects += _extraction_effects(baseline, left_out, seed)
     effects += _self_preference(baseline, before, verdict, options, seed)
-    return effects, left_out
+    return with_family(effects), left_out
+
+
+def _unchanged_rows(baseline: VariantRun, probe: Probe, rows: int) -> list[bool]:
+    """Whether the probe leaves each row's text as it is: such rows say nothing of the change."""
+    if probe.change is None:
+        return [False] * rows
+    texts = read_verdicts(_results(baseline.folder), f"source.{probe.column}")
+    return [isinstance(text, str) and probe.change(text) == text for text in texts]
+
+
+def _clusters(baseline: VariantRun) -> Ints | None:
+    """The rows' clusters by the first evaluation that has any; None: rows are independent."""
+    for evaluation in baseline.plan.evaluations.values():
+        if evaluation.cluster is not None:
+            names = read_verdicts(_results(baseline.folder), evaluation.cluster)
+            return np.unique([str(name) for name in names], return_inverse=True)[1].astype(np.int64)
+    return None
 
 
 def _results(folder: Path) -> Path:
@@ -90,6 +122,7 @@ def _position_effects(baseline: VariantRun, probed: Sequence[ProbeResult], seed:
             changed=effect.flips,
             shift=effect.first,
             shift_of="share of first position minus one half",
+            p=effect.p,
         )
         for name, effect in measure_position(plan, folder / "calls.parquet", seed).items()
     ]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.run.outcome import Reward
+from verdict_cli.stats.intervals.interval_methods import student
 from verdict_cli.studies.rank.candidate_columns import CandidateColumns
 from verdict_cli.studies.rank.candidates import Candidate
 from verdict_cli.studies.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
+
+LEVEL = 0.95
+ROUNDING = 1e-12
 
 
 async def rank_by_score(
@@ -22,8 +27,8 @@ async def rank_by_score(
     samples: int,
     field: str | None,
 ) -> Ranking:
-    """Rank candidates by their mean score. Two differ if their scores are unequal; with several samples, by Welch's
-    t-test at 5%.
+    """Rank candidates by their mean score. With several samples, two differ by Tukey's test, so that of equal candidates at
+    most 5% of rankings separate any two; one sample does not show how much a score varies.
 
     ``columns`` None: each candidate is an object whose fields are columns of the row.
     """
@@ -42,33 +47,50 @@ async def rank_by_score(
                 scores[index // samples].append(reward(result))
             except RowError:
                 continue
-    results = [_mean_score(values, samples) for values in scores]
-    standings = rank_candidates(candidates, results, lambda one, other: _differ(scores[one], scores[other]))
+    pooled = _pooled(scores)
+    results = [_mean_score(values, samples, pooled, len(scores)) for values in scores]
+    standings = rank_candidates(candidates, results, lambda one, other: _differ(scores[one], scores[other], pooled))
     return Ranking("scores", standings, len(rows), sum(result.failed for result in results), {})
 
 
-def _mean_score(values: Sequence[float], samples: int) -> CandidateResult:
-    """The mean, and with several values its 95% interval by Student's t."""
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The variance of a score within candidates, its degrees of freedom, and the 95% point of Tukey's studentized range."""
+
+    variance: float
+    freedom: int
+    range: float
+
+
+def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
+    """None where no candidate has two samples."""
+    from scipy.stats import studentized_range
+
+    known = [values for values in scores if values]
+    freedom = sum(len(values) - 1 for values in known)
+    if not freedom:
+        return None
+    means = [sum(values) / len(values) for values in known]
+    squares = sum((value - mean) ** 2 for values, mean in zip(known, means, strict=True) for value in values)
+    largest = float(studentized_range.ppf(LEVEL, len(known), freedom)) if len(known) > 1 and squares else 0.0
+    return Pooled(squares / freedom, freedom, largest)
+
+
+def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, family: int) -> CandidateResult:
+    """The mean, and with several samples an interval that holds for all candidates together (Šidák, 1967)."""
     if not values:
         return CandidateResult(None, contests=samples, failed=samples)
     mean = sum(values) / len(values)
     failed = samples - len(values)
-    if len(values) < 2 or len(set(values)) == 1:
-        low = high = mean if len(values) > 1 else None
-        return CandidateResult(mean, low, high, contests=samples, failed=failed)
-    from scipy import stats
-
-    low, high = stats.t.interval(0.95, len(values) - 1, loc=mean, scale=stats.sem(values))
-    return CandidateResult(mean, float(low), float(high), contests=samples, failed=failed)
+    if pooled is None:
+        return CandidateResult(mean, None, None, contests=samples, failed=failed)
+    reach = student(LEVEL ** (1 / family), pooled.freedom) * math.sqrt(pooled.variance / len(values))
+    return CandidateResult(mean, mean - reach, mean + reach, contests=samples, failed=failed)
 
 
-def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
-    # Welch's test is undefined for one value a side, and for two samples without variance.
-    if len(one) < 2 or len(other) < 2 or len(set(one)) == len(set(other)) == 1:
-        return sum(one) / len(one) != sum(other) / len(other)
-    from scipy import stats
-
-    with warnings.catch_warnings():
-        # scipy takes a sample without variance for a loss of precision.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return bool(stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)
+def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None) -> bool:
+    """Tukey's test, for unequal numbers of samples by Kramer (1956)."""
+    if pooled is None or not one or not other:
+        return False
+    error = math.sqrt(pooled.variance / 2 * (1 / len(one) + 1 / len(other)))
+    return abs(sum(one) / len(one) - sum(other) / len(other)) > pooled.range * error + ROUNDING

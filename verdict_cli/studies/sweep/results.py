@@ -1,4 +1,9 @@
-"""Compare the variants of a sweep: a metric, its paired difference from the first variant, cost, the Pareto frontier."""
+"""Compare the variants of a sweep: a metric, its paired difference from the first variant, cost, the Pareto frontier.
+
+The intervals of the differences hold for all variants together (max-T), and their p-values are adjusted (Holm). The best
+variant is the best of what chance showed, so it has an interval that holds for all variants at once, and a probability
+of being the best.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from verdict_cli.errors import UsageError
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import METRICS, find_metric
 from verdict_cli.messages import RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.stats.call_stats import ReplyLatencies, StandaloneCost, standalone_costs
-from verdict_cli.stats.compare import Significance, compare_runs, holm
+from verdict_cli.stats.columns.column import Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.compare import holm_adjusted
 from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw
 from verdict_cli.stats.measure import measure
-from verdict_cli.stats.paired import Difference
+from verdict_cli.stats.metrics.metric_families import metric_input, usable
+from verdict_cli.stats.paired import Difference, RunRows, pair, paired_difference, run_rows
+from verdict_cli.stats.permutation import SWAPS
+from verdict_cli.stats.simultaneous import JointEstimates, joint_estimates
+from verdict_cli.storage.tables.reader import read_table
 
 
 def frontier(prices: Sequence[float | None], gains: Sequence[float | None]) -> tuple[bool, ...]:
@@ -48,26 +62,33 @@ class VariantRun:
 class SweepPoint:
     """A variant's metric, its standalone cost, and its difference from the first variant.
 
-    `difference` is None for the first variant, and where nothing can be compared, for the `reason`.
+    `difference` is None for the first variant, and where nothing can be compared, for the `reason`. `p_best` is the
+    probability that no other variant is better; `like_frontier` names the variants on the frontier from which the rows
+    cannot tell this one, all variants together.
     """
 
     run: VariantRun
     metric: MetricValue
     standalone: StandaloneCost
     difference: Difference | None = None
-    test: Significance | None = None
     reason: str = ""
     on_frontier: bool = False
+    p_best: float | None = None
+    like_frontier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The points of a sweep: `metric` is `evaluation.metric`, `axis` what the frontier is drawn against."""
+    """The points of a sweep: `metric` is `evaluation.metric`, `axis` what the frontier is drawn against.
+
+    `best` is the variant with the best metric, with an interval that allows for its having been chosen.
+    """
 
     metric: str
     lower_is_better: bool
     axis: str
     points: tuple[SweepPoint, ...]
+    best: tuple[str, MetricValue] | None = None
 
 
 def choose_metric(plans: Sequence[tuple[str, Plan]], metric: str | None) -> tuple[str, str | None]:
@@ -115,14 +136,83 @@ def compare_variants(
         measured = measure({evaluation: only}, run.folder / "results.parquet", seed=seed)[evaluation].values
         standalone = standalone_costs(run.plan, run.folder / "calls.parquet", clock, recorded=recorded)
         points.append(SweepPoint(run, measured[metric], standalone))
-    points = _with_differences(points, evaluation, metric, seed)
     known = find_metric(metric)
     lower = known is not None and known.lower_is_better
+    sides = [_rows(run, evaluation, metric) for run in runs]
+    joint = _joint(metric, sides, seed)
+    points = _with_differences(points, metric, sides, joint, seed)
     axis = axis or _default_axis(points)
     gains = [None if point.metric.value is None else point.metric.value * (-1 if lower else 1) for point in points]
     on_frontier = frontier([price(point, axis) for point in points], gains)
     points = [replace(point, on_frontier=each) for point, each in zip(points, on_frontier, strict=True)]
-    return SweepResult(f"{evaluation}.{metric}", lower, axis, tuple(points))
+    return SweepResult(
+        f"{evaluation}.{metric}",
+        lower,
+        axis,
+        tuple(_with_chances(points, joint, lower, seed)),
+        _best(points, joint, evaluation, metric, gains, seed),
+    )
+
+
+def _rows(run: VariantRun, evaluation: str, metric: str) -> RunRows:
+    """The variant's rows; their index identifies them, since all variants read the same dataset."""
+    results = run.folder / "results.parquet"
+    ids = [str(row) for batch in read_table(results, ["row"]) for row in batch["row"]]
+    return run_rows({evaluation: _with_metric(run.plan.evaluations[evaluation], metric)}, results, ids)[evaluation]
+
+
+def _joint(metric: str, sides: Sequence[RunRows], seed: int) -> JointEstimates | None:
+    """The estimates of all variants over the rows that all of them score."""
+    shared = set(sides[0][2]).intersection(*(side[2] for side in sides[1:]))
+    data: list[EvaluationData] = [side[0] for side in sides]
+    of = metric_input(metric, data[0])
+    if any(each.kind != data[0].kind for each in data):
+        return None
+    rows: list[Ints] = []
+    for side in sides:
+        at = {key: index for index, key in enumerate(side[2]) if key in shared}
+        rows.append(np.array([at[key] for key in sides[0][2] if key in shared], dtype=np.int64))
+    kept = np.logical_and.reduce([usable(of, each)[at] for each, at in zip(data, rows, strict=True)])
+    return joint_estimates(metric, data, [at[kept] for at in rows], np.random.default_rng(abs(seed)))
+
+
+def _with_chances(points: list[SweepPoint], joint: JointEstimates | None, lower: bool, seed: int) -> list[SweepPoint]:
+    """The points with their chances of being the best, and the frontier's that they cannot be told from."""
+    if joint is None or len(points) < 2:
+        return points
+    rng = np.random.default_rng([abs(seed), 1])
+    chances = joint.probability_best(rng, lower_is_better=lower)
+    same = joint.indistinct(CONFIDENCE_LEVEL, rng)
+    names = [point.run.name for point in points]
+    return [
+        replace(
+            point,
+            p_best=float(chances[index]),
+            like_frontier=()
+            if point.on_frontier
+            else tuple(name for other, name in enumerate(names) if points[other].on_frontier and same[index, other]),
+        )
+        for index, point in enumerate(points)
+    ]
+
+
+def _best(
+    points: Sequence[SweepPoint],
+    joint: JointEstimates | None,
+    evaluation: str,
+    metric: str,
+    gains: Sequence[float | None],
+    seed: int,
+) -> tuple[str, MetricValue] | None:
+    """The best variant with the interval that holds for all variants together; None where it is not known."""
+    if joint is None or len(points) < 2 or all(gain is None for gain in gains):
+        return None
+    index = max(range(len(points)), key=lambda each: -np.inf if gains[each] is None else float(gains[each] or 0.0))
+    level = joint.level(CONFIDENCE_LEVEL, np.eye(len(points)), np.random.default_rng([abs(seed), 2]))
+    run = points[index].run
+    only = _with_metric(run.plan.evaluations[evaluation], metric)
+    found = measure({evaluation: only}, run.folder / "results.parquet", seed=seed, level=level)[evaluation]
+    return run.name, found.values[metric]
 
 
 def price(point: SweepPoint, axis: str) -> float | None:
@@ -152,18 +242,23 @@ def main_metric(run: VariantRun, name: str, seed: int) -> str:
     return next((metric for metric in scalars if measured[metric].value is not None), scalars[0])
 
 
-def _with_differences(points: list[SweepPoint], evaluation: str, metric: str, seed: int) -> list[SweepPoint]:
-    first = points[0].run
+def _with_differences(
+    points: list[SweepPoint], metric: str, sides: Sequence[RunRows], joint: JointEstimates | None, seed: int
+) -> list[SweepPoint]:
+    level = CONFIDENCE_LEVEL
+    if joint is not None and len(points) > 2:
+        contrasts = np.eye(len(points))[1:] - np.eye(len(points))[0]
+        level = joint.level(level, contrasts, np.random.default_rng([abs(seed), 3]))
     compared = points[:1]
-    for point in points[1:]:
-        runs = (first, point.run)
-        pair = [_with_metric(run.plan.evaluations[evaluation], metric) for run in runs]
-        results = [run.folder / "results.parquet" for run in runs]
-        comparison = compare_runs({evaluation: (pair[0], pair[1])}, (results[0], results[1]), seed=seed).evaluations[
-            evaluation
-        ]
-        difference = comparison.whole.differences.get(metric)
-        reason = comparison.reason or ("" if difference is None else difference.change.reason)
-        compared.append(replace(point, difference=difference, test=comparison.whole.test, reason=reason))
-    tests = holm([point.test for point in compared])
-    return [replace(point, test=test) for point, test in zip(compared, tests, strict=True)]
+    for index, point in enumerate(points[1:], 1):
+        pairs = pair(sides[0], sides[index])
+        if isinstance(pairs, str):
+            compared.append(replace(point, reason=pairs))
+            continue
+        difference = paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), index]), level), SWAPS)
+        compared.append(replace(point, difference=difference, reason=difference.change.reason))
+    adjusted = holm_adjusted([None if point.difference is None else point.difference.p for point in compared])
+    return [
+        point if point.difference is None else replace(point, difference=replace(point.difference, p_holm=p))
+        for point, p in zip(compared, adjusted, strict=True)
+    ]

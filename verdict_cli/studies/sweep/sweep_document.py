@@ -36,6 +36,7 @@ def sweep_document(title: str, sweep: SweepResult, facts: Mapping[str, Any]) -> 
         *_notices(sweep),
         _variants_table(sweep),
         *([differences] if differences.rows else []),
+        *_best_notes(sweep),
         Only(("terminal",), [Note(f"► on the frontier: no other variant is as good for less. {PAIRED}")]),
         Only(
             ("markdown", "html"),
@@ -64,6 +65,7 @@ def sweep_json(sweep: SweepResult, facts: Mapping[str, Any]) -> dict[str, Any]:
         "frontier_against": sweep.axis,
         "variants": [_point_json(point) for point in sweep.points],
         "frontier": [point.run.name for point in _frontier(sweep)],
+        "best": None if sweep.best is None else {"name": sweep.best[0], **metric_json(sweep.best[1])},
     }
 
 
@@ -77,9 +79,10 @@ def _point_json(point: SweepPoint) -> dict[str, Any]:
         "failed": run.failed,
         "figure": metric_json(metric),
         "difference": None if change is None else metric_json(change),
-        "p_of": None if point.test is None else point.test.of,
-        "p": None if point.test is None else point.test.p,
-        "p_holm": None if point.test is None else point.test.p_holm,
+        "p": None if point.difference is None else point.difference.p,
+        "p_holm": None if point.difference is None else point.difference.p_holm,
+        "p_best": point.p_best,
+        "like_frontier": list(point.like_frontier),
         "reason": point.reason or metric.reason,
         "calls": point.standalone.calls,
         "cost_usd": point.standalone.cost_usd,
@@ -121,12 +124,27 @@ def _differences_table(sweep: SweepResult) -> Table:
             point.reason
             if point.difference is None
             else formatting.interval(point.difference.change.low, point.difference.change.high),
-            "" if point.test is None or point.difference is None else f"{point.test.p_holm:.3g}",
+            "" if point.difference is None or point.difference.p_holm is None else f"{point.difference.p_holm:.3g}",
         )
         for point in sweep.points[1:]
     ]
-    of = next((point.test.of for point in sweep.points if point.test is not None), "rows")
-    return Table(("variant", "difference", "95% interval", f"p of {of} (Holm)"), rows, (1, 3))
+    return Table(("variant", "difference", "95% interval (together)", "p (Holm)"), rows, (1, 3))
+
+
+def _best_notes(sweep: SweepResult) -> list[Note]:
+    """The best variant with an interval for having been chosen, and the variants that chance alone may put below it."""
+    notes = []
+    if sweep.best is not None:
+        name, found = sweep.best
+        chance = next((point.p_best for point in sweep.points if point.run.name == name), None)
+        probability = "" if chance is None else f"; the best of all with probability {chance:.2f}"
+        interval = formatting.interval(found.low, found.high) or found.reason
+        notes.append(f"best: {name} {formatting.format_number(found.value)} {interval} (chosen from all){probability}")
+    alike = [point for point in sweep.points if point.like_frontier]
+    if alike:
+        names = ", ".join(formatting.visible_text(point.run.name, 60) for point in alike)
+        notes.append(f"not distinguishable from a variant on the frontier: {names}")
+    return [Note(note) for note in notes]
 
 
 def _notices(sweep: SweepResult) -> list[Note]:

@@ -1,0 +1,62 @@
+"""Several runs at once: intervals hold together, and the best of equal variants is not better than it is."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from verdict_cli.stats.columns.column import Column
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.simultaneous import joint_estimates
+
+ROWS = 200
+
+
+def run_of(right, rng):
+    """Labels of two classes, of which a judge gets these rows right."""
+    none = Column(np.full(ROWS, np.nan), np.full(ROWS, -1, np.int32), (), frozenset())
+    target = (np.arange(ROWS) % 2).astype(np.int64)
+    said = np.where(right, target, 1 - target)
+    kind, labels = "classification", ("a", "b")
+    return EvaluationData(kind, labels, target, said, none, none, none, none, none, none, (), (), None, False, None)
+
+
+def variants(count, rng):
+    """Equally good judges, whose errors are correlated."""
+    hard = rng.random(ROWS)
+    return [run_of(np.where(rng.random(ROWS) < 0.5, hard, rng.random(ROWS)) < 0.8, rng) for _ in range(count)]
+
+
+def estimates(data, rng):
+    rows = np.arange(ROWS)
+    return joint_estimates("accuracy", data, [rows] * len(data), rng)
+
+
+def test_intervals_of_all_variants_hold_together_in_95_of_100_sweeps():
+    rng = np.random.default_rng(1)
+    held = chosen = 0
+    for _ in range(100):
+        found = estimates(variants(8, rng), rng)
+        level = found.level(0.95, np.eye(8), rng)
+        quantile = scipy.stats.t.ppf((1 + level) / 2, found.freedom)
+        errors = np.sqrt(np.diag(found.covariance))
+        held += bool((np.abs(found.values - 0.8) <= quantile * errors).all())
+        best = found.values.argmax()
+        chosen += abs(found.values[best] - 0.8) <= quantile * errors[best]
+    assert held >= 89
+    assert chosen >= 91
+
+
+def test_equal_variants_are_told_apart_in_at_most_5_of_100_sweeps():
+    rng = np.random.default_rng(2)
+    apart = sum(not estimates(variants(6, rng), rng).indistinct(0.95, rng).all() for _ in range(100))
+    assert apart <= 11
+
+
+def test_the_chance_of_being_best_is_shared_by_equal_variants_and_near_1_for_a_better_one():
+    rng = np.random.default_rng(3)
+    same = run_of(rng.random(ROWS) < 0.7, rng)
+    better = run_of(rng.random(ROWS) < 0.97, rng)
+    found = estimates([same, same, better], rng).probability_best(rng, lower_is_better=False)
+    assert found[2] > 0.99
+    assert found[:2] == pytest.approx([found[0]] * 2)
+    assert found.sum() == pytest.approx(1)

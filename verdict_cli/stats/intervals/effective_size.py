@@ -1,0 +1,139 @@
+"""What a sample is worth: effective clusters, design effects, and warnings where an interval cannot be relied on.
+
+- Clusters of unequal size are worth as many equal ones as Kish's (1965) formula gives; Student's quantile has that
+  number minus one as its degrees of freedom (Carter, Schnepel and Steigerwald, 2017).
+- The design effect is the cluster variance over that of independent rows. A few clusters without an error, or with
+  one, cannot show that errors come together. Its estimate is therefore raised, as by two more clusters with an
+  intra-cluster correlation of 0.4, where its own information is the clusters times 4 p (1 - p) for a share p.
+- An interval has a warning where a label (or all values but the most frequent one) has too few rows or clusters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from verdict_cli.stats.columns.column import Floats
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.metrics.statistic import Statistic
+
+ASSUMED_CORRELATION, ASSUMED_CLUSTERS = 0.4, 2.0
+"""The intra-cluster correlation that is assumed before clusters show theirs, and how many clusters this is worth:
+measured by benchmarks/interval_coverage.py, correlations up to 0.6 are covered and the interval of many clusters stays
+as it is."""
+LEAST_CLUSTER_FREEDOM = 1.0
+"""Student's degrees of freedom of unequal clusters at least: with fewer, no interval is narrower than the metric's range."""
+FEWEST_CLUSTERS = 5
+"""With fewer effective clusters the variance is known too badly for any method."""
+FEW_CLUSTERS_OF_METRIC = 10
+"""The same for metrics that are not shares of rows."""
+FEW_ROWS = 10
+"""Fewer rows of a label than this decide a metric of agreement by chance."""
+CONCENTRATED = 0.8
+"""If so many rows have one value, only the other rows say how the value varies."""
+
+HEAVY = 2.0
+"""So many standard errors of a normal sample's kurtosis above it, the tails are heavy (3% of normal samples)."""
+TAILED_ROWS = 20
+"""Fewer rows than this do not show heavy tails."""
+
+FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
+FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
+FEW_CLUSTERS_OF_LABEL = "the rarest label is in clusters worth {effective:.1f}: the interval may be too narrow"
+ONE_LABEL = "all rows have the same label: the interval may be too narrow"
+HEAVY_TAILS = "a few extreme values decide this metric (heavy tails): the interval may be too narrow"
+FEW_FOR_TAILS = "fewer than {least} rows do not show how extreme values can be: the interval may be too narrow"
+FEW_OTHERS = "{rows} rows differ from the most frequent value: the interval may be too narrow"
+FEW_CLUSTERS_OF_OTHERS = (
+    "the rows that differ from the most frequent value are in clusters worth {effective:.1f}: "
+    "the interval may be too narrow"
+)
+
+
+def kish(sizes: Floats) -> float:
+    """How many clusters of equal size these are worth (Kish, 1965)."""
+    squares = float((sizes**2).sum())
+    return float(sizes.sum()) ** 2 / squares if squares else 0.0
+
+
+def cluster_sizes(sample: Sample, kept: Floats | None = None) -> Floats:
+    """The rows of each cluster; of the atoms in `kept` (1 or 0), if given."""
+    assert sample.cluster is not None
+    rows = None if kept is None else kept[sample.atom]
+    return np.bincount(sample.cluster, rows, minlength=sample.units).astype(np.float64)
+
+
+def effective_clusters(sample: Sample) -> float:
+    """How many equal clusters the sample's are worth; of independent rows, their number."""
+    return float(sample.n) if sample.cluster is None else kish(cluster_sizes(sample))
+
+
+def cluster_freedom(sample: Sample) -> float:
+    """Student's degrees of freedom: effective clusters, or rows, minus one."""
+    return max(effective_clusters(sample) - 1, LEAST_CLUSTER_FREEDOM)
+
+
+def raised_design_effect(found: float, sizes: Floats, share: float) -> float:
+    """The design effect of a metric in clusters of these sizes, of which a share of rows (or all others) decides."""
+    information = 4 * share * (1 - share) * kish(sizes)
+    assumed = 1 + (float((sizes**2).sum()) / float(sizes.sum()) - 1) * ASSUMED_CORRELATION
+    mixed = (found * information + assumed * ASSUMED_CLUSTERS) / (information + ASSUMED_CLUSTERS)
+    return max(found, mixed, 1.0)
+
+
+def most_frequent_share(values: Floats, sample: Sample) -> float:
+    """The share of rows that have the most frequent of the values."""
+    return float(np.bincount(np.unique(values, return_inverse=True)[1], sample.counts).max()) / sample.n
+
+
+def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
+    """Why the interval of this statistic may not hold; [] where it does."""
+    found = []
+    share = statistic.share is not None
+    if sample.cluster is not None:
+        effective = effective_clusters(sample)
+        if effective < (FEWEST_CLUSTERS if share else FEW_CLUSTERS_OF_METRIC):
+            found.append(FEW_EFFECTIVE.format(effective=effective))
+    for classes in statistic.classes:
+        found += _few_of_rarest(classes, sample, statistic.least_rows)
+    for values in statistic.varies:
+        found += _few_others(values, sample)
+    for values in statistic.tails:
+        found += _heavy_tails(values, sample)
+    return found
+
+
+def _heavy_tails(values: Floats, sample: Sample) -> list[str]:
+    if sample.n < TAILED_ROWS:
+        return [FEW_FOR_TAILS.format(least=TAILED_ROWS)]
+    away = values - float(sample.counts @ values) / sample.n
+    largest = float(np.abs(away).max())
+    if not np.isfinite(largest) or not largest:
+        return []
+    away = away / largest
+    kurtosis = sample.n * float(sample.counts @ away**4) / float(sample.counts @ away**2) ** 2
+    return [HEAVY_TAILS] if kurtosis > 3 + HEAVY * (24 / sample.n) ** 0.5 else []
+
+
+def _few_of_rarest(classes: Floats, sample: Sample, least: int) -> list[str]:
+    keys, inverse = np.unique(classes, return_inverse=True)
+    counts = np.bincount(inverse, sample.counts)
+    if len(keys) < 2:
+        return [ONE_LABEL]
+    if counts.min() < least:
+        return [FEW_OF_LABEL.format(rows=int(counts.min()))]
+    if sample.cluster is None:
+        return []
+    each = [kish(cluster_sizes(sample, (inverse == index).astype(np.float64))) for index in range(len(keys))]
+    return [FEW_CLUSTERS_OF_LABEL.format(effective=min(each))] if min(each) < FEWEST_CLUSTERS else []
+
+
+def _few_others(values: Floats, sample: Sample) -> list[str]:
+    inverse = np.unique(values, return_inverse=True)[1]
+    counts = np.bincount(inverse, sample.counts)
+    others = sample.n - int(counts.max())
+    if others and counts.max() >= CONCENTRATED * sample.n and others < FEW_ROWS:
+        return [FEW_OTHERS.format(rows=others)]
+    if sample.cluster is None or not others or counts.max() < CONCENTRATED * sample.n:
+        return []
+    effective = kish(cluster_sizes(sample, (inverse != counts.argmax()).astype(np.float64)))
+    return [FEW_CLUSTERS_OF_OTHERS.format(effective=effective)] if effective < FEWEST_CLUSTERS else []

@@ -1,0 +1,103 @@
+"""Several runs over the same rows: intervals that hold together, which run may be the best, and which cannot be told apart.
+
+The variants' estimates vary together, since they score the same rows. Their covariance is the jackknife's over random
+groups of rows (or clusters), the same groups for every variant. From it come the level at which intervals, each by the
+metric's own method, hold for all variants at once (max-T: Dunnett, 1955; Westfall and Young, 1993), and each variant's
+probability of being the best (the share of draws around the estimates in which it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr
+
+from verdict_cli.stats.columns.column import Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
+from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input
+
+DRAWN = 20_000
+"""Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointEstimates:
+    """The estimates of several variants, their covariance, and the degrees of freedom of that."""
+
+    values: Floats
+    covariance: Floats
+    freedom: float
+
+    def draws(self, rng: np.random.Generator) -> Floats:
+        """Student-t noise of the covariance, (draws, variants)."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        normal = rng.normal(size=(DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+        found: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(DRAWN, 1)) / self.freedom)
+        return found
+
+    def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
+        """The level of single intervals of these contrasts (rows) at which all hold together."""
+        errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0))
+        known = errors > 1e-12
+        if known.sum() < 2:
+            return level
+        largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
+        return float(max(level, 2 * stdtr(self.freedom, np.quantile(largest, level)) - 1))
+
+    def probability_best(self, rng: np.random.Generator, *, lower_is_better: bool) -> Floats:
+        """How likely each variant is the best, given the estimates; equal ones share."""
+        sign = -1.0 if lower_is_better else 1.0
+        drawn = sign * (self.values + self.draws(rng))
+        best = drawn >= drawn.max(axis=1, keepdims=True) - 1e-12
+        found: Floats = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+        return found
+
+    def indistinct(self, level: float, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Which pairs of variants the rows cannot tell apart, all pairs together."""
+        count = len(self.values)
+        pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
+        contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]
+        errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", contrasts, self.covariance, contrasts), 0))
+        known = errors > 1e-12
+        same = np.eye(count, dtype=bool)
+        quantile = np.inf
+        if known.any():
+            largest = np.abs(self.draws(rng) @ contrasts[known].T / errors[known]).max(axis=1)
+            quantile = float(np.quantile(largest, level))
+        apart = known & (np.abs(contrasts @ self.values) > quantile * np.where(known, errors, 1.0))
+        for (i, j), differs in zip(pairs, apart, strict=True):
+            same[i, j] = same[j, i] = not differs
+        return same
+
+
+def joint_estimates(
+    metric: str, data: Sequence[EvaluationData], rows: Sequence[Ints], rng: np.random.Generator
+) -> JointEstimates | None:
+    """The metric of each run at these rows, which are the same rows in every run; None where one is undefined."""
+    of = metric_input(metric, data[0])
+    cluster = data[0].cluster
+    units = np.arange(len(rows[0])) if cluster is None else np.unique(cluster[rows[0]], return_inverse=True)[1]
+    count = int(units.max(initial=-1)) + 1
+    groups = min(count, MOST_DELETIONS)
+    if groups < 3 or of == "within":
+        return None
+    group = (rng.permutation(count) % groups)[units]
+    values, changes = [], []
+    for each, at in zip(data, rows, strict=True):
+        sample = Sample.of(tuple(column[at] for column in key_columns(of, each)))
+        given = input_statistics(of, (metric,), each, at[sample.first])
+        if isinstance(given, str) or metric not in given:
+            return None
+        atoms = len(sample.counts)
+        left_out = np.stack([np.bincount(sample.atom[group == one], minlength=atoms) for one in range(groups)])
+        found = given[metric].at(sample.counts - left_out)
+        value = float(given[metric].at(sample.counts[None, :])[0])
+        if not np.isfinite(found).all() or not np.isfinite(value):
+            return None
+        values.append(value)
+        changes.append(found - found.mean())
+    matrix = np.stack(changes)
+    return JointEstimates(np.array(values), (groups - 1) / groups * matrix @ matrix.T, float(groups - 1))
