@@ -177,7 +177,8 @@ class _LocalRunner:
             is_spared=_has_alternative(self.job.plan),
             on_append=self.writer.notify,
         )
-        stop = StopSignal(self.halt.is_set, self.halt.fail)
+        remote = self.part.folder.remote
+        stop = StopSignal(self.halt.is_set, self.halt.fail, remote.confirm_lease if remote else None)
         chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
         self.forget = chain.forget
         if self.job.retry_failed and not self.client.recorded:

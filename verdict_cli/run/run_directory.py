@@ -119,7 +119,7 @@ class RunDirectory:
         """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             for name in names:
-                self.remote.folder.send(self.path / name, name)
+                self.remote.deliver(name)
 
     def prepare(self) -> None:
         """Create the directory, readable by its owner only. OutputError when the disk refuses, JournalError for links in it."""
