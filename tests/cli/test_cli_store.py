@@ -199,7 +199,10 @@ def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
         return "5"
 
     scripted_model.answer = answer
-    config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}", "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}")
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}",
+    )
     done = shell("run", config, shell.rows(ROWS), "--out", place.url, "--concurrency", "4", "--no-cache")
     assert (done.code, "another run has taken over" in done.err) == (2, True), done.err
     assert len(scripted_model.requests) <= 8 + 4

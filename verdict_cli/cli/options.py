@@ -96,3 +96,11 @@ TraceOption = Annotated[
     bool, typer.Option("--trace", help="Send OpenTelemetry spans, as configured by the OTEL_* variables.")
 ]
 TraceContent = Annotated[bool, typer.Option("--trace-content", help="With --trace: include prompts and replies.")]
+Untrusted = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted",
+        help="The pipeline or the dataset is a stranger's: use no other files, hosts, keys or code than the command names, "
+        "in a process with limits of memory and time. `run` requires --budget.",
+    ),
+]

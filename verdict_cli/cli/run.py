@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, TraceContent, TraceOption
+from verdict_cli.cli.options import Config, TraceContent, TraceOption, Untrusted
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def run(
             help="With --engine ray: the cluster, e.g. auto or ray-head:6379. [default: a local Ray]",
         ),
     ] = None,
+    untrusted: Untrusted = False,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -96,6 +97,8 @@ def run(
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
+    if untrusted:
+        _confine(config, data, how, out, engine=engine, trace=trace)
     report = judged_dataset(
         config,
         data,
@@ -115,6 +118,31 @@ def run(
 
     show_report(report, as_json=as_json)
     raise typer.Exit(exit_code(report))
+
+
+def _confine(config: Path, data: str, how: RowOptions, out: str | None, *, engine: Engine, trace: bool) -> None:
+    """Run the command in a confined process, unless this is that process. Raises UsageError."""
+    from verdict_cli.cli.untrusted import confine
+    from verdict_cli.storage.object_store.folder import is_remote_url
+
+    if how.budget is None and how.replay is None:
+        raise UsageError(
+            "--untrusted needs --budget, because the pipeline decides how many calls it makes",
+            hint="give --budget USD, or --replay RECORDING to make no call",
+        )
+    confine(
+        filter(None, (config, data, how.replay)),
+        out=out,
+        model=how.model,
+        allow_host=how.allow_host,
+        forbidden={
+            "--allow-code": how.allow_code,
+            "--allow-outside": how.allow_outside,
+            "--engine ray": engine is Engine.RAY,
+            "--trace": trace,
+            "a URL": is_remote_url(data) or (out is not None and is_remote_url(out)),
+        },
+    )
 
 
 def judged_dataset(

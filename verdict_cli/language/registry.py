@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -12,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from verdict_cli.config_model import ConfigModel, lazy_schema
 from verdict_cli.errors import UsageError
+from verdict_cli.language.egress_hosts import ONLY
 
 Part = TypeVar("Part")
 PartClass = TypeVar("PartClass", bound=ConfigModel)
@@ -90,9 +92,11 @@ class Registry(Generic[Part]):
         return {tag(name): partial(self.__getitem__, name) for name in self._built_in}
 
     def _entry_points(self, **filters: Any) -> Any:
+        if not self.group or ONLY in os.environ:  # --untrusted: a stranger's file imports no package
+            return ()
         from importlib.metadata import entry_points  # scans the installed packages: only for a name that is not ours
 
-        return entry_points(group=self.group, **filters) if self.group else ()
+        return entry_points(group=self.group, **filters)
 
     def _plugin(self, name: str) -> Part:
         if name not in self.plugins:

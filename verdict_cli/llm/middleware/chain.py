@@ -27,7 +27,7 @@ T = TypeVar("T")
 class StopSignal:
     """``is_set``: whether the run is stopping, so that no call may be made; ``stop`` receives an error that stops it.
 
-    ``confirm`` is awaited before each call, and raises an error where this process must not go on with the run.
+    ``confirm`` is awaited before each call, and raises an error where another process has the run.
     """
 
     is_set: Callable[[], bool] = lambda: False
