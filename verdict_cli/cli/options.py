@@ -104,3 +104,17 @@ Untrusted = Annotated[
         "in a process with limits of memory and time. `run` requires --budget.",
     ),
 ]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEYFILE",
+        help="Sign the run with this Ed25519 private key (PEM), for `verify` and `gate --key`.",
+    ),
+]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="KEYFILE", help="Refuse a run that was not signed with this Ed25519 key (public, PEM)."
+    ),
+]
