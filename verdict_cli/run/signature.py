@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
@@ -40,7 +40,7 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
         ) from None
     if not isinstance(key, kinds.Ed25519PrivateKey):
         raise _wrong_kind(path)
-    return key
+    return cast("Ed25519PrivateKey", key)
 
 
 def sign_run(directory: RunDirectory, key: Ed25519PrivateKey) -> None:
