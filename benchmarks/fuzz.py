@@ -22,10 +22,14 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
+from pyreqwest.http import Url
+from yarl import URL
 
 from verdict_cli.errors import VerdictError
 from verdict_cli.language.document.document import parse_document
@@ -35,6 +39,7 @@ from verdict_cli.language.extractors.regex import RegexExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.extractors.verdict import VerdictExtractor
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, RecordType, ScaleType, TextListType
+from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.language.prompts.jinja import compile_jinja
 from verdict_cli.language.prompts.placeholders import insert
 from verdict_cli.language.prompts.prompt import compile_prompt
@@ -191,6 +196,21 @@ def replies(content: bytes) -> None:
     error_detail(content, ("planted-key",))
 
 
+def addresses(text: bytes) -> None:
+    """An address that is accepted: the client that calls it, and three other parsers, take the same host from it."""
+    spelled = text.decode(errors="replace")
+    try:
+        address = parse_address(spelled)
+    except AddressError:
+        return
+    called = Url(spelled)
+    bare = address.host.strip("[]")
+    assert (address.scheme, address.host, address.port) == (called.scheme, called.host_str, called.port), spelled
+    assert not called.username and not called.password, spelled
+    others = (urlsplit(spelled).hostname, httpx.URL(spelled).raw_host.decode(), URL(spelled).raw_host)
+    assert others == (bare,) * 3, (spelled, others)
+
+
 def seeds_of_journal() -> list[bytes]:
     """A journal as the program writes it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -217,6 +237,29 @@ PIPELINES = [path.read_bytes() for path in sorted(ROOT.glob("configs/*.yaml"))]
 JOURNALS = seeds_of_journal()
 BODIES = [CHAT, b"data: " + EVENT + b"\n\ndata: [DONE]\n"]
 
+HOSTS = words(
+    "127.0.0.1 127.0.0.2 localhost evil.example [::1] [::2] 0 0x7f.1 xn--e api.openai.com 2130706433 ::ffff:127.0.0.1"
+)
+ADDRESS_WORDS = words(
+    "http https HTTP : / // \\ @ [ ] ? # % . :80 :8954 %2e %40 %5c %00 user:pass@ v1 - * , ; ' | ^ < { _ ~ $ &"
+)
+ADDRESS_WORDS += [
+    b"\t",
+    b"\n",
+    b"\r",
+    b"\0",
+    b" ",
+    b"\x7f",
+    *map(str.encode, "\xa0\u3002\uff0f\u200b\xdf\uff11\u2100"),
+    *HOSTS,
+]
+ADDRESSES = [
+    b"http://127.0.0.1:8000/v1",
+    b"https://api.openai.com/v1",
+    b"http://[::1]:80/v1?a=b#c",
+    b"http://gpu_1.local",
+]
+
 PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
     "loader": (pipelines, mutated(PIPELINES, YAML_WORDS)),
     "expressions": (expressions, st.lists(st.sampled_from(CODE), max_size=14).map(b" ".join) | mutated([b"source.a"], CODE)),
@@ -224,6 +267,7 @@ PARTS: dict[str, tuple[Callable[[Any], None], st.SearchStrategy[Any]]] = {
     "scales": (scales, JSON),
     "extractors": (extractors, mutated([ANSWER], JSON_WORDS) | st.lists(st.sampled_from([b"a" * 40 + b"!", *JSON_WORDS]), max_size=9).map(b" ".join)),
     "journal": (journal, mutated(JOURNALS, [*JSON_WORDS, b"\n", b"\0"])),
+    "addresses": (addresses, mutated(ADDRESSES, ADDRESS_WORDS) | st.lists(st.sampled_from(ADDRESS_WORDS) | st.binary(max_size=2), max_size=12).map(lambda parts: b"http://" + b"".join(parts))),
     "replies": (replies, mutated(BODIES, [*JSON_WORDS, b"\n", b"\ndata: "]) | JSON.map(lambda one: json.dumps(one).encode())),
 }  # fmt: skip
 """What is tried, and what hypothesis makes up for it."""
@@ -235,6 +279,7 @@ CORPORA: dict[str, tuple[list[bytes], list[bytes]]] = {
     "scales": (JSON_WORDS, JSON_WORDS),
     "extractors": ([ANSWER], JSON_WORDS),
     "journal": (JOURNALS, JSON_WORDS),
+    "addresses": (ADDRESSES, ADDRESS_WORDS),
     "replies": (BODIES, JSON_WORDS),
 }
 """What atheris starts from, and the words that it knows."""

@@ -72,7 +72,7 @@ def test_every_script_is_bash(name: str) -> None:
 @pytest.mark.parametrize("text", [SHELL["Judge"], (ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8")])
 def test_the_options_are_those_of_the_commands(text: str) -> None:
     lines = [line for line in text.splitlines() if "--" in line and "pip" not in line]
-    commands = re.findall(r"(?:verdict |words=\()([a-z]+) ", text)
+    commands = re.findall(r"(?:verdict |words=\(|gate=\()([a-z]+) ", text)
     assert commands and set(commands) <= set(COMMANDS)
     known = "".join(CliRunner().invoke(app, [name, "--help"]).stdout for name in set(commands))
     for option in re.findall(r"(--[a-z-]+)", "\n".join(lines)):
@@ -106,7 +106,9 @@ class Job:
             check=False,
         )
 
-    def judge(self, gates: str = "", arguments: str = "", data: str = "") -> dict[str, str]:
+    def judge(
+        self, gates: str = "", arguments: str = "", data: str = "", event: str = "push", budget: str = ""
+    ) -> dict[str, str]:
         """What the step puts out."""
         (self.folder / "output").unlink(missing_ok=True)
         done = self.run(
@@ -114,7 +116,9 @@ class Job:
             CONFIG=str(ROOT / "configs" / "xstest.yaml"),
             DATA=data or str(ROOT / "datasets" / "xstest_sample.jsonl"),
             MODEL="baseline/lexical",
-            BUDGET="",
+            BUDGET=budget,
+            UNTRUSTED="auto",
+            EVENT=event,
             GATES=gates,
             INCONCLUSIVE="fail",
             ARGUMENTS=arguments,
@@ -166,6 +170,21 @@ def test_a_mistake_in_what_was_given_is_the_exit_code(job: Job) -> None:
     assert job.run("Pass or fail", CODE="2").returncode == 2
     assert job.run("Pass or fail", CODE="0").returncode == 0
     assert job.run("Pass or fail", CODE="").returncode == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="--untrusted needs the limits of a POSIX system")
+@pytest.mark.parametrize("event", ["pull_request", "pull_request_target"])
+def test_a_pull_request_is_judged_as_untrusted(job: Job, event: str) -> None:
+    assert job.judge(event=event)["exit-code"] == "2"
+    gates = job.folder / "gates.yaml"
+    gates.write_text(GATES.replace("LIMIT", "0.9"))
+    (job.folder / "bin" / "verdict").write_text(
+        f'#!{BASH}\necho "$*" >> "$FAKE/called"\nexec {shlex.quote(sys.executable)} -m verdict_cli "$@"\n'
+    )
+    assert job.judge(event=event, budget="1", gates=str(gates))["exit-code"] == "1"
+    called = (job.folder / "called").read_text().splitlines()
+    assert [line.split()[0] for line in called] == ["run", "gate"] and all("--untrusted" in line for line in called)
+    assert "# xstest" in (job.folder / "summary").read_text()
 
 
 def comment(job: Job) -> subprocess.CompletedProcess[str]:

@@ -181,3 +181,30 @@ def test_a_place_that_cannot_be_is_told(url: str, told: str, shell: Any) -> None
     config = shell.config("- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}")
     done = shell("run", config, shell.rows(2), "--out", url)
     assert (done.code, told in done.err) == (2, True)
+
+
+def test_a_writer_that_was_stopped_and_taken_over_makes_no_call_after_it_wakes(
+    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verdict_cli.storage.object_store import lease
+
+    place = RemoteFolder.at("memory://stopped/run")
+
+    def answer(_: Any) -> str:
+        if len(scripted_model.requests) == 8:  # the process stands still, and another one takes the run over
+            now = lease._clock()
+            monkeypatch.setattr(lease, "_clock", lambda: now + 60)
+            place.write("lease/00000009", b'{"mark": "of the other"}')
+            place.write("run.json", b"of the other")
+        return "5"
+
+    scripted_model.answer = answer
+    config = shell.config(
+        "- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}'}",
+        "model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}",
+    )
+    done = shell("run", config, shell.rows(ROWS), "--out", place.url, "--concurrency", "4", "--no-cache")
+    assert (done.code, "another run has taken over" in done.err) == (2, True), done.err
+    assert len(scripted_model.requests) <= 8 + 4
+    assert place.read("run.json") == b"of the other"
+    assert not place.names("journal")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from verdict_cli.cli.load_pipeline import load_plan_for_command
 from verdict_cli.errors import SpecError
 from verdict_cli.language.load import load
 
@@ -25,6 +26,27 @@ def test_many_unknown_keys_are_each_told_in_linear_time(tmp_path: Path) -> None:
         load(file)
     assert time.thread_time() - started < BOUND_S
     assert len(caught.value.problems) == COUNT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "pipeline:\n" + "".join(f"- {{unit: Judge{place}, prompt: a}}\n" for place in range(COUNT // 4)),
+        HEAD
+        + JUDGE % ""
+        + "evaluate: {e: {prediction: output.score, target: source.t, metrics: ["
+        + ", ".join(f"m{place}" for place in range(COUNT // 4))
+        + "]}}\n",
+    ],
+    ids=["units", "metrics"],
+)
+def test_installed_packages_are_looked_up_once_for_many_unknown_names(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(text)
+    started = time.thread_time()
+    with pytest.raises(SpecError):
+        load_plan_for_command(file, (), None, warn=False)
+    assert time.thread_time() - started < BOUND_S
 
 
 def test_a_scale_of_many_words_is_checked_in_linear_time(tmp_path: Path) -> None:

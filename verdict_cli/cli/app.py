@@ -137,6 +137,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except MemoryError:
+        print_error("the memory is exhausted\n    use smaller files, or a machine with more memory")
+        sys.exit(2)
     except Exception:
         import traceback
         from tempfile import NamedTemporaryFile

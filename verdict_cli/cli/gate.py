@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.options import AsJson, PublicKey, Untrusted
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.language.gate_rules import read_gates
@@ -33,13 +33,23 @@ def gate(
         Undecided, typer.Option("--inconclusive", help="The result of a gate that too few rows leave undecided.")
     ] = Undecided.FAIL,
     as_json: AsJson = False,
+    untrusted: Untrusted = False,
+    key: PublicKey = None,
 ) -> None:
     """Re-evaluate a run's gates and regenerate the report, without calling a model.
 
-    Exits with 1 if a gate fails, and with 2 if there are no gates.
+    Exits with 1 if a gate fails, and with 2 if there are no gates, or with --key if the run is not as it was signed.
 
     Example: verdict gate runs/candidate --gates gates.yaml --inconclusive pass
     """
+    if untrusted:
+        from verdict_cli.cli.untrusted import confine
+
+        confine(filter(None, (run, gates, key)), out=run)
+    if key is not None:
+        from verdict_cli.cli.verify import check_files
+
+        check_files(run, key, inputs_only=True)
     result = load_run(run)
     if gates is not None:
         plan = replace(result.plan, gates=read_gates(gates, result.plan.evaluations))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from verdict_cli.cli.console import print_error
 from verdict_cli.errors import UsageError
 from verdict_cli.language.document.document import read_document
 from verdict_cli.language.document.overrides import apply_override, remove_value, replace_model
+from verdict_cli.language.egress_hosts import ONLY
 from verdict_cli.language.load import UnitTypes
 from verdict_cli.language.package_files import configs, file_or_named
 from verdict_cli.plan.build import Built
@@ -65,7 +67,7 @@ def _path_policy(config: Path, settings: Sequence[str], model: str | None, allow
     named_files = {setting.partition("=")[2].strip("\"' ") for setting in settings}
     if model is not None:
         named_files.add(model)
-    return PathPolicy(None if allow_outside else config.parent, frozenset(named_files))
+    return PathPolicy(None if allow_outside else config.parent, frozenset(named_files), hidden=ONLY not in os.environ)
 
 
 def _is_dataset(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from verdict_cli.cli.options import AsJson
+from verdict_cli.cli.options import AsJson, Sign
 from verdict_cli.cli.show_report import exit_code, finish_with_report, show_report
 from verdict_cli.errors import UsageError
 from verdict_cli.run.load_run import load_run
@@ -26,16 +26,22 @@ def report(
             "--labels", help="Also compare every evaluation that has a target with the labels given in `verdict view`."
         ),
     ] = False,
+    sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute a run's metrics and rewrite its report, without calling a model.
 
     Example: verdict report runs/demo --labels
     """
+    key = None
+    if sign is not None:
+        from verdict_cli.run.signature import signing_key
+
+        key = signing_key(sign)
     result = load_run(run)
     if labels:
         result = result._replace(plan=with_labels(result.plan, run))
-    finished = finish_with_report(result)
+    finished = finish_with_report(result, key=key)
     show_report(finished, as_json=as_json)
     raise typer.Exit(exit_code(finished))
 

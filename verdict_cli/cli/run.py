@@ -14,7 +14,7 @@ import typer
 from verdict_cli.cli.console import print_message
 from verdict_cli.cli.gate import Undecided
 from verdict_cli.cli.model_options import RowOptions
-from verdict_cli.cli.options import Config, TraceContent, TraceOption, Yes
+from verdict_cli.cli.options import Config, Sign, TraceContent, TraceOption, Untrusted, Yes
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def run(
         ),
     ] = None,
     yes: Yes = False,
+    untrusted: Untrusted = False,
+    sign: Sign = None,
 ) -> None:
     """Judge every row of a dataset and report the metrics.
 
@@ -97,6 +99,8 @@ def run(
 
     Example: verdict run xstest xstest_sample --model baseline/lexical
     """
+    if untrusted:
+        _confine(config, data, how, out, engine=engine, trace=trace, sign=sign)
     report = judged_dataset(
         config,
         data,
@@ -112,11 +116,40 @@ def run(
         engine=engine,
         ray_address=ray_address,
         yes=yes,
+        sign=sign,
     )
     from verdict_cli.cli.show_report import exit_code, show_report
 
     show_report(report, as_json=as_json)
     raise typer.Exit(exit_code(report))
+
+
+def _confine(
+    config: Path, data: str, how: RowOptions, out: str | None, *, engine: Engine, trace: bool, sign: Path | None
+) -> None:
+    """Run the command in a confined process, unless this is that process. Raises UsageError."""
+    from verdict_cli.cli.untrusted import confine
+    from verdict_cli.storage.object_store.folder import is_remote_url
+
+    if how.budget is None and how.replay is None:
+        raise UsageError(
+            "--untrusted needs --budget, because the pipeline decides how many calls it makes",
+            hint="give --budget USD, or --replay RECORDING to make no call",
+        )
+    confine(
+        filter(None, (config, data, how.replay)),
+        out=out,
+        model=how.model,
+        allow_host=how.allow_host,
+        forbidden={
+            "--allow-code": how.allow_code,
+            "--allow-outside": how.allow_outside,
+            "--engine ray": engine is Engine.RAY,
+            "--trace": trace,
+            "--sign": sign,
+            "a URL": is_remote_url(data) or (out is not None and is_remote_url(out)),
+        },
+    )
 
 
 def judged_dataset(
@@ -135,6 +168,7 @@ def judged_dataset(
     engine: Engine = Engine.LOCAL,
     ray_address: str | None = None,
     yes: bool = False,
+    sign: Path | None = None,
 ) -> Report:
     """Run with the options of `verdict run`, and return the report. Exits where the run is stopped before its end."""
     if how.fresh and retry_failed:
@@ -159,7 +193,9 @@ def judged_dataset(
     from verdict_cli.report.write_report import preload_report
     from verdict_cli.run.job import Stop
     from verdict_cli.run.session import open_run
+    from verdict_cli.run.signature import signing_key
 
+    key = None if sign is None else signing_key(sign)
     plan = how.plan(config)
     recording = how.recording(plan)
     stop = Stop()
@@ -189,7 +225,7 @@ def judged_dataset(
                 print_message(f"{session.directory.display_name}: {_resume_message(session)}")
             tell_cost(session, yes=yes, quiet=how.quiet)
             result = execute_or_exit(session, stop, how)
-            return finish_with_report(result, formats, inconclusive=inconclusive)
+            return finish_with_report(result, formats, inconclusive=inconclusive, key=key)
 
 
 def _resume_message(session: Session) -> str:

@@ -78,7 +78,8 @@ def serve(
 ) -> None:
     """Serve a judge over HTTP: /judge, /judge/batch, /reward, /health, /metrics. Needs the extra `serve`.
 
-    On SIGTERM the server finishes accepted work and stops. On SIGHUP it reloads the pipeline file.
+    On SIGTERM, and when its terminal is closed, the server finishes accepted work and stops. On SIGHUP without a terminal it
+    reloads the pipeline file.
 
     Example: verdict serve xstest --model baseline/lexical
     """

@@ -12,6 +12,9 @@ from verdict_cli.language.model_address import Address, AddressError, parse_addr
 ALLOWED = "VERDICT_ALLOW_HOSTS"
 """The environment variable that lists allowed hosts, separated by commas."""
 
+ONLY = "VERDICT_ONLY_HOSTS"
+"""The environment variable that `--untrusted` sets: the hosts with their ports that may be called at all, separated by commas."""
+
 _ADDRESS_SUFFIXES = ("_BASE_URL", "_API_BASE")
 """Endings of the names of variables that hold a server's address. Others do not count, because a CI sets some variables to
 texts of the author of a change, such as a branch's name."""
@@ -61,6 +64,24 @@ def may_have_key(url: str, variable: str, environ: Mapping[str, str]) -> bool:
         return True
     host = address.host
     return address.scheme == "https" and host in _PROVIDERS and OWNERS.get(variable, host) == host
+
+
+def may_call(url: str, environ: Mapping[str, str]) -> bool:
+    """Whether the address may be called at all: any may, unless `--untrusted` says which."""
+    if ONLY not in environ:
+        return True
+    try:
+        host, port = host_and_port(url)
+    except ValueError:
+        return False
+    return f"{host}:{port}" in environ[ONLY].split(",")
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """The host of an address, or of a host with or without a port, and the port that is called there. Raises ValueError."""
+    text = text.strip()
+    address = parse_address(text if "://" in text else f"https://{text}")
+    return address.host, address.port or (443 if address.scheme == "https" else 80)
 
 
 def is_provider_host(url: str) -> bool:

@@ -179,7 +179,8 @@ class _LocalRunner:
             on_append=self.writer.notify,
             updated=self.job.update,
         )
-        stop = StopSignal(self.halt.is_set, self.halt.fail)
+        remote = self.part.folder.remote
+        stop = StopSignal(self.halt.is_set, self.halt.fail, remote.confirm_lease if remote else None)
         chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
         self.forget = chain.forget
         if self.job.retry_failed and not self.client.recorded:

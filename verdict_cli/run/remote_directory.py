@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,7 +45,18 @@ class RemoteRunDirectory:
     def segments(self) -> Segments:
         """The journal in the store, for the copy's journal to be opened with."""
         self.journalled = True
-        return Segments(self.folder, self.lease.check if self.lease else lambda: None)
+        return Segments(self.folder, self.lease.check) if self.lease else Segments(self.folder)
+
+    def deliver(self, name: str) -> None:
+        """Send a file of the copy to the store. Raises OutputError, and JournalError where the lease was lost."""
+        if self.lease is not None:
+            self.lease.check()
+        self.folder.send(self.copy / name, name)
+
+    async def confirm_lease(self) -> None:
+        """Return once this process certainly has the directory. Raises JournalError where another has taken it over."""
+        if self.lease is not None and self.lease.expired:
+            await asyncio.to_thread(self.lease.check)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

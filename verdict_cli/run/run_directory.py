@@ -66,9 +66,10 @@ def diff_runs(plan: Plan, earlier: RunFacts, now: RunFacts) -> RunDiff | None:
 
 
 _REQUIRED = {field.name for field in fields(RunFacts) if field.default is MISSING and field.default_factory is MISSING}
+SIGNATURE = "run.sig"
 _OUTCOME = (
     "results.parquet", "results.csv", "results.jsonl", "calls.parquet",
-    "report.json", "report.md", "report.html", "junit.xml",
+    "report.json", "report.md", "report.html", "junit.xml", SIGNATURE,
 )  # fmt: skip
 """Files that a run writes when it ends. A new run in the directory removes them."""
 
@@ -119,7 +120,7 @@ class RunDirectory:
         """Send files of the copy to the store, where the directory is in one. OutputError when the store refuses."""
         if self.remote:
             for name in names:
-                self.remote.folder.send(self.path / name, name)
+                self.remote.deliver(name)
 
     def prepare(self) -> None:
         """Create the directory, readable by its owner only. OutputError when the disk refuses, JournalError for links in it."""

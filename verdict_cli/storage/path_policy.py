@@ -14,11 +14,13 @@ class OutsideError(ValueError):
 class PathPolicy:
     """Files must be in ``root`` or below it, after following links; None: no restriction.
 
-    ``given`` are values that the user wrote on the command line, which may name any file.
+    ``given`` are values that the user wrote on the command line, which may name any file. Without ``hidden``, names that
+    begin with a dot are refused: a checkout's `.git/config` may hold a token.
     """
 
     root: Path | None = None
     given: frozenset[str] = frozenset()
+    hidden: bool = True
 
     def path(self, folder: Path, file: str) -> Path:
         """The path of a file that is named relative to ``folder``. Raises OutsideError if it is not allowed."""
@@ -31,13 +33,19 @@ class PathPolicy:
                 return path
             if not inside:
                 raise OutsideError(f"{file!r:.200} is outside {str(self.root)!r}")
+            if not self.hidden and _is_hidden(path.resolve().relative_to(self.root.resolve())):
+                raise OutsideError(f"{file!r:.200} is a hidden file")
             if special:
                 raise OutsideError(f"{file!r:.200} is a pipe or a device, not a file")
         return path
 
     def for_folder(self, root: Path) -> PathPolicy:
         """The same policy for another folder."""
-        return PathPolicy(None if self.root is None else root, self.given)
+        return PathPolicy(None if self.root is None else root, self.given, self.hidden)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 ANYWHERE = PathPolicy()

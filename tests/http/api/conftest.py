@@ -107,13 +107,14 @@ class Processes:
     folder: Path
     started: list[Process] = field(default_factory=list)
 
-    def start(self, text: str, *options: str, **environ: str) -> Process:
+    def start(self, text: str, *options: str, stdin: int = subprocess.DEVNULL, **environ: str) -> Process:
         config = self.folder / "pipeline.yaml"
         config.write_text(text)
         process = subprocess.Popen(
             [sys.executable, "-m", "verdict_cli", "serve", str(config), "--port", "0", "--no-cache", *options],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "sk-loopback", **environ},
+            stdin=stdin,
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -109,6 +110,28 @@ def test_a_hang_up_reloads_the_file_unless_it_is_wrong(processes: Any) -> None:
         until(lambda: client.get("/pipeline").json()["fingerprint"] != before)
     code, said = server.end(signal.SIGTERM)
     assert (code, "reloaded: " in said) == (0, True)
+
+
+def test_a_closed_terminal_stops_the_server_in_order(processes: Any, loopback: Any) -> None:
+    pty = pytest.importorskip("pty", reason="there are no terminals")
+    terminal, stdin = pty.openpty()
+    server = processes.start(asking(loopback.start("--latency-ms", "300")), "--state", "kept", stdin=stdin)
+    found: list[int] = []
+
+    def ask() -> None:
+        with server.client() as client:
+            found.append(client.post("/judge", json={"row": ROWS[0]}).status_code)
+
+    asked = threading.Thread(target=ask)
+    asked.start()
+    with server.client() as client:
+        until(lambda: "verdict_rows_judging 1.0" in client.get("/metrics").text)
+    server.process.stderr.close()  # nobody reads what the server says
+    os.close(terminal)
+    server.process.send_signal(signal.SIGHUP)
+    asked.join()
+    assert (found, server.process.wait(timeout=20)) == ([200], 0)
+    os.close(stdin)
 
 
 def test_who_keeps_no_rules_is_answered_and_left(processes: Any) -> None:

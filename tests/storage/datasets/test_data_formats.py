@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.datasets import json_files
 from verdict_cli.storage.datasets.dataset import Dataset
 from verdict_cli.storage.datasets.read import scan, stream_rows
 
@@ -229,3 +231,57 @@ def test_a_parquet_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) 
         with pytest.raises(DataError, match="two columns are named 'a'") as caught:
             read()
         assert caught.value.problem.file == str(path) and caught.value.problem.hint
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
+def test_an_array_is_read_in_pieces_of_any_size(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"a": ']}\\"\u00e4\U0001f600', "n": [1.5e3, {"b": None}], "i": 2**70}, {}, {"c": "x" * 300}] * 3
+    path = written(tmp_path / "d.json", b" \n " + json.dumps(rows, indent=1, ensure_ascii=False).encode() + b"\n")
+    monkeypatch.setattr(json_files, "_CHUNK", size)
+    assert sources(path) == rows
+    text = b'[{"a":1},\n\n {"b": 2},{"b":\n1, "b":2}]'
+    assert trouble(tmp_path / "e.json", text).code == "duplicate-key"
+    for place, line in enumerate((1, 3, 3)):
+        assert json_files.line_of(tmp_path / "e.json", place) == line
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'[{"a":1} {"a":2}]', (1, 10, "expected a comma")),
+        (b'[{"a":1},\n {"a":2}] 3', (2, 11, "after the array")),
+        (b'[{"a":1},\n {"a":tru', (2, 7, "Expecting value")),
+        (b'[{"a":1},\n {"a":"b', (2, 7, "Unterminated string")),
+        (b'[{"a":NaN}]', (1, 7, "write null")),
+        (b'[{"a":1},]', (1, 10, "Expecting value")),
+        (b'[{"a":1},\n{"a":"\xfc"]', (2, 9, "")),
+        (b"[" * 100_000, (1, 2, "nested too deeply")),
+    ],
+)
+def test_an_array_that_is_broken_is_told_with_its_place(
+    content: bytes, told: tuple[int, int, str], tmp_path: Path
+) -> None:
+    found = trouble(tmp_path / "d.json", content)
+    assert (found.line, found.column) == told[:2], found
+    assert told[2] in f"{found.message} {found.hint}"
+
+
+def test_an_array_of_any_length_takes_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "d.json.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"[")
+        for _ in range(60):
+            file.write(b'{"a": "' + b"x" * 1_000_000 + b'"},\n')
+        file.write(b'{"a": 1}]')
+    tracemalloc.start()
+    try:
+        assert scan(Dataset((path,))).rows == 61
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_item_without_end_is_left_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_files, "LONGEST_LINE", 1_000_000)
+    found = trouble(tmp_path / "d.json", b'[{"a":1},\n{"a":"' + b"x" * 5_000_000 + b'"}]')
+    assert (found.code, found.line) == ("too-long", 2)

@@ -143,7 +143,7 @@ def test_a_store_that_refuses_is_told_to_all_who_wait_and_what_it_has_not_stays_
 
 
 def test_nothing_is_written_once_another_has_taken_over(place: RemoteFolder, tmp_path: Path) -> None:
-    def lost() -> None:
+    def lost() -> int:
         raise JournalError("another run has taken over")
 
     journal = Journal.open(tmp_path / "journal.jsonl", segments=Segments(place, lost))
@@ -176,3 +176,12 @@ def test_much_at_once_is_sent_in_several_objects_of_whole_lines(
     assert len(contents) > 3
     assert all(content.endswith(b"\n") for content in contents)
     assert b"".join(contents) == (tmp_path / "journal.jsonl").read_bytes()
+
+
+def test_lines_of_a_writer_that_was_taken_over_sort_before_those_of_the_new_one(
+    place: RemoteFolder, tmp_path: Path
+) -> None:
+    new, old = Segments(place, lambda: 2), Segments(place, lambda: 1)
+    for writer, line in ((old, b"a\n"), (new, b"c\n"), (new, b"d\n"), (old, b"b\n")):
+        writer.put(line)
+    assert b"".join(place.read_all(place.names("journal"))) == b"a\nb\nc\nd\n"

@@ -91,3 +91,54 @@ def test_a_lease_that_cannot_be_read_lapses_like_any_other(content: bytes, place
     taken = Lease.take(place, "one")
     assert taken.name == "lease/00000008"
     taken.release()
+
+
+def stopped(held: Lease, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of the lease was stopped for a while: it renewed nothing, and the clock went on."""
+    dead(held)
+    held._released.clear()
+    now = lease._clock()
+    monkeypatch.setattr(lease, "_clock", lambda: now + 10)
+
+
+def test_who_was_stopped_and_taken_over_knows_it_before_anything_else(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Lease.take(place, "one")
+    assert first.check() == 1 and not first.expired
+    stopped(first, monkeypatch)
+    second = Lease.take(place, "one")
+    assert first.expired
+    with pytest.raises(JournalError, match="another run has taken over"):
+        first.check()
+    first.release()
+    assert place.names() == [second.name]
+    second.release()
+
+
+def test_who_was_stopped_and_not_taken_over_has_a_new_token(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Lease.take(place, "one")
+    stopped(first, monkeypatch)
+    assert first.expired
+    assert first.check() == 2 and not first.expired
+    assert place.names() == ["lease/00000002"]
+
+
+def test_of_a_stopped_writer_and_one_that_takes_over_at_that_moment_one_has_it(
+    place: RemoteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Lease.take(place, "one")
+    stopped(first, monkeypatch)
+    create = RemoteFolder.create
+
+    def second_is_first(self: RemoteFolder, name: str, content: bytes) -> bool:
+        create(self, name, b'{"mark": "of the other"}')
+        return create(self, name, content)
+
+    monkeypatch.setattr(RemoteFolder, "create", second_is_first)
+    with pytest.raises(JournalError, match="another run has taken over"):
+        first.check()
+    assert place.names() == ["lease/00000002"]
+    assert place.read("lease/00000002") == b'{"mark": "of the other"}'

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 
@@ -85,13 +86,18 @@ def _signals(
             server.force_exit = server.should_exit = True
             return
         service.admission.closed = True
-        log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
         start_task(partial(_drain, server, service, batches, warn))
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            log("Stopping: finishing accepted work. Press Ctrl-C again to quit now.")
+
+    def reload() -> None:
+        start_task(partial(_reload, service, batches, log, warn))
 
     handlers: dict[str, Callable[[], None]] = {
         "SIGTERM": shut_down,
         "SIGINT": shut_down,
-        "SIGHUP": lambda: start_task(partial(_reload, service, batches, log, warn)),
+        # A terminal sends it when it is closed; service managers, which have none, send it to reload.
+        "SIGHUP": shut_down if sys.stdin is not None and sys.stdin.isatty() else reload,
     }
     numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop itself
@@ -111,7 +117,8 @@ async def _drain(server: uvicorn.Server, service: Service, batches: Batches, war
             await service.admission.drain()
             await batches.drain()
     if batches.unfinished:
-        warn(f"{batches.unfinished} batches are not finished; they resume at the next start")
+        with contextlib.suppress(OSError):
+            warn(f"{batches.unfinished} batches are not finished; they resume at the next start")
     server.should_exit = True
 
 

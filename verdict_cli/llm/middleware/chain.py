@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from verdict_cli.errors import BudgetError, VerdictError
-from verdict_cli.llm.middleware.budget import Spending, check_budget, count_recalled_cost
+from verdict_cli.llm.middleware.budget import HaltedError, Spending, check_budget, count_recalled_cost
 from verdict_cli.llm.middleware.cache import cached
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
@@ -18,7 +18,7 @@ from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.tracing import Spans
-from verdict_cli.messages import Ask, Request
+from verdict_cli.messages import Ask, Reply, Request
 
 Forget = Callable[[Request], None]
 T = TypeVar("T")
@@ -26,10 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StopSignal:
-    """``is_set``: whether the run is stopping, so that no call may be made; ``stop`` receives an error that stops it."""
+    """``is_set``: whether the run is stopping, so that no call may be made; ``stop`` receives an error that stops it.
+
+    ``confirm`` is awaited before each call, and raises an error where another process has the run.
+    """
 
     is_set: Callable[[], bool] = lambda: False
     stop: Callable[[VerdictError], None] = lambda _: None
+    confirm: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ def build_chain(
     ``limit`` is the rate limiting. ``recorded``: all replies come from a recording, so nothing is cached or journalled.
     ``renamed`` gives the units' names in the cache and for the provider, where they differ from those in the journal.
     """
+    if stop.confirm is not None:
+        provider = _confirmed(provider, stop.confirm, stop.stop)
     hedging = Hedging()
     sent = hedging.sent(spans.calls(provider))
     ask = limit(check_budget(sent, spending, stop.is_set, stop.stop))
@@ -104,6 +110,18 @@ def _stop_unless_spent(stop: StopSignal, error: VerdictError) -> None:
     """Stop the run, unless only an extra request did not fit into the budget."""
     if not isinstance(error, BudgetError):
         stop.stop(error)
+
+
+def _confirmed(ask: Ask, confirm: Callable[[], Awaitable[None]], stop: Callable[[VerdictError], None]) -> Ask:
+    async def ask_confirmed(request: Request) -> Reply:
+        try:
+            await confirm()
+        except VerdictError as error:
+            stop(error)
+            raise HaltedError("the run is stopping") from error
+        return await ask(request)
+
+    return ask_confirmed
 
 
 def _forget_nothing(_: Request) -> None:

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from verdict_cli.errors import Refused
-from verdict_cli.language.egress_hosts import ALLOWED, LOOPBACK, host_of, is_provider_host, key_variable, may_have_key
+from verdict_cli.language.egress_hosts import (
+    ALLOWED,
+    LOOPBACK,
+    ONLY,
+    host_of,
+    is_provider_host,
+    key_variable,
+    may_call,
+    may_have_key,
+)
 from verdict_cli.language.model_address import FORM, Address, AddressError, parse_address
 from verdict_cli.llm.model_families import (
     AZURE,
@@ -60,6 +69,11 @@ def endpoint(model: Model, of: Family, environ: Mapping[str, str]) -> Endpoint:
         variables = " or ".join(["api_base", *of.base_variables])
         raise Refused(f"model {model.name} has no address", hint=f"set {variables} to the server's base URL")
     address = _address(model, base)
+    if not may_call(base, environ):
+        raise Refused(
+            f"model {model.name}: --untrusted does not call {address.netloc}, which the command does not name",
+            hint=f"if the pipeline may call it: --allow-host {address.netloc}",
+        )
     name = model.name.partition("/")[2] or model.name
     if model.name.startswith("fireworks_ai/") and not name.startswith("accounts/"):
         name = f"accounts/fireworks/models/{name}"
@@ -162,6 +176,11 @@ def endpoint_address(model: Model) -> tuple[str, str]:
 
 def check_litellm_host(model: Model, environ: Mapping[str, str]) -> None:
     """Raises Refused if litellm would send a key to a host that the pipeline file chose."""
+    if ONLY in environ:
+        raise Refused(
+            f"model {model.name}: litellm chooses its host, and --untrusted calls only hosts that the command names",
+            hint="use a model that verdict calls itself (openai/…, anthropic/…, gemini/…)",
+        )
     url = litellm_address(model)
     if url is None:
         return

@@ -6,13 +6,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.storage.datasets.files import bounded_lines, open_bytes
+from verdict_cli.storage.datasets.files import LONGEST_LINE, bounded_lines, open_bytes
 
 JsonRecord = tuple[int, dict[str, Any] | Problem]
 """A record's position in its file (line, or for a JSON array the 0-based item), and its values or its problem."""
@@ -111,53 +112,129 @@ def not_utf8(error: UnicodeDecodeError) -> Problem:
 
 
 def json_array_records(path: Path) -> Iterator[JsonRecord]:
-    """The array's objects with their 0-based positions (`line_of` finds the line)."""
-    text = _text(path)
-    try:
-        items = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if _is_lines(text):
-            raise DataError(_json_lines_problem(path)) from error
-        problem = broken_json(text, error)
-        raise DataError(problem.at(str(path), error.lineno, problem.column, "")) from error
-    if isinstance(items, dict):
-        raise DataError(
-            Problem(
-                "not-an-array",
-                "expected an array of objects, found one object",
-                "put the object in [ ], or name the file .jsonl if it is on one line",
-                str(path),
-            )
-        )
-    if not isinstance(items, list):
-        raise DataError(Problem("not-an-array", "expected an array of objects", "", str(path)))
-    for position, item in enumerate(items):
-        yield position, item if isinstance(item, dict) else not_an_object(item)
+    """The array's objects with their 0-based positions (`line_of` finds the line). One object at a time is in memory."""
+    for position, (line, column, text) in enumerate(_array_items(path)):
+        item = parse_json_line(text)
+        if isinstance(item, Problem) and item.code in ("broken-json", "bad-encoding"):
+            raise DataError(item.at(str(path), line, column + max(0, item.column - 1), ""))
+        yield position, item
 
 
 def line_of(path: Path, position: int) -> int:
-    """The line, from 1, where the item starts. Decodes the file again, so it is for error messages only."""
-    text = _text(path).decode()
-    space, decoder = re.compile(r"[\s,]*"), json.JSONDecoder()
-    at = text.index("[") + 1
-    for _ in range(position):
-        _, at = decoder.raw_decode(text, _end(space, text, at))
-    return text.count("\n", 0, _end(space, text, at)) + 1
+    """The line, from 1, where the item starts. Reads the file again, so it is for error messages only."""
+    return next(islice(_array_items(path), position, None))[0]
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
+_SPACE = re.compile(r"[ \t\r\n]*")
+_CHUNK = 1 << 20
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
+"""Finds the end of an item. Its values are not used: orjson reads the item again, by stricter rules."""
 
 
-def _text(path: Path) -> bytes:
+def _array_items(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """The line and the column, from 1, and the text of each item of an array."""
     with open_bytes(path) as stream:
-        return stream.read()
+        reader = _ArrayReader(path, stream)
+        if reader.next_character() != "[":
+            raise DataError(reader.not_an_array())
+        reader.at += 1
+        if reader.next_character() == "]":
+            reader.at += 1
+        else:
+            mark = ","
+            while mark == ",":
+                yield reader.next_item()
+                mark = reader.next_character()
+                reader.at += 1
+            if mark != "]":
+                reader.at -= 1
+                raise reader.broken("expected a comma or the end of the array", reader.at)
+        if reader.next_character():
+            raise reader.broken("unexpected text after the array", reader.at)
 
 
-def _is_lines(text: bytes) -> bool:
-    first = text.lstrip().split(b"\n", 1)
-    return len(first) == 2 and isinstance(parse_json_line(first[0]), dict)
+class _ArrayReader:
+    """A window of the file, from the item that is read. Bytes are characters of the same number: non-ASCII ones occur in
+    strings only, and cut nothing."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self.path, self.stream = path, stream
+        self.text = ""
+        self.at = 0
+        self._line, self._line_start, self._counted = 1, 0, 0
+
+    def next_character(self) -> str:
+        """The next character that is not white space, which is then at ``at``; "" at the end of the file."""
+        while True:
+            found = _SPACE.match(self.text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self.text) or not self._read_more():
+                return self.text[self.at : self.at + 1]
+
+    def next_item(self) -> tuple[int, int, bytes]:
+        """The line, column and text of the item, which is then behind ``at``. Raises DataError."""
+        self.next_character()
+        while True:
+            try:
+                end = _DECODER.raw_decode(self.text, self.at)[1]
+                if end < len(self.text) or not self._read_more():
+                    break
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated string") or error.pos > len(self.text) - 8
+                if not is_cut or not self._read_more():
+                    raise self.broken(error.msg, error.pos) from None
+            except RecursionError:
+                raise self.broken("it is nested too deeply", self.at) from None
+            if len(self.text) - self.at > LONGEST_LINE:
+                message = f"the item is longer than {LONGEST_LINE:,} bytes"
+                problem = Problem("too-long", message, "put large values in files, or shorten them")
+                raise DataError(problem.at(str(self.path), *self._position(self.at), ""))
+        position = self._position(self.at)
+        text = self.text[self.at : end].encode("latin-1")
+        self.at = end
+        return *position, text
+
+    def broken(self, message: str, at: int) -> DataError:
+        """The error of text that is not JSON."""
+        line = self.text[self.text.rfind("\n", 0, at) + 1 : at + 9].encode("latin-1")
+        try:
+            line.decode()
+        except UnicodeDecodeError as undecoded:
+            if undecoded.reason != "unexpected end of data":
+                return DataError(not_utf8(undecoded).at(str(self.path), *self._position(at), ""))
+        problem = Problem("broken-json", f"not valid JSON: {message}")
+        return DataError(problem.at(str(self.path), *self._position(at), ""))
+
+    def not_an_array(self) -> Problem:
+        """The problem of a file that does not begin with a bracket."""
+        first = self.text.lstrip().encode("latin-1").split(b"\n", 1)
+        if len(first) == 2 and isinstance(parse_json_line(first[0]), dict):
+            return _json_lines_problem(self.path)
+        if first[0].startswith(b"{"):
+            hint = "put the object in [ ], or name the file .jsonl if it is on one line"
+            return Problem("not-an-array", "expected an array of objects, found one object", hint, str(self.path))
+        return Problem("not-an-array", "expected an array of objects", "", str(self.path))
+
+    def _read_more(self) -> bool:
+        """Read as much as is in the window, at least; False at the end of the file."""
+        chunk = self.stream.read(max(_CHUNK, len(self.text) - self.at))
+        if not chunk:
+            return False
+        self._position(self.at)
+        self.text = self.text[self.at :] + chunk.decode("latin-1")
+        self._line_start -= self.at
+        self._counted -= self.at
+        self.at = 0
+        return True
+
+    def _position(self, at: int) -> tuple[int, int]:
+        """The line and the column there, from 1. The lines of each character are counted once."""
+        if at > self._counted:
+            self._line += self.text.count("\n", self._counted, at)
+            newline = self.text.rfind("\n", self._counted, at)
+            self._line_start = self._line_start if newline < 0 else newline + 1
+            self._counted = at
+        return self._line, at - self._line_start + 1
 
 
 def _json_lines_problem(path: Path) -> Problem:

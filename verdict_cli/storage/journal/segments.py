@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from verdict_cli.storage.object_store.folder import RemoteFolder
 
 WHOLE = "journal.jsonl"
 SEGMENT_FOLDER = "journal"
+_SEGMENT = re.compile(r"/[0-9]{8}-([0-9]{10})-[^/]*$")
 PACE_S = 0.5
 """Seconds between two objects, at least: a store lists and bills every object, and a run may take days."""
 
@@ -23,10 +25,12 @@ class Segments:
     """The object `WHOLE`, and in `SEGMENT_FOLDER` an object for each batch of lines sent since that was written.
 
     Objects are write-once with unique names, so a writer that was wrongly presumed dead cannot corrupt them. Their
-    names sort in the order in which they were sent, by any process. ``check`` raises where writing is not allowed.
+    names begin with the writer's fencing token and sort in the order in which they were sent: what a writer sends after
+    another took over sorts before the lines of that one. ``check`` returns the token, or raises where writing is not
+    allowed.
     """
 
-    def __init__(self, folder: RemoteFolder, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: RemoteFolder, check: Callable[[], int] = lambda: 0) -> None:
         self._folder, self._check = folder, check
         self._number = 0
         self._last = -PACE_S
@@ -50,12 +54,12 @@ class Segments:
 
     def put(self, lines: bytes) -> None:
         """Put the lines into the store as a segment."""
-        self._check()
+        token = self._check()
         if not self._number:
-            names = self.names()
-            self._number = int(Path(names[-1]).name.partition("-")[0]) if names else 0
+            found = (_SEGMENT.search(name) for name in self.names())
+            self._number = max((int(match[1]) for match in found if match), default=0)
         self._number += 1
-        self._folder.write(f"{SEGMENT_FOLDER}/{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
+        self._folder.write(f"{SEGMENT_FOLDER}/{token:08}-{self._number:010}-{os.urandom(4).hex()}.jsonl", lines)
 
     def put_whole(self, path: Path) -> None:
         """Send the file, which has all lines, as `WHOLE`, and remove the segments that it replaces."""

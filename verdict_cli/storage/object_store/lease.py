@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import sleep
 from typing import Any
 
@@ -22,6 +23,12 @@ LAPSE_S = 20.0
 LEASE_FOLDER = "lease"
 
 
+def _clock() -> float:
+    """Seconds that include those for which the machine was suspended, where the system counts them."""
+    # Linux's monotonic clock stands still while a laptop sleeps, and another process may take over meanwhile.
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 @dataclass
 class Lease:
     """A remote folder held by one process: an object in `LEASE_FOLDER` that the process rewrites at every heartbeat.
@@ -29,6 +36,9 @@ class Lease:
     A process takes over an abandoned lease by creating the object of the next number, which only one can. No clocks are
     compared: a lease is abandoned if it was not rewritten while another process watched it. ``owner`` names the local copy of
     the folder, which one process at a time has locked, so a lease of the same owner is abandoned already.
+
+    A process that was stopped (by a signal, or with its machine) knows from its own clock that its lease may have been taken
+    over. Before it works on, it competes for the next number like any other process.
     """
 
     folder: RemoteFolder
@@ -36,7 +46,9 @@ class Lease:
     name: str = ""
     _mark: str = field(default_factory=lambda: os.urandom(8).hex())
     _count: int = 0
+    _renewed: float = field(default_factory=_clock)
     _lost: JournalError | None = None
+    _renewing: Lock = field(default_factory=Lock)
     _released: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
@@ -49,6 +61,7 @@ class Lease:
             raise _held_error(folder, names[-1])
         number = int(names[-1].rpartition("/")[2]) + 1 if names else 1
         lease.name = f"{LEASE_FOLDER}/{number:08}"
+        lease._renewed = _clock()
         if not folder.create(lease.name, lease._content()):
             raise _held_error(folder, lease.name)
         folder.remove(names)
@@ -56,10 +69,26 @@ class Lease:
         lease._thread.start()
         return lease
 
-    def check(self) -> None:
-        """Raises JournalError once another process has taken the lease over."""
+    @property
+    def token(self) -> int:
+        """The fencing token: greater than that of every process that had the folder before."""
+        return int(self.name.rpartition("/")[2])
+
+    @property
+    def expired(self) -> bool:
+        """Whether the lease was lost, or not renewed for so long that another process may have it; `check` finds out."""
+        return self._lost is not None or _clock() - self._renewed > LAPSE_S - HEARTBEAT_S
+
+    def check(self) -> int:
+        """The fencing token. Raises JournalError once another process has taken the lease over, OutputError where an
+        expired lease cannot be renewed."""
+        if self.expired:
+            with self._renewing:
+                if self.expired:
+                    self._renew()
         if self._lost is not None:
             raise self._lost
+        return self.token
 
     def release(self) -> None:
         """Release the lease."""
@@ -80,15 +109,30 @@ class Lease:
                 self._heartbeat()
 
     def _heartbeat(self) -> None:
+        with self._renewing:
+            self._renew()
+
+    def _renew(self) -> None:
+        if self._lost is not None or self._released.is_set():
+            return
+        expired, now = self.expired, _clock()
         content = self.folder.read(self.name)
-        if _fields(content).get("mark") != self._mark or self.folder.names(LEASE_FOLDER)[-1:] != [self.name]:
-            self._lost = JournalError(
-                f"another run has taken over {self.folder.url}, because this one did not renew its lease for {LAPSE_S:.0f} s",
-                hint="wait until it has ended; it has the calls of this run",
-            )
-            self._released.set()
-        elif not self._released.is_set():
+        held = _fields(content).get("mark") == self._mark and self.folder.names(LEASE_FOLDER)[-1:] == [self.name]
+        if held and expired:
+            # Rewriting the object could cross with another process that takes over; only one creates the next number.
+            former, self.name = self.name, f"{LEASE_FOLDER}/{self.token + 1:08}"
+            held = self.folder.create(self.name, self._content())
+            self.folder.remove([former])
+        elif held:
             self.folder.write(self.name, self._content())
+        if held:
+            self._renewed = now
+            return
+        self._lost = JournalError(
+            f"another run has taken over {self.folder.url}, because this one did not renew its lease for {LAPSE_S:.0f} s",
+            hint="wait until it has ended; it has the calls of this run",
+        )
+        self._released.set()
 
 
 def _abandoned(folder: RemoteFolder, name: str, owner: str) -> bool:
