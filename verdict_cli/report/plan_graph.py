@@ -146,7 +146,7 @@ def calls_a_row(plan: Plan) -> int:
     count = 0
     for node in plan.nodes:
         if isinstance(node.work, LLMNode) and not node.pinned:
-            count += len(node.work.unit.option_orders(0)) * (2 if node.work.reading.then else 1)
+            count += len(node.work.unit.option_orders(0)) * node.work.reading.calls
     return count
 
 

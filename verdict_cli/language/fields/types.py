@@ -240,8 +240,8 @@ class UnknownType:
 
 @dataclass(frozen=True)
 class MassType(PlainType):
-    """How much probability the tokens of a scale had: evidence of a value, which is not pooled with values."""
+    """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 
-MASS_TYPE = MassType("float")
+MASS_TYPE, SAMPLED_TYPE = MassType("float"), MassType("bool")
 TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")
