@@ -183,7 +183,13 @@ class _Build:
         nodes: list[Node | None] = []
         unknown: set[int] = set()
         for index, (instance, node_id) in enumerate(zip(instances, ids(instances), strict=True)):
-            unit = Upstream(index, node_id, instance.name, tuple(parents[index]))
+            unit = Upstream(
+                index,
+                node_id,
+                instance.name,
+                tuple(parents[index]),
+                pinned=isinstance(instance, UnitInstance) and instance.pinned,
+            )
             scope = NodeScope(upstream, unit.parents, columns)
             node, output = None, None
             if isinstance(instance, UnitInstance) and unknown.isdisjoint(unit.parents):

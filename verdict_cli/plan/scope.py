@@ -45,13 +45,14 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 @dataclass(frozen=True)
 class Upstream:
-    """An earlier unit: its index in the plan, its id, name, parents and output."""
+    """An earlier unit: its index in the plan, its id, name, parents and output, and whether it is pinned."""
 
     index: int
     id: str
     name: str
     parents: tuple[int, ...]
     output: RecordType = field(default_factory=lambda: RecordType({}))
+    pinned: bool = False
 
 
 @dataclass
@@ -180,7 +181,7 @@ class NodeScope:
     def _at(self, unit: Upstream, rest: ExpressionPath) -> Resolved:
         self.uses.units.add(unit.index)
         rest, kind = type_at_path(unit.output, rest, unit.id)
-        return Resolved((("previous", unit.id, *rest),), kind)
+        return Resolved((("previous", unit.id, *rest),), kind, trusted=unit.pinned)
 
     def _input(self, path: ExpressionPath) -> Resolved:
         declared = self.input or {}

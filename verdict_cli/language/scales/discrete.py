@@ -12,7 +12,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
+from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number
 
 MAX_VALUES = 1000
 """The most values that a range may have."""
@@ -158,6 +158,16 @@ class DiscreteScale(Scale):
         message = f"the scale has two values, {first} and {last}, and none between them: did you mean range"
         hint = f"write `range: [{first}, {last}]`; `ordered: true` says that two values are meant"
         return ("values", message, hint)
+
+    def label_warning(self) -> ScaleIssue | None:
+        words = [value for value in self.values() if isinstance(value, str)]
+        if not self.ordered or len(words) != len(self.values()) or len(words) < 2 or not are_labels(words):
+            return None
+        return (
+            "scores" if self.scores is not None else "ordered" if self.ordered_ else "end_is_worst",
+            f"the values look like labels, but the prompt calls {words[0]!r} the worst and {words[-1]!r} the best of them",
+            "set `scale_instructions: false` and name the values in the prompt, or take the order away",
+        )
 
     def _scores_error(self) -> ScaleIssue | None:
         if self.scores is None:

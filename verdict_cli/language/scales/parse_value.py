@@ -41,6 +41,31 @@ def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | No
     return None
 
 
+_ANSWERS = frozenset(("yes", "no", "true", "false"))
+_LABELS = _ANSWERS | {
+    "correct", "incorrect", "right", "wrong", "safe", "unsafe", "harmful", "harmless", "toxic", "pass", "fail",
+    "passed", "failed", "valid", "invalid", "positive", "negative", "neutral", "spam", "ham", "error",
+    "hallucination", "hallucinated", "faithful", "factual", "supported", "unsupported", "refuted", "entailment",
+    "contradiction", "refusal", "compliance", "relevant", "irrelevant", "attributable", "consistent", "inconsistent",
+    "accept", "reject", "accepted", "rejected", "tie", "win", "loss",
+}  # fmt: skip
+_COMPARISON = re.compile(r"\S+\s*(?:[<>=]=?)+\s*\S+")
+_NEGATED = re.compile(r"(?:not|no|non|without)[\s_-]+")
+
+
+def are_labels(words: Sequence[str]) -> bool:
+    """Whether the words, worst first, look like labels of which none is better: `yes` or `no` at an end, a comparison such
+    as `A>B`, or two words that are labels or a word and its negation."""
+    plain = [folded(word) for word in words]
+    if any(_COMPARISON.fullmatch(word) for word in plain) or _ANSWERS & {plain[0], plain[-1]}:
+        return True
+    if len(plain) != 2:
+        return False
+    one, other = sorted(plain, key=len)
+    negated = other.endswith(one) and _NEGATED.fullmatch(other[: -len(one)]) is not None
+    return negated or _LABELS.issuperset(plain)
+
+
 def parse_number(text: str) -> Decimal | None:
     """The number that the bare text writes in ASCII digits, None when it is not a number."""
     word = bare(text)
