@@ -19,6 +19,7 @@ from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, field_type
 from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
+from verdict_cli.language.scales.parse_value import quoted
 from verdict_cli.language.units.base import LLMUnit, snake
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
@@ -70,7 +71,7 @@ class PythonRule(Function):
         except Exception as error:
             raise ReplyError(f"{self.name}: {error or type(error).__name__}", kind="invalid") from None
         if accepted is not None and not accepted:
-            raise ReplyError(f"{self.name} gave {accepted!r}", kind="invalid")
+            raise ReplyError(f"{self.name} gave {quoted(accepted)}", kind="invalid")
         return True
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import folded, match_value
+from verdict_cli.language.scales.parse_value import folded, match_value, quoted
 
 
 class BooleanScale(Scale):
@@ -66,7 +66,7 @@ class BooleanScale(Scale):
             return value
         match = match_value(value, self.tokens()) if isinstance(value, str) else None
         if match is None:
-            raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+            raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
         return bool(match[0])
 
     def tokens(self) -> tuple[tuple[str, Any], ...]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number
+from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number, quoted
 
 MAX_VALUES = 1000
 """The most values that a range may have."""
@@ -199,7 +199,7 @@ class DiscreteScale(Scale):
             match = match_value(value, self.tokens()) or self._match_number(value)
             if match is not None:
                 return match[0]
-        raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+        raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
 
     def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""

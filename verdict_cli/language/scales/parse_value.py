@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -64,6 +65,17 @@ def are_labels(words: Sequence[str]) -> bool:
     one, other = sorted(plain, key=len)
     negated = other.endswith(one) and _NEGATED.fullmatch(other[: -len(one)]) is not None
     return negated or _LABELS.issuperset(plain)
+
+
+def quoted(value: Any) -> str:
+    """A value of a reply in a message, cut to 200 characters. The message may be shown to the model, so nothing but a text
+    is spelled as in Python."""
+    if isinstance(value, str):
+        return f"{value!r:.200}"
+    try:
+        return f"{json.dumps(value, ensure_ascii=False, default=str):.200}"
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"  # nested too deeply
 
 
 def parse_number(text: str) -> Decimal | None:
