@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from verdict_cli.config_model import ConfigModel
+from verdict_cli.config_model import ConfigModel, checked_arguments
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ FunctionsByPath = dict[StepPath, "Function"]
 
 class Step(_Model):
     """An entry of a pipeline. `a >> b` runs b after a; every method returns a changed copy."""
+
+    def __init_subclass__(cls, **keys: Any) -> None:
+        super().__init_subclass__(**keys)
+        if "__init__" in cls.__dict__:
+            setattr(cls, "__init__", checked_arguments(cls.__dict__["__init__"]))  # noqa: B010 - mypy refuses the attribute
 
     def __init__(self, **keys: Any) -> None:
         """Raises UsageError for an unknown key. Values are validated with the whole pipeline, which reports every
