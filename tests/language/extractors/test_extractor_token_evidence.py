@@ -308,6 +308,28 @@ def test_missing_values_are_estimated_from_further_replies_and_the_report_says_s
     assert masses == {"judge": {"n": 2, "median": pytest.approx(0.95), "sequence": True, "samples": 4, "sampled": 1}}
 
 
+def test_a_run_with_further_replies_is_replayed_from_its_calls(
+    tmp_path: Path, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted_model.answer = lambda request: "very bad" if request.call else reply([[("good", 0.5), ("very", 0.4)]])
+    results, _, _ = run(tmp_path, SAMPLED)
+    monkeypatch.undo()
+    words = [
+        "run",
+        tmp_path / "p.yaml",
+        tmp_path / "data.jsonl",
+        "--out",
+        tmp_path / "again",
+        "--replay",
+        tmp_path / "out",
+    ]
+    again = CliRunner().invoke(app, [str(word) for word in words])
+    assert again.exit_code == 0, again.output
+    (batch,) = read_table(tmp_path / "again" / "results.parquet")
+    assert batch["judge.score"] == results["judge.score"] == [pytest.approx(2 * 0.5 / 1.5)]
+    assert len(scripted_model.requests) == 5
+
+
 def test_a_further_reply_that_is_no_value_is_asked_again_and_then_fails_the_row(
     tmp_path: Path, scripted_model: Any
 ) -> None:
