@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from functools import cache, wraps
+from inspect import signature
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
@@ -15,14 +16,42 @@ from verdict_cli.errors import UsageError
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
+Checked = TypeVar("Checked", bound=Callable[..., Any])
+
+
+def checked_arguments(function: Checked) -> Checked:
+    """Let a call whose arguments do not fit raise UsageError with the nearest name, as a wrong key does."""
+
+    @wraps(function)
+    def checked(*args: Any, **keys: Any) -> Any:
+        try:
+            return function(*args, **keys)
+        except TypeError:
+            expected = signature(function)
+            try:
+                expected.bind(*args, **keys)
+            except TypeError as fault:
+                method = function.__qualname__.rpartition(".")[2]
+                owner = type(args[0]).__name__ + ("" if method == "__init__" else f".{method}")
+                parameters = list(expected.parameters.values())[1:]
+                names = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+                if len(names) == len(parameters):
+                    check_keywords(owner, keys, names)
+                raise UsageError(f"{owner}: {fault}", hint=f"it takes {', '.join(names)}") from None
+            raise
+
+    return cast(Checked, checked)
+
+
 def python_constructor(init: Init) -> Init:
-    """Mark an `__init__` as the constructor for Python callers only.
+    """Mark an `__init__` as the constructor for Python callers only; its arguments are checked.
 
     Without the mark, pydantic calls a custom `__init__` for every mapping that it validates, and the errors of a file
     lose their positions.
     """
-    setattr(init, "__pydantic_base_init__", True)  # noqa: B010 - a function has no such attribute for type checkers
-    return init
+    checked = checked_arguments(init)
+    setattr(checked, "__pydantic_base_init__", True)  # noqa: B010 - a function has no such attribute for type checkers
+    return checked
 
 
 class ConfigModel(BaseModel):

@@ -216,7 +216,7 @@ class ReplyError(VerdictError):
     """A reply that cannot be read; it never becomes a score.
 
     ``failure`` is one of `kinds`; ``invalid`` means that a ``validate`` rule is false. ``reply`` is the reply that was
-    paid for, None where only its text is known.
+    paid for, None where only its text is known; ``mass`` the probability of the scale's tokens, where it was too low.
     """
 
     kind = "unreadable"
@@ -226,6 +226,7 @@ class ReplyError(VerdictError):
         super().__init__(message, hint=hint)
         self.failure = kind or self.kind
         self.reply = reply
+        self.mass: float | None = None
 
 
 class RowError(VerdictError):

@@ -155,7 +155,7 @@ class Call(Struct, frozen=True):
     """One model call as it is recorded: the request, and its reply or why there is none.
 
     It has both for a reply that was charged for and could not be used. ``repaired``: the reply was read although it
-    deviates from the requested format.
+    deviates from the requested format. ``mass``: the probability of the scale's tokens, where the reply was read for it.
     """
 
     request: Request
@@ -164,6 +164,7 @@ class Call(Struct, frozen=True):
     error: str = ""
     latency_s: float = 0.0
     repaired: bool = False
+    mass: float | None = None
 
 
 def cost_of(calls: Sequence[Call]) -> float | None:

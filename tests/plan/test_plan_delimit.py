@@ -39,3 +39,12 @@ def test_options_are_delimited_and_what_a_unit_says_around_them_is_not(plan: Any
     (message,) = node.work.prompt.render({"input": {"A": "first", "B": "second"}, "unit": {}}).messages
     assert message.content.count("<data-") == 3
     assert message.content.startswith("Two options answer")
+
+
+def test_what_a_pinned_unit_gave_is_not_data_of_others(plan: Any) -> None:
+    steps = "{unit: CoTUnit, pin: %s, prompt: Write the steps.}, {unit: JudgeUnit, prompt: '{previous.thinking} {source.a}'}"
+    for pin, texts in (("true", 1), ("false", 2)):
+        _, judge = plan(f"delimit: true\npipeline: [{steps % pin}]").plan.nodes
+        values = {"previous": {"cot": {"thinking": "1. Read."}}, "source": {"a": "text"}}
+        (message,) = judge.work.prompt.render(values).messages
+        assert message.content.count("\n</data-") == texts

@@ -16,11 +16,14 @@ from verdict_cli import (
     ConversationalUnit,
     CoTUnit,
     DiscreteScale,
+    Judge,
     JudgeUnit,
     Layer,
+    LikertScale,
     MapUnit,
     MeanPoolUnit,
     Pipeline,
+    PostHocExtractor,
     RegexExtractor,
     Schema,
     SpecError,
@@ -56,6 +59,23 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: Pipeline(J()), "a pipeline's name is a text"),
     (lambda: Pipeline("!?"), "is not a valid name of a pipeline"),
     (MapUnit, "MapUnit takes a function or expressions"),
+    (lambda: Layer(J(), repat=2), "Layer takes no `repat`\n    did you mean `repeat`"),  # type: ignore[call-arg]
+    (Layer, "Layer: missing a required argument: 'items'"),  # type: ignore[call-arg]
+    (lambda: Block(J(), J()), "Block: too many positional arguments"),  # type: ignore[call-arg, arg-type]
+    (lambda: Pipeline("p", modle="m"), "Pipeline takes no `modle`\n    did you mean `model`"),  # type: ignore[call-arg]
+    (lambda: Pipeline("p").run({}, modle="m"), "Pipeline.run takes no `modle`"),  # type: ignore[call-arg]
+    (lambda: Pipeline("p").run_dataset([{}], max_rows=3), "Pipeline.run_dataset takes no `max_rows`"),  # type: ignore[call-arg]
+    (lambda: (Pipeline("p", model="m") >> J().prompt("x")).run({}, replay=3), "replay is a path, not 3"),  # type: ignore[arg-type]
+    (lambda: Pipeline("p").run_dataset([{}], out=3), "out is a path, not 3"),  # type: ignore[arg-type]
+    (lambda: Pipeline.from_yaml(None), "the pipeline file is a path, not None"),  # type: ignore[arg-type]
+    (lambda: Judge(3), "Judge takes a Pipeline, not 3"),  # type: ignore[arg-type]
+    (Judge, "Judge: missing a required argument: 'pipeline'"),  # type: ignore[call-arg]
+    (lambda: J().prompt(), "JudgeUnit.prompt: missing a required argument: 'prompt'"),  # type: ignore[call-arg]
+    (lambda: ConversationalUnit(prompt="x"), "ConversationalUnit: missing a required argument: 'role_name'"),  # type: ignore[call-arg]
+    (lambda: LikertScale(3), "LikertScale: too many positional arguments"),  # type: ignore[call-arg]
+    (lambda: RegexExtractor(fields=["a"]), "`fields` is a mapping, not"),  # type: ignore[arg-type]
+    (lambda: PostHocExtractor(3), "a model is a name, a mapping or a list of these, not 3"),  # type: ignore[arg-type]
+    (lambda: MapUnit(lambda o: {"n": 1}, fields=3), "`fields` is a list of names or a mapping of types, not 3"),  # type: ignore[arg-type]
     (lambda: MeanPoolUnit(3), "takes the names of the fields to pool"),
     (lambda: Pipeline("p").graph("png"), "unknown format 'png'"),
 ]

@@ -177,8 +177,8 @@ def test_a_response_that_validate_refuses_is_asked_again(recorded: Any) -> None:
     assert dict(judged) == {"doubled": 8, "of": "this"}
     failures = [(call.failure, call.error) for call in judged.calls]
     assert failures[0] == ("invalid", "Checked.validate: this deserves kindness")
-    assert failures[1] == ("invalid", "Checked.validate gave False")
-    with pytest.raises(ReplyError, match=r"Checked\.validate gave False") as caught:
+    assert failures[1] == ("invalid", "Checked.validate gave false")
+    with pytest.raises(ReplyError, match=r"Checked\.validate gave false") as caught:
         pipeline.run({"text": "this"}, replay=recorded(checked=[replies[1]] * 3))
     assert caught.value.failure == "invalid"
 
@@ -299,6 +299,14 @@ def test_a_lambda_behind_the_closing_line_of_a_prompt_counts_by_its_source() -> 
         return (Pipeline("p", model="m") >> unit).fingerprint
 
     assert made(2) == made(2) != made(3)
+
+
+def test_two_lambdas_on_one_line_are_two_functions() -> None:
+    # fmt: off
+    one, two = (lambda output: {"s": output.score}), (lambda output: {"s": output.score * 2, "é": 1})
+    # fmt: on
+    prints = [(Pipeline("p", model="m") >> judge().propagate(each)).fingerprint for each in (one, two, one)]
+    assert prints[0] == prints[2] != prints[1]
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -62,7 +62,7 @@ def test_xstest_written_in_python_is_the_file() -> None:
     pipeline = (
         Pipeline("XSTest", model="gpt-4o-mini", dataset={"id": "id", "schema": {"label": {"enum": ["unsafe", "safe"]}}})
         >> CoTUnit().prompt(cot)
-        >> Layer(JudgeUnit(safety).prompt(layer), repeat=2)
+        >> Layer(JudgeUnit(safety, scale_instructions=False).prompt(layer), repeat=2)
         >> MeanPoolUnit("score")
     )
     assert pipeline.fingerprint == from_file(CONFIGS / "xstest.yaml")

@@ -107,7 +107,7 @@ class Namespace:
             return scale
         kind = SCALES.get(name)
         if kind is None:
-            known = [*named_scales(), *self.spec.file.scales, *SCALES.names()]
+            known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names()]))
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
         try:
             scale = kind.model_validate({"type": name})

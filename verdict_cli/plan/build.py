@@ -199,7 +199,14 @@ class _Build:
         for index, (instance, node_id) in enumerate(zip(instances, ids(instances), strict=True)):
             flow = instance.flow
             row_steps.begin(index, upstream, parents)
-            unit = Upstream(index, node_id, instance.name, tuple(parents[index]), groups=flow.groups)
+            unit = Upstream(
+                index,
+                node_id,
+                instance.name,
+                tuple(parents[index]),
+                groups=flow.groups,
+                pinned=isinstance(instance, UnitInstance) and instance.pinned,
+            )
             scope = NodeScope(
                 upstream,
                 unit.parents,

@@ -117,10 +117,11 @@ class CompileContext:
             return None
         if not names.check_scale(scale, path):
             return None
-        warning = scale.warning()
-        if warning is not None:
-            key, message, hint = warning
-            self.warn(message, hint, path if isinstance(unit.scale, str) else (*path, key))
+        told = unit.scale_instructions and unit.scaled_field() is not None
+        for warning in (scale.warning(), scale.label_warning() if told else None):
+            if warning is not None:
+                key, message, hint = warning
+                self.warn(message, hint, path if isinstance(unit.scale, str) else (*path, key))
         return scale
 
     def fields(self, declared: dict[str, Any] | None, key: str) -> dict[str, FieldType]:

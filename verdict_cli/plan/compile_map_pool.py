@@ -8,10 +8,10 @@ from typing import Any
 
 from verdict_cli.language.calibrations import CalibrationFile, Fitted
 from verdict_cli.language.fields.types import (
-    MASS_TYPE,
     NUMBER,
     TEXT,
     FieldType,
+    MassType,
     PlainType,
     RecordType,
     ScaleType,
@@ -114,7 +114,7 @@ def _fields(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) ->
 def _all_poolable(context: CompileContext, unit: Pool, parents: Sequence[Upstream]) -> tuple[str, ...] | None:
     common = [name for name in parents[0].output.fields if all(name in parent.output.fields for parent in parents)]
     names = tuple(name for name in common if all(_poolable(unit, parent.output.fields[name]) for parent in parents))
-    names = tuple(name for name in names if parents[0].output.fields[name] != MASS_TYPE)
+    names = tuple(name for name in names if not isinstance(parents[0].output.fields[name], MassType))
     if not names:
         message = f"no field of {', '.join(parent.id for parent in parents[:4])} can be pooled"
         hint = _WAYS_OUT if common else "the units that are pooled need a field in common"

@@ -155,7 +155,8 @@ def extractor_keys(unit: LLMUnit) -> dict[str, Any]:
     fitted = {
         key for key in ("calibration", "weights") if isinstance(getattr(chosen, key, None), CalibrationFile | Fitted)
     }
-    return chosen.model_dump(exclude={"model", *fitted}, exclude_none=True)
+    unset = {key for key in ("sequence", "samples") if not getattr(chosen, key, None)}
+    return chosen.model_dump(exclude={"model", *fitted, *unset}, exclude_none=True)
 
 
 def _escalation(instance: UnitInstance, escalation: Escalation) -> list[Any]:

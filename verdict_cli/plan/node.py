@@ -102,7 +102,10 @@ class LLMNode:
         if self.scale is None or field is None:
             return ""
         scale = self.scale
-        sentence = scale.shuffled_sentence(field, draw) if scale.is_shuffled() else scale.sentence(field)
+        if self.reading.json_schema is not None:
+            sentence = scale.json_sentence(field, draw)
+        else:
+            sentence = scale.shuffled_sentence(field, draw) if scale.is_shuffled() else scale.sentence(field)
         return f"{sentence} {self.reading.instruction}".rstrip()
 
 

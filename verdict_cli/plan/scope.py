@@ -51,7 +51,8 @@ def type_at_path(kind: FieldType, rest: ExpressionPath, where: str) -> tuple[Exp
 
 @dataclass(frozen=True)
 class Upstream:
-    """An earlier unit: its index in the plan, its id, name, parents and output, and the `each` steps around it."""
+    """An earlier unit: its index in the plan, its id, name, parents and output, the `each` steps around it, and whether it
+    is pinned."""
 
     index: int
     id: str
@@ -59,6 +60,7 @@ class Upstream:
     parents: tuple[int, ...]
     output: RecordType = field(default_factory=lambda: RecordType({}))
     groups: tuple[int, ...] = ()
+    pinned: bool = False
 
 
 @dataclass
@@ -224,7 +226,7 @@ class NodeScope:
         depth = self.depth(unit)
         if not depth:
             rest, kind = type_at_path(unit.output, rest, unit.id)
-            return Resolved((("previous", unit.id, *rest),), kind)
+            return Resolved((("previous", unit.id, *rest),), kind, trusted=unit.pinned)
         if not rest or rest[0] not in unit.output.fields:
             whole: FieldType = unit.output
             for _ in range(depth):

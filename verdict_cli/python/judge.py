@@ -9,8 +9,9 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Literal
 
+from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import RowError, UsageError
-from verdict_cli.language.authoring.arguments import ModelLike
+from verdict_cli.language.authoring.arguments import ModelLike, optional_path
 from verdict_cli.messages import Result
 from verdict_cli.python.background_loop import BackgroundJudge, JudgeConfig
 from verdict_cli.python.judged import Judged, judged_or_raise, row_values
@@ -28,6 +29,7 @@ class Judge:
     the cache. `close`, or leaving `with`, ends it. A forked process gets a loop of its own.
     """
 
+    @checked_arguments
     def __init__(
         self,
         pipeline: Pipeline,
@@ -45,10 +47,12 @@ class Judge:
         ``budget`` in US dollars ends in BudgetError; ``cache`` shares replies with other runs; ``reward`` is the
         expression whose value `reward` gives, such as `output.score / 5`.
         """
+        if not isinstance(pipeline, Pipeline):
+            raise UsageError(f"Judge takes a Pipeline, not {pipeline!r:.80}", hint="`Judge(Pipeline('p') >> unit)`")
         if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
             raise UsageError(f"concurrency is {concurrency!r}, expected a whole number of at least 1")
         plan = pipeline.plan(model)
-        recording = open_recording(None if replay is None else Path(replay), plan, priced=budget is not None)
+        recording = open_recording(optional_path("replay", replay), plan, priced=budget is not None)
         self._plan = plan
         self._reward_text = reward
         self._reward = None if reward is None else reward_of(plan, reward)

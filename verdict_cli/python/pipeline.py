@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from verdict_cli.config_model import checked_arguments
 from verdict_cli.errors import Problem, SpecError, UsageError
-from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key
+from verdict_cli.language.authoring.arguments import ModelKeys, ModelLike, model_key, optional_path, path_argument
 from verdict_cli.language.authoring.schema import unwrap_views
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath, check_step, step_documents
 from verdict_cli.language.document.document import parse_document, read_document
@@ -59,6 +60,7 @@ class Pipeline:
     _head: Mapping[str, Any]
     steps: tuple[Step, ...]
 
+    @checked_arguments
     def __init__(
         self,
         name: str = "pipeline",
@@ -112,7 +114,7 @@ class Pipeline:
         if isinstance(source, str) and "\n" in source:
             document, folder = (parse_document(source.encode("utf-8", "surrogatepass"), "the YAML text"), Path())
         else:
-            document, folder = read_document(Path(source)), Path(source).parent
+            document, folder = read_document(path := path_argument("the pipeline file", source)), path.parent
         path_policy = PathPolicy(None if allow_outside else folder)
         validated(document, folder, fence=path_policy)
         head = {key: value for key, value in document.data.items() if key not in ("verdict", "pipeline")}
@@ -143,6 +145,7 @@ class Pipeline:
             self._head, (*self.steps, *chained_steps(check_step(other, "`>>` adds"))), self._folder, self._path_policy
         )
 
+    @checked_arguments
     def via(self, model: ModelLike, **keys: Unpack[ModelKeys]) -> Pipeline:
         """The model of every unit that sets none."""
         return self._create(
@@ -210,6 +213,7 @@ class Pipeline:
             del data["model"]
         return as_yaml(data)
 
+    @checked_arguments
     def run(
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
     ) -> Judged:
@@ -219,7 +223,7 @@ class Pipeline:
         """
         from verdict_cli.python.judged import judged_once, run_sync
 
-        return run_sync(lambda: judged_once(self.plan(model), row, _path(replay), seed))
+        return run_sync(lambda: judged_once(self.plan(model), row, optional_path("replay", replay), seed))
 
     async def arun(
         self, row: Mapping[str, Any], *, model: ModelLike | None = None, replay: str | Path | None = None, seed: int = 0
@@ -227,8 +231,9 @@ class Pipeline:
         """The same, awaited in the running event loop."""
         from verdict_cli.python.judged import judged_once
 
-        return await judged_once(self.plan(model), row, _path(replay), seed)
+        return await judged_once(self.plan(model), row, optional_path("replay", replay), seed)
 
+    @checked_arguments
     def run_dataset(
         self,
         data: pandas.DataFrame | str | Path | Sequence[Mapping[str, Any]],
@@ -252,7 +257,8 @@ class Pipeline:
         """
         from verdict_cli.python.dataset_run import DatasetRunOptions, run_dataset
 
-        options = DatasetRunOptions(_path(out), _path(replay), concurrency, limit, seed, update, retry_failed, cache)
+        where, replies = optional_path("out", out), optional_path("replay", replay)
+        options = DatasetRunOptions(where, replies, concurrency, limit, seed, update, retry_failed, cache)
         return run_dataset(self.plan(model), data, options)
 
     def _plan(self, model: ModelLike | None) -> Built:
@@ -292,7 +298,3 @@ def _name(name: str) -> str:
     if not text:
         raise UsageError(f"{name!r} is not a valid name of a pipeline", hint="use letters and digits")
     return text
-
-
-def _path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)

@@ -102,9 +102,22 @@ def run_facts(run: RunFacts) -> list[tuple[str, str]]:
 
 
 def summary_facts(report: Report) -> list[tuple[str, str]]:
-    """The run's facts, position flips, calls saved by early stopping, and the share of each stage, as (name, text)."""
+    """The run's facts, position flips, evidence of token scores, calls saved by early stopping, and the share of each stage,
+    as (name, text)."""
     flips = [(f"{visible_text(node)} flips", metric_text(rate)) for node, rate in report.flips.items()]
-    return [*run_facts(report.facts), *flips, *_early_stopping(report), *_stages(report.facts)]
+    return [*run_facts(report.facts), *flips, *_masses(report), *_early_stopping(report), *_stages(report.facts)]
+
+
+def _masses(report: Report) -> list[tuple[str, str]]:
+    """The median probability of the scale's tokens, and on how many rows values of several tokens were estimated."""
+    facts = []
+    for node, mass in report.masses.items():
+        text = f"median {format_number(mass.median)}, n={mass.n:,}"
+        if mass.sequence:
+            text += f": {mass.n - mass.sampled:,} by products along tokens"
+            text += f", {mass.sampled:,} estimated from {mass.samples} further replies" if mass.samples else ""
+        facts.append((f"{visible_text(node)} mass", text))
+    return facts
 
 
 def _stages(run: RunFacts) -> list[tuple[str, str]]:

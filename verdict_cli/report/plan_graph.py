@@ -184,7 +184,7 @@ def _calls_of_groups(plan: Plan) -> dict[tuple[int, ...], int]:
     counts: dict[tuple[int, ...], int] = {}
     for node in plan.nodes:
         if isinstance(node.work, LLMNode) and not node.pinned:
-            calls = len(node.work.unit.option_orders(0)) * (2 if node.work.reading.then else 1)
+            calls = len(node.work.unit.option_orders(0)) * node.work.reading.calls
             counts[node.groups] = counts.get(node.groups, 0) + calls
     return counts
 

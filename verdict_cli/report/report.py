@@ -15,6 +15,7 @@ from verdict_cli.messages import RunFacts
 from verdict_cli.stats.gates import GateOutcome
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.measure import Measures
+from verdict_cli.stats.token_mass import TokenMass
 
 OWN_SAMPLE = (
     "not comparable: the published values are of the paper's data, this run's of a small sample that comes with verdict"
@@ -70,7 +71,8 @@ class Report:
     """A run's facts, metrics and gates. `run` is the run's directory as given; `files` are in it.
 
     `flips` is the share of rows on which a judge called in both orders disagrees with itself, by node.
-    `promises` is the `confidence` of each layer that stops early, by the pool that combines it.
+    `promises` is the `confidence` of each layer that stops early, by the pool that combines it. `masses` has each unit whose
+    scores are token probabilities.
     """
 
     run: str
@@ -81,6 +83,7 @@ class Report:
     files: tuple[str, ...]
     flips: Mapping[str, MetricValue] = field(default_factory=dict)
     promises: Mapping[str, float] = field(default_factory=dict)
+    masses: Mapping[str, TokenMass] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -98,6 +101,7 @@ def build_report(
     files: Sequence[str] = (),
     flips: Mapping[str, MetricValue] | None = None,
     promises: Mapping[str, float] | None = None,
+    masses: Mapping[str, TokenMass] | None = None,
 ) -> Report:
     """The report of a run; `published` is evaluation -> the table that its `published:` names."""
     comparisons = {
@@ -105,7 +109,9 @@ def build_report(
         for name, table in (published or {}).items()
         if name in measures
     }
-    return Report(str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {})
+    return Report(
+        str(run), facts, measures, tuple(gates), comparisons, tuple(files), flips or {}, promises or {}, masses or {}
+    )
 
 
 def _published_comparison(table: Published, metric: MetricValue | None, facts: RunFacts) -> PublishedComparison:
@@ -184,6 +190,7 @@ def full_json(report: Report) -> dict[str, Any]:
         },
         "flips": {node: asdict(rate) for node, rate in report.flips.items()},
         "promises": dict(report.promises),
+        "masses": {node: asdict(mass) for node, mass in report.masses.items()},
         "files": list(report.files),
     }
 

@@ -73,6 +73,7 @@ def write_report(
     from verdict_cli.stats.evaluation_results import evaluate_run
     from verdict_cli.stats.gates import decide_gates
     from verdict_cli.stats.measure import flip_rates
+    from verdict_cli.stats.token_mass import token_masses
     from verdict_cli.storage.tables.reader import export_table
 
     directory, facts, plan = run
@@ -95,6 +96,7 @@ def write_report(
         files=files,
         flips=flips,
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
+        masses=token_masses(plan, directory.results),
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)

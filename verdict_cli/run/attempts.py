@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, Rejected, ReplyError, Retryable, RowError, VerdictError
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor
+from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, BoundExtractor
 from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
@@ -148,7 +148,9 @@ async def _round(
                 used = _with_more_tokens(used, model, error)
             else:
                 repaired = spec.reading.repaired(reply.text)
-                calls.append(Call(request, reply, latency_s=reply.latency_s, repaired=repaired))
+                calls.append(
+                    Call(request, reply, latency_s=reply.latency_s, repaired=repaired, mass=_mass(spec, response))
+                )
                 return response, reply
     assert last is not None
     raise last
@@ -164,7 +166,8 @@ class _UnreadError(Exception):
 
     def call(self, request: Request) -> Call:
         """The call as it is recorded: an unusable reply was paid for, too."""
-        return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s)
+        mass = self.error.mass if isinstance(self.error, ReplyError) else None
+        return Call(request, self.reply, self.error.failure, str(self.error), self.reply.latency_s, mass=mass)
 
 
 def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
@@ -182,6 +185,11 @@ def _read(reply: Reply, request: Request, spec: CallSpec) -> dict[str, Any]:
     except RowError as error:
         raise _UnreadError(reply, error) from None
     return response
+
+
+def _mass(spec: CallSpec, response: dict[str, Any]) -> float | None:
+    """The response's `mass`, where the extractor gives one."""
+    return response.get(MASS_FIELD) if spec.reading.top_logprobs else None
 
 
 def _failed(request: Request, error: ProviderError | ReplyError) -> Call:

@@ -129,17 +129,18 @@ class DryRun:
         optional = optional_nodes(self.plan)
         lines = []
         for node in self.plan.nodes:
-            if not isinstance(node.work, LLMNode):
+            work = node.work
+            if not isinstance(work, LLMNode):
                 continue
-            times = (1 if node.pinned else self._runs_of(node, count)) * len(
-                node.work.unit.option_orders(draw(self.seed, 0, node.id))
-            )
+            times = 1 if node.pinned else self._runs_of(node, count)
+            times *= len(work.unit.option_orders(draw(self.seed, 0, node.id)))
             stages = [_names(node, stage) for stage in node.stages]
             models = [name for names in stages for name in names]
             for name in dict.fromkeys(models):
                 sums = self._rendered.get((node.id, name), _Rendered())
                 line = _line(node.id, name, times * models.count(name), sums)
-                least = 0 if node.index in optional else times * stages[0].count(name)
+                sure = times * stages[0].count(name) // (1 if work.reading.more is None else work.reading.calls)
+                least = 0 if node.index in optional else sure
                 lines.append(replace(line, least=least))
         return tuple(lines)
 
@@ -218,7 +219,7 @@ def _names(node: Node, models: tuple[Model, ...]) -> list[str]:
     assert isinstance(node.work, LLMNode)
     then = node.work.reading.then
     if then is None:
-        return [models[0].name]
+        return [models[0].name] * node.work.reading.calls
     return [models[0].name, (models if then.model is None else node.work.follow_up)[0].name]
 
 

@@ -8,10 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
+from verdict_cli.language.extractors.bound_extractor import BoundExtractor, MoreReplies
+from verdict_cli.language.fields.types import RecordType
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
@@ -173,6 +176,8 @@ class _NodeCall(Struct, frozen=True):
             stream=work.unit.streamed,
             written=written,
         )
+        if reading.more is not None:
+            return await self._sampled(request, place, reading.more, calls)
         if reading.then is None:
             response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
             return response
@@ -192,6 +197,28 @@ class _NodeCall(Struct, frozen=True):
         response, _ = await answer(CallSpec(second, self.follow_up, then.reading, self._accept), self.context, calls)
         return response
 
+    async def _sampled(self, request: Request, place: int, more: MoreReplies, calls: list[Call]) -> dict[str, Any]:
+        """The response, with further replies of the model that gave the first one where they are needed."""
+
+        def accept(response: dict[str, Any]) -> None:
+            if not more.needed(response):
+                self._accept(response)
+
+        response, reply = await answer(CallSpec(request, self.models, self.work.reading, accept), self.context, calls)
+        if not more.needed(response):
+            return response
+        model = _at_temperature_1(calls[-1].request.model)
+        reading = BoundExtractor(RecordType({}), more.read, token_cap=self.work.reading.token_cap)
+        first = self.first + len(self.arrangements) + place * more.count
+
+        async def draw_reply(number: int, own: list[Call]) -> dict[str, Any]:
+            again = replace(request, model=model, call=first + number, top_logprobs=0)
+            return (await answer(CallSpec(again, (model,), reading, _accept_any), self.context, own))[0]
+
+        response = more.complete(reply, request, await _each(draw_reply, range(more.count), calls))
+        self._accept(response)
+        return response
+
     def _accept(self, response: dict[str, Any]) -> None:
         """Raise ReplyError for a response that breaks one of the unit's `validate` rules."""
         output = response
@@ -205,7 +232,13 @@ class _NodeCall(Struct, frozen=True):
 
 
 def _accept_any(response: dict[str, Any]) -> None:
-    """The text of the first of two calls is checked by the second."""
+    """The text of the first of two calls is checked by the second; the rules of a unit hold for its whole response."""
+
+
+def _at_temperature_1(model: Model) -> Model:
+    """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""
+    params = {name: value for name, value in model.params.items() if name != "temperature"}
+    return model.model_copy(update={"temperature": None if model.temperature is None else 1.0, "params": params})
 
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,8 +261,7 @@ def calls_of(node: Node) -> int:
     """How many calls a unit makes of one stage at a row when every first attempt succeeds."""
     if not isinstance(node.work, LLMNode):
         return 0
-    times = len(node.work.unit.option_orders(0))
-    return times if node.work.reading.then is None else 2 * times
+    return len(node.work.unit.option_orders(0)) * node.work.reading.calls
 
 
 def broken_rule(node: Node, values: Mapping[str, Any]) -> str:

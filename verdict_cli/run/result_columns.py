@@ -31,6 +31,7 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "reply": "str",
     "finish_reason": "str",
     "logprobs": "str",
+    "mass": "float",
     "prompt_tokens": "int",
     "completion_tokens": "int",
     "cost_usd": "float",
@@ -56,7 +57,7 @@ _REQUEST_COLUMNS = (
     "latency_s",
 )
 _REPLY_COLUMNS = (
-    *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
+    *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "mass", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
     "repaired", "params",
 )  # fmt: skip
 _RESULT_COLUMNS: dict[str, ColumnKind] = {
@@ -187,6 +188,7 @@ def call_row(call: Call) -> Cells:
         reply.text,
         reply.finish_reason,
         _logprobs(reply.logprobs),
+        call.mass,
         reply.usage.prompt_tokens,
         reply.usage.completion_tokens,
         reply.cost_usd,

@@ -104,7 +104,7 @@ def _scored(response: RecordType) -> frozenset[str]:
 def _readers(work: LLMNode, extractors: Sequence[str]) -> dict[str, BoundExtractor | str]:
     """A reading by name; the reason where an extractor does not fit the unit."""
     found: dict[str, BoundExtractor | str] = {
-        OWN_EXTRACTOR: work.reading if work.reading.then is None else "a second call reads its text"
+        OWN_EXTRACTOR: work.reading if work.reading.calls == 1 else "it reads several replies together"
     }
     for name in extractors:
         chosen: Extractor = _regex(work.response) if name == "regex" else resolve_extractor(name)

@@ -189,13 +189,88 @@ def test_any_text_compiles_or_tells_a_problem_and_renders_or_fails_the_row(text:
         ("{{ source.t | string }}", "true"),
         ("{{ [source.t, source.d] | join(', ') }}", 'true, {"a":1}'),
         ("{{ source.d ~ '' }}", '{"a":1}'),
+        ("{{ '%s' % source.t }}", "true"),
+        ("{{ '%s and %s' % (source.t, source.d) }}", 'true and {"a":1}'),
+        ("{{ '%(a)s' % source.e }}", "false"),
+        ("{{ '%s' % source.l }}", '[true,"x"]'),
+        ("{{ '%6s|%d' % (source.t, source.t) }}", "  true|1"),
+        ("{{ '%s' | format(source.t) }}", "true"),
+        ("{{ '%(x)s' | format(x=source.d) }}", '{"a":1}'),
+        ("{{ '{}'.format(source.t) }}", "true"),
+        ("{{ '{:>6}|{x}'.format(source.t, x=source.d) }}", '  true|{"a":1}'),
+        ("{{ '{0[a]}|{0.a}|{1[0]}'.format(source.e, source.l) }}", "false|false|true"),
+        ("{{ '{a}'.format_map(source.e) }}", "false"),
+        ("{{ source.t | upper }}", "TRUE"),
+        ("{{ source.t | lower }}{{ source.t | trim }}{{ source.t | title }}", "truetrueTrue"),
+        ("{{ source.d | replace('a', source.t) }}", '{"true":1}'),
+        ("{{ source.d | center(9) }}", ' {"a":1} '),
+        ("{{ source.t | indent }}{{ source.d | wordwrap(20) }}{{ source.d | truncate(20) }}", 'true{"a":1}{"a":1}'),
+        ("{{ source.t | e }}{{ source.t | safe }}{{ source.t | forceescape }}{{ source.t | striptags }}", "true" * 4),
+        ("{{ source.t | urlize }}{{ source.t | urlencode }}{{ source.e | urlencode }}", "truetruea=false"),
+        ("{{ source.e | xmlattr }}", ' a="false"'),
+        ("{{ [source.e, source.e] | join(', ', attribute='a') }}", "false, false"),
+        ("{{ [source.e, source.e] | join(', ', 'a') }}", "false, false"),
+        ("{{ source.l | map('string') | join('-') }}", "true-x"),
+        ("{{ source.l | map('upper') | list }}", "TRUE\nX"),
+        ("{{ source.d | tojson }}{{ source.t | tojson }}", '{"a": 1}true'),
+        ("{{ true }}{{ [true, 1] }}{{ {true: false} }}{{ 1 == 1 }}", 'true[true,1]{"true":false}true'),
+        (
+            "{% set x %}{{ source.t }}{% endset %}{{ x }}{% macro m(v) %}{{ v }}{% endmacro %}{{ m(source.t) }}",
+            "truetrue",
+        ),
+        ("{% for k, v in source.e | dictsort %}{{ k }}{{ v }}{% endfor %}{{ source.l | first }}", "afalsetrue"),
+        ("{{ source.e.items() | list }}{{ source.l | groupby('real') | list if false }}", '[["a",false]]'),
     ],
 )
 def test_no_python_spelling_reaches_a_prompt(text: str, shown: str) -> None:
-    assert messages(text, source={"t": True, "d": {"a": 1}})[0].content == shown
+    source = {"t": True, "d": {"a": 1}, "e": {"a": False}, "l": [True, "x"]}
+    assert messages(text, source=source)[0].content == shown
 
 
-@pytest.mark.parametrize("text", ["{{ 'is ' ~ source.n }}", "{{ source.l | join(', ') }}", "{{ source.n | string }}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ '%r' % source.t }}",
+        "{{ '%5.2a' % source.t }}",
+        "{{ '%(a)r' % source.d }}",
+        "{{ '%r' | format(source.t) }}",
+        "{{ '{!r}'.format(source.t) }}",
+        "{{ '{0[a]!a:>5}'.format(source.d) }}",
+        "{{ source.d | pprint }}",
+    ],
+)
+def test_what_asks_for_pythons_spelling_is_refused(text: str) -> None:
+    with pytest.raises(RowError, match=r"as Python does.*tojson"):
+        messages(text, source={"t": True, "d": {"a": 1}})
+
+
+def test_a_percent_sign_that_is_doubled_is_no_format() -> None:
+    assert messages("{{ '100%%rate %s' % source.a }}", source={"a": "x"})[0].content == "100%rate x"
+    assert messages("{{ '{{!r}} {}'.format(source.a) }}", source={"a": "x"})[0].content == "{!r} x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ 'is ' ~ source.n }}",
+        "{{ source.l | join(', ') }}",
+        "{{ source.n | string }}",
+        "{{ '%s' % source.n }}",
+        "{{ '%s' | format(source.n) }}",
+        "{{ '{}'.format(source.n) }}",
+        "{{ '%s' % source.l }}",
+        "{{ source.n | upper }}",
+        "{{ 'a' | replace('a', source.n) }}",
+        "{{ [{'x': source.n}] | join(attribute='x') }}",
+    ],
+)
 def test_null_becomes_no_text(text: str) -> None:
     with pytest.raises(RowError, match="null"):
         messages(text, source={"n": None, "l": ["a", None]})
+
+
+@pytest.mark.parametrize("text", ["{{ '%s' % source.d.items }}", "{{ '{}'.format(source.l | map('upper')) }}", "{{ loop }}", "{{ source.d.items | upper }}"])  # fmt: skip
+def test_what_json_does_not_have_is_no_text(text: str) -> None:
+    looped = "{% for x in source.l %}" + text + "{% endfor %}"
+    with pytest.raises(RowError, match="cannot be written as JSON"):
+        messages(looped, source={"l": ["a"], "d": {"a": 1}})

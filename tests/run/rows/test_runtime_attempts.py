@@ -89,6 +89,16 @@ def test_a_structured_reply_that_fails_is_told_to_the_model(plan_of: Any, model:
     assert "JSON" in told.content
 
 
+@pytest.mark.parametrize("value", ["true", "null", '{"a": false}', "[null, true]"])
+def test_the_correction_spells_values_as_json_does(value: str, plan_of: Any, model: Any) -> None:
+    for unit in (JUDGE, "- {unit: Unit, response: {score: str}, prompt: Rate}"):
+        fake = model(f'{{"score": {value}}}', '{"score": 3}', '{"score": 3}')
+        fake.run(plan_of(unit), ROW)
+        told = fake.prompts()[1]
+        assert f"{value} is not" in told
+        assert not any(python in told for python in ("True", "None", "False", "{'"))
+
+
 def test_an_extractor_of_free_text_asks_again_with_the_same_prompt(plan_of: Any, model: Any) -> None:
     steps = "- {unit: JudgeUnit, prompt: Rate, extract: {type: regex, fields: {score: FIRST_INT}}}"
     fake = model("none", "4")

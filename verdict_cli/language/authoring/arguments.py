@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -137,6 +138,18 @@ def validate_kwargs(kind: type[ConfigType], what: str, keys: Mapping[str, Any]) 
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"][:1])
         raise UsageError(f"{what}: {where}: {first['msg']}, found {first['input']!r:.80}") from None
+
+
+def path_argument(what: str, path: str | PathLike[str]) -> Path:
+    """The path. UsageError for anything else."""
+    if not isinstance(path, str | PathLike):
+        raise UsageError(f"{what} is a path, not {path!r:.80}")
+    return Path(path)
+
+
+def optional_path(what: str, path: str | PathLike[str] | None) -> Path | None:
+    """The path, None where none is given. UsageError for anything else."""
+    return None if path is None else path_argument(what, path)
 
 
 def check_known(what: str, keys: Iterable[str], names: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import secrets
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,6 +21,7 @@ from verdict_cli.language.fields.field_keys import FieldTypes, record
 from verdict_cli.language.fields.type_text import TypeTextError
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
+from verdict_cli.language.scales.parse_value import quoted
 from verdict_cli.language.units.base import LLMUnit, snake
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
@@ -71,7 +73,7 @@ class PythonRule(Function):
         except Exception as error:
             raise ReplyError(f"{self.name}: {error or type(error).__name__}", kind="invalid") from None
         if accepted is not None and not accepted:
-            raise ReplyError(f"{self.name} gave {accepted!r}", kind="invalid")
+            raise ReplyError(f"{self.name} gave {quoted(accepted)}", kind="invalid")
         return True
 
 
@@ -178,12 +180,30 @@ def source_text(function_object: Callable[..., Any]) -> tuple[str, bool]:
 def _source_lines(function_object: Any) -> str:
     """The function's source. OSError or TypeError where it is not known."""
     try:
-        return inspect.getsource(function_object)
+        source = inspect.getsource(function_object)
+        return source if source.count("lambda") < 2 else source + _lambda_body(function_object.__code__)
     except (tokenize.TokenError, SyntaxError):
         # The line of a lambda may begin with the end of a string: `""").propagate(lambda output: …)`.
         code = function_object.__code__
         last = max(line for _, _, line in code.co_lines() if line is not None)
         return "".join(inspect.findsource(function_object)[0][code.co_firstlineno - 1 : last])
+
+
+def _lambda_body(code: CodeType) -> str:
+    """The text of a function's own expression, which distinguishes it from other lambdas on the same lines."""
+    known = [
+        ((start, column or 0), (end, last or 0))
+        for start, end, column, last in code.co_positions()
+        if start and end and last
+    ]
+    if not known:
+        return code.co_code.hex()
+    lines = [line.encode() for line in inspect.findsource(code)[0]]
+    first, final = min(start for start, _ in known), max(end for _, end in known)
+    body = lines[first[0] - 1 : final[0]]
+    body[-1] = body[-1][: final[1]]
+    body[0] = body[0][first[1] :]
+    return b"".join(body).decode(errors="replace")
 
 
 def _own_attributes(owner: Any) -> dict[str, Any]:
@@ -211,7 +231,7 @@ def _declared_fields(what: str, fields: Mapping[str, Any] | Sequence[str] | None
     """The declared fields of what a function gives: types where they are given, else names alone."""
     if fields is None:
         return None
-    if isinstance(fields, str):
+    if isinstance(fields, str) or not isinstance(fields, Mapping | Sequence):
         raise UsageError(f"{what}: `fields` is a list of names or a mapping of types, not {fields!r}")
     if isinstance(fields, Mapping):
         return _record_type({name: type_key(f"{what}: {name}", kind) for name, kind in fields.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Whole
+from verdict_cli.config_model import ConfigModel, Whole, checked_arguments
 from verdict_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ class RowKeys(_Model):
 
 class Step(RowKeys):
     """An entry of a pipeline. `a >> b` runs b after a; every method returns a changed copy."""
+
+    def __init_subclass__(cls, **keys: Any) -> None:
+        super().__init_subclass__(**keys)
+        if "__init__" in cls.__dict__:
+            setattr(cls, "__init__", checked_arguments(cls.__dict__["__init__"]))  # noqa: B010 - mypy refuses the attribute
 
     def __init__(self, **keys: Any) -> None:
         """Raises UsageError for an unknown key. Values are validated with the whole pipeline, which reports every

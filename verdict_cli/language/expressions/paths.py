@@ -20,12 +20,14 @@ _UNKNOWN = UnknownType()
 class Resolved:
     """What a written path means: the paths to follow at run time, and the type of their values.
 
-    One path gives its value; ``many`` gives the list of the values at all of ``paths``.
+    One path gives its value; ``many`` gives the list of the values at all of ``paths``. ``trusted``: no row has written in
+    it, because a pinned unit made it.
     """
 
     paths: tuple[ExpressionPath, ...]
     type: FieldType = _UNKNOWN
     many: bool = False
+    trusted: bool = False
 
 
 Resolve = Callable[[ExpressionPath], Resolved]

@@ -15,6 +15,7 @@ from typing import Any
 
 from jinja2 import Undefined
 from jinja2.exceptions import SecurityError
+from jinja2.filters import make_attrgetter
 
 LARGEST_TEXT = 32_000_000
 """The most characters that one rendering may build, including intermediate ones."""
@@ -41,6 +42,14 @@ _WHOLE = frozenset(
         "groupby",
     ]
 )
+_TEXT = frozenset(
+    [
+        "string", "upper", "lower", "capitalize", "title", "trim", "replace", "center", "indent", "wordwrap", "truncate",
+        "urlize", "striptags", "escape", "e", "forceescape", "safe", "format", "wordcount",
+    ]
+)  # fmt: skip
+"""Filters that work on the text of their value."""
+_PYTHON_SPELLING = re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[ra]"), re.compile(r"\{[^{}]*![ra]")
 _EACH = frozenset(["map", "select", "reject", "selectattr", "rejectattr", "sum", "min", "max", "list"])
 
 
@@ -125,6 +134,13 @@ def value_text(value: Any) -> str:
     return str(value) if isinstance(value, Undefined) else insert(value)
 
 
+def printed(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values of a format string, each to be written as a prompt writes it."""
+    from verdict_cli.language.expressions.value_text import printable
+
+    return tuple(value if isinstance(value, Undefined) else printable(value) for value in values)
+
+
 def built(value: Any) -> Any:
     """A list or mapping literal of a template, charged for its content."""
     charge(weight(value))
@@ -135,6 +151,8 @@ def formatted(template: str, values: Iterable[Any], mark: str) -> None:
     """Charge for a format string whose fields, each with a ``mark``, are replaced by the values."""
     if _WIDTH.search(template) or (mark == "%" and "*" in template) or _NESTED.search(template):
         raise SecurityError("a width in a format has at most four digits")
+    if _PYTHON_SPELLING["%{".index(mark)].search(template.replace(mark * 2, "")):
+        raise SecurityError("`r` and `a` in a format write a value as Python does: use `s`, or the filter `tojson`")
     charge(len(template) + template.count(mark) * max(map(weight, values), default=0))
 
 
@@ -159,20 +177,35 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     def charged(*args: Any, **keys: Any) -> Any:
         value, more = args[first], (*args[first + 1 :], *keys.values())
         charge(sum(abs(one) for one in more if isinstance(one, int)))
-        if name == "string":
+        if name in _TEXT and not isinstance(value, str):
             value = value_text(value)
         if name == "join":
             value = list(counted(value))
-            if "attribute" not in keys and len(more) < 2:
-                value = [value_text(item) for item in value]
+            attribute = keys.pop("attribute", args[first + 2] if len(args) > first + 2 else None)
+            if attribute is not None:
+                value = list(map(make_attrgetter(args[0].environment, attribute), value))
+                args = args[: first + 2]
+            value = [value_text(item) for item in value]
             charge(weight(value) + weight(more) * len(value))
         elif name == "replace" and len(more) > 1:
-            _replaced(str(value), more[0], more[1])
+            args = (*args[: first + 1], *map(value_text, args[first + 1 : first + 3]), *args[first + 3 :])
+            keys = {key: value_text(one) if key in ("old", "new") else one for key, one in keys.items()}
+            _replaced(str(value), *[*map(value_text, more[:2])])
         elif name == "indent":
             text = str(value)
             charge((text.count("\n") + 1) * max((_size(one) for one in more), default=4))
         elif name == "format":
             formatted(str(value), more, "%")
+            args = (*args[: first + 1], *printed(args[first + 1 :]))
+            keys = dict(zip(keys, printed(keys.values()), strict=True))
+        elif name in ("xmlattr", "urlencode") and not isinstance(value, str):
+            value = (
+                {key: value_text(one) for key, one in value.items()}
+                if isinstance(value, Mapping)
+                else value_text(value)
+            )
+        elif name == "pprint":
+            raise SecurityError("`pprint` writes a value as Python does: use the filter `tojson`")
         elif name == "sum" and any(isinstance(one, list | tuple | str) for one in more[1:] or keys.values()):
             raise SecurityError("`sum` adds numbers")
         elif name in _EACH and not isinstance(value, str | Mapping):

@@ -106,6 +106,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 raise SecurityError(f"a whole number of more than {LARGEST_BITS:,} bits")
         elif operator == "%" and isinstance(left, str):
             resource_limits.formatted(left, right if isinstance(right, tuple) else (right,), "%")
+            printed = resource_limits.printed(right if isinstance(right, tuple) else (right,))
+            right = printed if isinstance(right, tuple) else printed[0]
         elif operator == "+" and isinstance(left, str | list | tuple):
             resource_limits.charge(resource_limits.weight(left) + resource_limits.weight(right))
         elif operator == "*":
@@ -132,7 +134,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
         def charged(*args: Any, **kwargs: Any) -> str:
             resource_limits.formatted(value.__self__, (*args, *kwargs.values()), "{")
-            return str(wrapped(*args, **kwargs))
+            named = dict(zip(kwargs, resource_limits.printed(kwargs.values()), strict=True))
+            return str(wrapped(*resource_limits.printed(args), **named))
 
         return charged
 

@@ -49,6 +49,53 @@ def insert(value: Any, spec: str = "") -> str:
     return _compact_json(value)
 
 
+class _Truth(int):
+    """A boolean that a format writes as JSON does. As a number (`%d`) it is 0 or 1."""
+
+    def __str__(self) -> str:
+        return insert(bool(self))
+
+    def __format__(self, spec: str) -> str:
+        return insert(bool(self), spec)
+
+
+class _Fields(dict[Any, Any]):
+    """A mapping that a format writes as a prompt does, with its fields."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return printable(super().__getitem__(key))
+
+    def __str__(self) -> str:
+        return insert(dict(self))
+
+    def __format__(self, spec: str) -> str:
+        return insert(dict(self), spec)
+
+
+class _Items(list[Any]):
+    """A list that a format writes as a prompt does, with its items."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return printable(super().__getitem__(index))
+
+    def __str__(self) -> str:
+        return insert(list(self))
+
+    def __format__(self, spec: str) -> str:
+        return insert(list(self), spec)
+
+
+def printable(value: Any) -> Any:
+    """A value for a format string (`%`, `format`), in which it is written as in a prompt. RowError for null."""
+    if isinstance(value, bool):
+        return _Truth(value)
+    if isinstance(value, Mapping):
+        return _Fields(value)
+    if isinstance(value, list | tuple):
+        return _Items(value)
+    return value if isinstance(value, str | int | float) else insert(value)
+
+
 def is_conversation(value: Any) -> bool:
     """Whether the value is a list of turns, each a mapping of exactly `role` and `content`, both texts."""
     return isinstance(value, list | tuple) and all(

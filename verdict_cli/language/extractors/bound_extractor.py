@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EXPLANATION = "explanation"
 """The field that `explanation: true` adds."""
+MASS_FIELD, SAMPLED_FIELD = "mass", "sampled"
+"""The fields that token extractors add: the probability of the scale's tokens, and whether further replies were needed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class BoundExtractor:
         whole: Whether a reply that was cut off cannot be read, because what counts is at its end.
         repaired: ``repaired(text)`` says of a text that was read whether it deviates from the requested format.
         then: A second call that reads the text of the first one.
+        more: Further replies to the same request, where the first one does not say enough.
+        sequence: Whether probabilities are products along several tokens.
     """
 
     output: RecordType
@@ -46,6 +50,13 @@ class BoundExtractor:
     whole: bool = False
     repaired: Callable[[str], bool] = lambda _: False
     then: FollowUp | None = None
+    more: MoreReplies | None = None
+    sequence: bool = False
+
+    @property
+    def calls(self) -> int:
+        """How many calls one response takes at most, if every first attempt succeeds."""
+        return 2 if self.then is not None else 1 if self.more is None else 1 + self.more.count
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,21 @@ class FollowUp:
     messages: Callable[[str], tuple[Message, ...]]
     reading: BoundExtractor
     model: ModelKey | None = None
+
+
+@dataclass(frozen=True)
+class MoreReplies:
+    """``count`` further replies to a request, at temperature 1, where ``needed(response)`` says so of the first response,
+    which is then not used.
+
+    ``read(reply, request)`` returns the fields of one; ``complete(reply, request, fields)`` the response, from the first
+    reply and the fields of the others.
+    """
+
+    count: int
+    needed: Callable[[dict[str, Any]], bool]
+    read: Callable[[Reply, Request], dict[str, Any]]
+    complete: Callable[[Reply, Request, Sequence[dict[str, Any]]], dict[str, Any]]
 
 
 ExtractorIssue = tuple[str, str, str]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from verdict_cli.config_model import python_constructor
+from verdict_cli.errors import UsageError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, FollowUp
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
 from verdict_cli.language.fields.types import RecordType
@@ -30,6 +31,8 @@ class PostHocExtractor(Extractor):
     @python_constructor
     def __init__(self, model: str | Mapping[str, Any] | Sequence[Any] | None = None, **keys: Any) -> None:
         """Keys of a model, such as ``temperature``, belong to the named ``model``."""
+        if not isinstance(model, str | Mapping | Sequence | None):
+            raise UsageError(f"PostHocExtractor: a model is a name, a mapping or a list of these, not {model!r:.80}")
         settings = {name: keys.pop(name) for name in list(keys) if name in Model.model_fields}
         if isinstance(model, str):
             keys["model"] = {"name": model, **settings} if settings else model

@@ -57,6 +57,8 @@ class RegexExtractor(Extractor):
         if (pattern is None) == (fields is None):
             hint = "`RegexExtractor(pattern=RegexExtractor.FIRST_INT)`, or `fields={'score': …}` for several"
             raise UsageError("RegexExtractor takes either `pattern` or `fields`", hint=hint)
+        if not isinstance(fields, Mapping | None):
+            raise UsageError(f"RegexExtractor: `fields` is a mapping, not {fields!r:.80}", hint="`fields={'score': …}`")
         keys |= {"pattern": pattern, "fields": None if fields is None else dict(fields), "match": match}
         super().__init__(**keys)
 

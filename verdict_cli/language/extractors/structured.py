@@ -12,6 +12,7 @@ import orjson
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
 from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.scales.parse_value import quoted
 
 if TYPE_CHECKING:
     from verdict_cli.messages import Reply, Request
@@ -160,7 +161,7 @@ def _closing(text: str, start: int) -> int:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ReplyError(f"the reply is not a JSON object: {value!r:.200}")
+        raise ReplyError(f"the reply is not a JSON object: {quoted(value)}")
     return value
 
 

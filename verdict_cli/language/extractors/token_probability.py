@@ -10,108 +10,43 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import python_constructor
-from verdict_cli.errors import ReplyError
+from verdict_cli.config_model import Whole, python_constructor
 from verdict_cli.language.calibrations import MapKey, ProbabilityMap, ScoreWeights, ScoreWeightsKey, apply_map
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor, ExtractorIssue
-from verdict_cli.language.extractors.token_support import Support, ambiguity, support_of
-from verdict_cli.language.extractors.token_value import TokenPosition, bare_token, find_value, position_at, spelled
-from verdict_cli.language.fields.types import MASS_TYPE, NUMBER, DistributionType, FieldType, RecordType, ScaleType
+from verdict_cli.language.extractors.bound_extractor import (
+    EXPLANATION,
+    MASS_FIELD,
+    SAMPLED_FIELD,
+    BoundExtractor,
+    Extractor,
+    ExtractorIssue,
+    MoreReplies,
+)
+from verdict_cli.language.extractors.token_distribution import distribution, sequence_distribution
+from verdict_cli.language.extractors.token_support import ambiguity, support_of
+from verdict_cli.language.extractors.token_value import find_value
+from verdict_cli.language.fields.types import (
+    MASS_TYPE,
+    NUMBER,
+    SAMPLED_TYPE,
+    TEXT,
+    DistributionType,
+    FieldType,
+    RecordType,
+    ScaleType,
+)
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Value
-from verdict_cli.messages import Alternative, Reply, is_logprob
 
 if TYPE_CHECKING:
-    from verdict_cli.messages import Request
+    from collections.abc import Sequence
+
+    from verdict_cli.messages import Reply, Request
 
 
 TOP_LOGPROBS = 20
 """Alternatives requested at each position: the most that OpenAI's API returns."""
 
-UNCLEAR_REPLY = 0.01
-"""The share of the scale's probability that may be on tokens that begin several values. More would bias the result."""
-
-
-def distribution(
-    reply: Reply, scale: Scale, *, after: str | None = None, min_mass: float = 0.0, first_token: bool = False
-) -> tuple[dict[Any, float], float]:
-    """The probability of each value, normalised over the token support and in its order; and the support's own mass.
-
-    They are those at the position where the reply's value begins, with ``first_token`` at the first one.
-
-    Raises:
-        ReplyError: the model returned no log-probabilities, the reply is not exactly one value, the support's mass is
-            below ``min_mass``, zero or NaN, or the value's first token does not identify it.
-    """
-    if not reply.logprobs:
-        raise ReplyError(
-            "the model returned no log-probabilities",
-            hint="token extractors need a model that returns them; use `structured` or `regex` with this one",
-            kind="no-logprobs",
-        )
-    support = support_of(scale)
-    if first_token:
-        position, lead, around = reply.logprobs[0], "", False
-    else:
-        found = find_value(reply.text, support, after)
-        index, lead, drawn = position_at(reply.logprobs, reply.text, found.start)
-        position = reply.logprobs[index]
-        around = not _values(support, drawn, lead, around=False)
-        if _values(support, drawn, lead, around=around) != (found.value,):
-            raise _several_tokens(reply.text.strip())
-    mass, unclear = _mass(support, position, lead, around=around)
-    total = math.fsum(mass.values())
-    if total == 0 or total < min_mass:
-        raise ReplyError(
-            f"the scale's tokens have a probability of {total:.2g} together, less than {min_mass:g}",
-            hint="ask for the value alone, or lower `min_mass`",
-            kind="low-mass",
-        )
-    if unclear > UNCLEAR_REPLY * total:
-        raise _several_tokens(reply.text.strip())
-    values = dict.fromkeys(value for _, value in scale.tokens())
-    return {value: mass.get(value, 0.0) / total for value in values}, min(total, 1.0)
-
-
-def _mass(support: Support, position: TokenPosition, lead: str, *, around: bool) -> tuple[dict[Any, float], float]:
-    """The probability of each value, and of tokens that begin several values."""
-    mass: dict[Any, float] = {}
-    unclear = 0.0
-    for alternative in position:
-        values = _values(support, alternative.token, lead, around=around)
-        if len(values) == 1:
-            mass[values[0]] = mass.get(values[0], 0.0) + _probability(alternative)
-        elif values:
-            unclear += _probability(alternative)
-    return mass, unclear
-
-
-def _values(support: Support, token: str, lead: str, *, around: bool) -> tuple[Any, ...]:
-    """The values that a token can mean, without ``lead``, the text before the value in the token that was drawn.
-
-    ``around``: the drawn token has quotes, emphasis or a period around its value, so other tokens may have them too.
-    """
-    word = spelled(token)
-    word = word[len(lead) :] if lead.strip() and word.startswith(lead) else word
-    return support.values(word) or (support.values(bare_token(word)) if around else ())
-
-
-def _probability(alternative: Alternative) -> float:
-    if not is_logprob(alternative.logprob):
-        raise ReplyError(f"{alternative.logprob!r} is not a log-probability", kind="no-logprobs")
-    return math.exp(alternative.logprob)
-
-
-def _several_tokens(written: str) -> ReplyError:
-    return ReplyError(
-        f"this model writes values in several tokens, here {written!r}",
-        hint="use a scale whose values are single tokens, such as letters",
-        kind="no-logprobs",
-    )
-
-
 DISTRIBUTION_FIELD = "distribution"
-MASS_FIELD = "mass"
 
 SPARE_TOKENS = 8
 """Tokens that a reply may have beside its value: quotes, emphasis, a period, white space."""
@@ -127,33 +62,45 @@ class _TokenExtractor(Extractor):
     """The least probability that the scale's tokens must have together; below it, the reply cannot be read."""
     first_token: bool = False
     """Read the alternatives of the reply's first token, whatever the reply says; `min_mass` still holds. For recordings of judges that were read so."""
+    sequence: bool = False
+    """Whether a value may have several tokens: its probability is then the product along them, where all are among the alternatives."""
+    samples: Annotated[int, Field(ge=0, le=1000), Whole] = 0
+    """With `sequence`: how many further replies (at temperature 1) give the probability of the values whose tokens are not all among the alternatives; the output `sampled` says where they did."""
     calibration: MapKey | None = None
     """A map that `verdict calibrate` fitted: the token probabilities are replaced by calibrated ones."""
 
     def validation_error(self, response: RecordType) -> ExtractorIssue | None:
         """The response must be one field on a scale whose values start with tokens of their own."""
-        kinds = list(response.fields.values())
+        fields = _judged(response)
+        kinds = list(fields.values())
         scale = kinds[0].scale if len(kinds) == 1 and isinstance(kinds[0], ScaleType) else None
         if scale is None or not scale.tokens():
             return (
                 "",
                 f"`{self.type}` needs a response of one field on a discrete or boolean scale, here it is {response.type_name()}",
-                "give the unit such a scale, leave `explanation` out, or use `structured`",
+                "give the unit such a scale, or use `structured`",
             )
-        if self.first_token and self.after is not None:
-            return ("first_token", "`first_token` and `after` exclude each other", "give one of them")
-        if MASS_FIELD in response.fields:
+        if len(fields) < len(response.fields) and self.after is None:
             return (
                 "",
-                f"`{self.type}` gives a field {MASS_FIELD!r} of its own",
-                "choose another name for the response's field",
+                f"`{self.type}` needs `after` where an `explanation` comes before the value",
+                'write `after: "Score:"`, or leave `explanation` out',
             )
-        ambiguous = ambiguity(scale)
+        if self.first_token and (self.after is not None or self.sequence):
+            other = "after" if self.after is not None else "sequence"
+            return ("first_token", f"`first_token` and `{other}` exclude each other", "give one of them")
+        if self.samples and not self.sequence:
+            return ("samples", "`samples` needs `sequence: true`", "without it every value is read from one token")
+        for own in (MASS_FIELD, *([SAMPLED_FIELD] if self.samples else [])):
+            if own in response.fields:
+                hint = "choose another name for the response's field"
+                return ("", f"`{self.type}` gives a field {own!r} of its own", hint)
+        ambiguous = None if self.sequence else ambiguity(scale)
         if ambiguous:
             return (
                 "",
                 f"`{self.type}` cannot distinguish the values: {ambiguous}",
-                "use values that begin differently, such as letters",
+                "use values that begin differently, such as letters, or give the extractor `sequence: true`",
             )
         fitted = self.calibration
         if isinstance(fitted, ProbabilityMap) and fitted.method != "temperature":
@@ -169,35 +116,74 @@ class _TokenExtractor(Extractor):
     def _bound(
         self, response: RecordType, name: str, kind: FieldType, score: Callable[[dict[Any, float], Request], Any]
     ) -> BoundExtractor:
-        scale = _scale(response)
-        fitted = self.calibration
-        assert fitted is None or isinstance(fitted, ProbabilityMap)
+        scale, after, explains = _scale(response), self.after, EXPLANATION in response.fields
+        support = support_of(scale)
+
+        def output(reply: Reply, request: Request, probabilities: dict[Any, float], mass: float) -> dict[str, Any]:
+            fitted = self.calibration
+            assert fitted is None or isinstance(fitted, ProbabilityMap)
+            explained = {EXPLANATION: _before(reply.text, after)} if explains else {}
+            value = score(probabilities if fitted is None else apply_map(probabilities, fitted), request)
+            return {**explained, name: value, MASS_FIELD: mass}
 
         def read(reply: Reply, request: Request) -> dict[str, Any]:
-            probabilities, mass = distribution(
-                reply, scale, after=self.after, min_mass=self.min_mass, first_token=self.first_token
-            )
-            value = score(probabilities if fitted is None else apply_map(probabilities, fitted), request)
-            return {name: value, MASS_FIELD: mass}
+            least = self.min_mass
+            if not self.sequence:
+                found = distribution(reply, scale, after=after, min_mass=least, first_token=self.first_token)
+                return output(reply, request, *found)
+            known = sequence_distribution(reply, scale, after=after, min_mass=least, sampled=self.samples > 0)
+            if self.samples and known.missing:
+                return {SAMPLED_FIELD: True, MASS_FIELD: known.mass}
+            given = output(reply, request, known.completed(), known.mass)
+            return {**given, SAMPLED_FIELD: False} if self.samples else given
 
+        def complete(reply: Reply, request: Request, values: Sequence[Any]) -> dict[str, Any]:
+            known = sequence_distribution(reply, scale, after=after, min_mass=self.min_mass, sampled=True)
+            return {**output(reply, request, known.completed(values), known.mass), SAMPLED_FIELD: True}
+
+        explained = {EXPLANATION: TEXT} if explains else {}
+        evidence = {MASS_FIELD: MASS_TYPE, **({SAMPLED_FIELD: SAMPLED_TYPE} if self.samples else {})}
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
-        support = tuple(token for token, _ in worst_first)
-        longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in support)
+        tokens = tuple(token for token, _ in worst_first)
+        longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in tokens)
         return BoundExtractor(
-            RecordType({name: kind, MASS_FIELD: MASS_TYPE}),
+            RecordType({**explained, name: kind, **evidence}),
             read,
             top_logprobs=TOP_LOGPROBS,
-            support=support,
-            instruction=_VALUE_ALONE if self.after is None else f"End with {self.after!r} and the value alone.",
-            token_cap=longest + SPARE_TOKENS if self.after is None else 0,
+            support=tokens,
+            instruction=_instruction(after, explains=explains),
+            token_cap=longest + SPARE_TOKENS if after is None else 0,
+            more=MoreReplies(
+                self.samples,
+                lambda response: response[SAMPLED_FIELD],
+                lambda reply, _: {name: find_value(reply.text, support, after).value},
+                lambda reply, request, replies: complete(reply, request, [one[name] for one in replies]),
+            )
+            if self.samples
+            else None,
+            sequence=self.sequence,
         )
 
 
-_VALUE_ALONE = "Do not explain. Respond with the value alone."
+def _instruction(after: str | None, *, explains: bool) -> str:
+    if after is None:
+        return "Do not explain. Respond with the value alone."
+    end = f'"{after.strip()}" and the value alone.'
+    return f"Explain first, then end with {end}" if explains else f"End with {end}"
+
+
+def _before(text: str, after: str | None) -> str:
+    """The reasons: what comes before the last ``after``."""
+    return text[: text.rfind(after)].strip() if after is not None else ""
+
+
+def _judged(response: RecordType) -> dict[str, FieldType]:
+    """The response's fields without the explanation."""
+    return {name: kind for name, kind in response.fields.items() if not (name == EXPLANATION and kind == TEXT)}
 
 
 def _scale(response: RecordType) -> Scale:
-    (field,) = response.fields.values()
+    (field,) = _judged(response).values()
     assert isinstance(field, ScaleType)
     return field.scale
 
@@ -220,7 +206,7 @@ class ArgmaxScoreExtractor(_TokenExtractor):
     """The type of extractor."""
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        ((name, kind),) = response.fields.items()
+        ((name, kind),) = _judged(response).items()
         return self._bound(
             response, name, kind, lambda probabilities, _: max(probabilities, key=probabilities.__getitem__)
         )
@@ -233,7 +219,7 @@ class SampleScoreExtractor(_TokenExtractor):
     """The type of extractor."""
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        ((name, kind),) = response.fields.items()
+        ((name, kind),) = _judged(response).items()
 
         def draw(probabilities: dict[Any, float], request: Request) -> Any:
             key = f"{request.seed}|{request.row.lot}|{request.node}|{request.call}|{request.attempt}"
@@ -283,7 +269,7 @@ class WeightedSummedScoreExtractor(_TokenExtractor):
         return self.weights
 
     def bind(self, response: RecordType) -> BoundExtractor:
-        (name,) = response.fields
+        (name,) = _judged(response)
         number = self._numbers().__getitem__ if self.weights is not None else _scale(response).number
 
         def expectation(probabilities: dict[Any, float], _: Request) -> float:

@@ -27,17 +27,18 @@ class Support:
         word = self.normal(token)
         if word in self.exact:
             return (self.exact[word],)
-        candidates = [
-            value
-            for known, value in self.exact.items()
-            if word and known.startswith(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
-        ]
+        candidates = [value for known, value in self.exact.items() if known.startswith(word) and may_begin(word, known)]
         return tuple(dict.fromkeys(candidates))
 
     def normal(self, token: str) -> str:
         """The token without surrounding space, and without case where case does not matter."""
         word = token.strip().strip("▁Ġ")
         return word if self.cased else word.casefold()
+
+
+def may_begin(word: str, known: str) -> bool:
+    """Whether a token that a known one starts with may mean it: not a single Latin letter of a word."""
+    return bool(word) and not (len(word) == 1 and known[:2].isascii() and known[:2].isalpha())
 
 
 def support_of(scale: Scale) -> Support:

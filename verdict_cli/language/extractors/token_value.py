@@ -74,7 +74,7 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
         return 0, text[:start], text  # recordings of one token often have its alternatives in another order
     pieces = [spelled(position[0].token) if position else "" for position in positions]
     # Some servers leave out the white space at the ends of the text, write reasoning before it, or a special token after it.
-    while pieces and _SPECIAL.fullmatch(pieces[-1].strip()) and not text.rstrip().endswith(pieces[-1].strip()):
+    while pieces and is_special(pieces[-1]) and not text.rstrip().endswith(pieces[-1].strip()):
         pieces.pop()
     written, wanted = "".join(pieces).rstrip(), text.strip()
     if not written.endswith(wanted):
@@ -85,6 +85,11 @@ def position_at(positions: Sequence[TokenPosition], text: str, start: int) -> tu
             return index, piece[:place], piece
         place -= len(piece)
     raise ReplyError("the reply's tokens end before its value", kind="no-logprobs")
+
+
+def is_special(token: str) -> bool:
+    """Whether a token is one of a tokenizer's own, such as `<|eot|>`."""
+    return _SPECIAL.fullmatch(token.strip()) is not None
 
 
 def spelled(token: str) -> str:

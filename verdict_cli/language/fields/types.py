@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale
+from verdict_cli.language.scales.parse_value import quoted
 
 
 class FieldType(Protocol):
@@ -54,7 +55,7 @@ class PlainType:
         if self.name == "int" and isinstance(value, float) and value.is_integer():
             return int(value)
         if type(value) is not _PLAIN[self.name][0] or (isinstance(value, float) and not math.isfinite(value)):
-            raise ReplyError(f"{value!r:.200} is not of type {self.name}")
+            raise ReplyError(f"{quoted(value)} is not of type {self.name}")
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -85,12 +86,12 @@ class TextListType(_NotNumeric):
     def read(self, value: Any) -> Any:
         """A list of strings, in capitals where it ranks letters."""
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise ReplyError(f"{value!r:.200} is not a list of strings")
+            raise ReplyError(f"{quoted(value)} is not a list of strings")
         if not self.ranks:
             return value
         order = [item.strip().upper() for item in value]
         if sorted(order) != sorted(self.ranks):
-            raise ReplyError(f"{value!r:.200} does not rank each of {', '.join(self.ranks)} exactly once")
+            raise ReplyError(f"{quoted(value)} does not rank each of {', '.join(self.ranks)} exactly once")
         return order
 
     @property
@@ -181,7 +182,7 @@ class RecordType(_NotNumeric):
     def read(self, value: Any) -> dict[str, Any]:
         """Every declared field, read; ReplyError names the field that is missing, unknown or of a wrong type."""
         if not isinstance(value, dict):
-            raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {value!r:.200}")
+            raise ReplyError(f"expected an object with {', '.join(self.fields)}, found {quoted(value)}")
         if value.keys() != self.fields.keys():
             raise self._misfit(value)
         read = {}
@@ -236,10 +237,10 @@ class TranscriptType(_NotNumeric):
     def read(self, value: Any) -> Any:
         """The messages. Optional keys that are null, as Parquet fills them in, are left out."""
         if not isinstance(value, list | tuple):
-            raise ReplyError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
+            raise ReplyError(f"{quoted(value)} is not a list of messages with a `role` and a `content`")
         for place, message in enumerate(value):
             if not is_message(message):
-                raise ReplyError(f"[{place}]: {message!r:.200} is not a message with a `role` and a `content`")
+                raise ReplyError(f"[{place}]: {quoted(message)} is not a message with a `role` and a `content`")
         return [
             {key: item for key, item in message.items() if item is not None or key == "content"} for message in value
         ]
@@ -292,8 +293,8 @@ def without_null(kind: FieldType) -> FieldType:
 
 @dataclass(frozen=True)
 class MassType(PlainType):
-    """How much probability the tokens of a scale had: evidence of a value, which is not pooled with values."""
+    """How well a value is known, such as how much probability the tokens of its scale had; it is not pooled with values."""
 
 
-MASS_TYPE = MassType("float")
+MASS_TYPE, SAMPLED_TYPE = MassType("float"), MassType("bool")
 TEXT, INTEGER, NUMBER, TRUTH = PlainType("str"), PlainType("int"), PlainType("float"), PlainType("bool")

@@ -88,7 +88,8 @@ def parse_placeholders(
 ) -> tuple[str | Slot, ...]:
     """The text's literal pieces and slots in order. `problem(message, hint)` is called for what can never be filled.
 
-    With ``delimit``, slots for texts by others are delimited: all but the unit's own settings and closed types.
+    With ``delimit``, slots for texts by others are delimited: all but the unit's own settings, what a pinned unit gave, and
+    closed types.
     """
     parts: list[str | Slot] = []
     end = 0
@@ -110,7 +111,7 @@ def parse_placeholders(
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
         image = isinstance(without_null(meant.type), ImageType)
-        delimited = delimit and path[0] != "unit" and not image and not closed(meant.type)
+        delimited = delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
         parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
     parts.append(_ESCAPED.sub(r"\1", text[end:]))
     return tuple(part for part in parts if part != "")

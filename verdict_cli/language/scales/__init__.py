@@ -57,6 +57,10 @@ class Scale(ConfigModel):
         """What makes sense but is probably not meant, None when nothing."""
         return None
 
+    def label_warning(self) -> ScaleIssue | None:
+        """What a prompt that names a worst and a best value would say of labels, None where it says nothing."""
+        return None
+
     def values(self) -> tuple[Any, ...]:
         """All values, worst first; empty where they cannot be listed."""
         return ()
@@ -106,6 +110,10 @@ class Scale(ConfigModel):
     def shuffled_sentence(self, field: str, draw: int) -> str:
         """The sentence with the values in an order that ``draw`` seeds: for a scale that `is_shuffled`."""
         return self.sentence(field)
+
+    def json_sentence(self, field: str, draw: int) -> str:
+        """The sentence where the reply is JSON: it names the values as `json_schema` has them. ``draw`` seeds a shuffle."""
+        return self.shuffled_sentence(field, draw) if self.is_shuffled() else self.sentence(field)
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of a value."""

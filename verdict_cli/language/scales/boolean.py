@@ -10,7 +10,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import folded, match_value
+from verdict_cli.language.scales.parse_value import folded, match_value, quoted
 
 
 class BooleanScale(Scale):
@@ -66,7 +66,7 @@ class BooleanScale(Scale):
             return value
         match = match_value(value, self.tokens()) if isinstance(value, str) else None
         if match is None:
-            raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+            raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
         return bool(match[0])
 
     def tokens(self) -> tuple[tuple[str, Any], ...]:
@@ -77,17 +77,24 @@ class BooleanScale(Scale):
         return f"{self.yes[0]}, {self.no[0]}"
 
     def sentence(self, field: str) -> str:
-        return _sentence(field, self.yes[0], self.no[0])
+        return _sentence(field, f'"{self.yes[0]}"', f'"{self.no[0]}"')
+
+    def json_sentence(self, field: str, draw: int) -> str:
+        words = [
+            token if token == word else f'{token} ("{word}")'
+            for token, word in (("true", self.yes[0]), ("false", self.no[0]))
+        ]
+        return _sentence(field, *(shuffled_order(words, draw) if self.shuffle else words))
 
     def is_shuffled(self) -> bool:
         return self.shuffle
 
     def shuffled_sentence(self, field: str, draw: int) -> str:
-        return _sentence(field, *shuffled_order((self.yes[0], self.no[0]), draw))
+        return _sentence(field, *shuffled_order((f'"{self.yes[0]}"', f'"{self.no[0]}"'), draw))
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
 
 def _sentence(field: str, first: str, second: str) -> str:
-    return f'Answer with "{first}" or "{second}" as the {field}.'
+    return f"Answer with {first} or {second} as the {field}."

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError
 from verdict_cli.language.scales import Scale, ScaleIssue
-from verdict_cli.language.scales.parse_value import parse_number
+from verdict_cli.language.scales.parse_value import parse_number, quoted
 
 
 class ContinuousScale(Scale):
@@ -38,7 +38,7 @@ class ContinuousScale(Scale):
         elif isinstance(value, str) and (parsed := parse_number(value)) is not None:
             number = float(parsed)
         if number is None or not self.min <= number <= self.max:
-            raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+            raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
         return float(number)
 
     def bounds(self) -> tuple[float, float]:

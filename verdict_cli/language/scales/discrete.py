@@ -12,7 +12,7 @@ from pydantic import Field
 from verdict_cli.config_model import python_constructor
 from verdict_cli.errors import ReplyError, UsageError
 from verdict_cli.language.scales import Scale, ScaleIssue, shuffled_order
-from verdict_cli.language.scales.parse_value import folded, match_value, parse_number
+from verdict_cli.language.scales.parse_value import are_labels, folded, match_value, parse_number, quoted
 
 MAX_VALUES = 1000
 """The most values that a range may have."""
@@ -159,6 +159,16 @@ class DiscreteScale(Scale):
         hint = f"write `range: [{first}, {last}]`; `ordered: true` says that two values are meant"
         return ("values", message, hint)
 
+    def label_warning(self) -> ScaleIssue | None:
+        words = [value for value in self.values() if isinstance(value, str)]
+        if not self.ordered or len(words) != len(self.values()) or len(words) < 2 or not are_labels(words):
+            return None
+        return (
+            "scores" if self.scores is not None else "ordered" if self.ordered_ else "end_is_worst",
+            f"the values look like labels, but the prompt calls {words[0]!r} the worst and {words[-1]!r} the best of them",
+            "set `scale_instructions: false` and name the values in the prompt, or take the order away",
+        )
+
     def _scores_error(self) -> ScaleIssue | None:
         if self.scores is None:
             return None
@@ -189,7 +199,7 @@ class DiscreteScale(Scale):
             match = match_value(value, self.tokens()) or self._match_number(value)
             if match is not None:
                 return match[0]
-        raise ReplyError(f"{value!r:.200} is not on the scale {self.display()}", kind="off-scale")
+        raise ReplyError(f"{quoted(value)} is not on the scale {self.display()}", kind="off-scale")
 
     def _match_number(self, text: str) -> tuple[Any] | None:
         """(value,) of the number that the text writes in another way, such as 4.0 for 4."""

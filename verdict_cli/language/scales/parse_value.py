@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -39,6 +40,42 @@ def match_value(text: str, tokens: Sequence[tuple[str, Any]]) -> tuple[Any] | No
         if values:
             return (values[0],) if all(value == values[0] for value in values) else None
     return None
+
+
+_ANSWERS = frozenset(("yes", "no", "true", "false"))
+_LABELS = _ANSWERS | {
+    "correct", "incorrect", "right", "wrong", "safe", "unsafe", "harmful", "harmless", "toxic", "pass", "fail",
+    "passed", "failed", "valid", "invalid", "positive", "negative", "neutral", "spam", "ham", "error",
+    "hallucination", "hallucinated", "faithful", "factual", "supported", "unsupported", "refuted", "entailment",
+    "contradiction", "refusal", "compliance", "relevant", "irrelevant", "attributable", "consistent", "inconsistent",
+    "accept", "reject", "accepted", "rejected", "tie", "win", "loss",
+}  # fmt: skip
+_COMPARISON = re.compile(r"\S+\s*(?:[<>=]=?)+\s*\S+")
+_NEGATED = re.compile(r"(?:not|no|non|without)[\s_-]+")
+
+
+def are_labels(words: Sequence[str]) -> bool:
+    """Whether the words, worst first, look like labels of which none is better: `yes` or `no` at an end, a comparison such
+    as `A>B`, or two words that are labels or a word and its negation."""
+    plain = [folded(word) for word in words]
+    if any(_COMPARISON.fullmatch(word) for word in plain) or _ANSWERS & {plain[0], plain[-1]}:
+        return True
+    if len(plain) != 2:
+        return False
+    one, other = sorted(plain, key=len)
+    negated = other.endswith(one) and _NEGATED.fullmatch(other[: -len(one)]) is not None
+    return negated or _LABELS.issuperset(plain)
+
+
+def quoted(value: Any) -> str:
+    """A value of a reply in a message, cut to 200 characters. The message may be shown to the model, so nothing but a text
+    is spelled as in Python."""
+    if isinstance(value, str):
+        return f"{value!r:.200}"
+    try:
+        return f"{json.dumps(value, ensure_ascii=False, default=str):.200}"
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"  # nested too deeply
 
 
 def parse_number(text: str) -> Decimal | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Un
 
 from pydantic import ConfigDict, Field
 
-from verdict_cli.config_model import Seq
+from verdict_cli.config_model import Seq, checked_arguments
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
 from verdict_cli.language.extractors import ExtractKey
@@ -188,16 +188,19 @@ class LLMUnit(UnitBase):
         """The output, from a response that is valid; the response itself where this is not overridden."""
         return response
 
+    @checked_arguments
     def prompt(self: LLMUnitType, prompt: str | Prompt) -> LLMUnitType:
         """What the model is asked."""
         from verdict_cli.language.authoring.arguments import prompt_key
 
         return self._with(prompt_key=prompt_key(prompt))
 
+    @checked_arguments
     def via(self: LLMUnitType, model: ModelLike, **keys: Unpack[ModelKeys]) -> LLMUnitType:
         """The model, with its settings, or a list that is tried in order."""
         return self._via(model, dict(keys))
 
+    @checked_arguments
     def extract(self: LLMUnitType, extractor: Any) -> LLMUnitType:
         """How the response is read from the reply."""
         from verdict_cli import Extractor

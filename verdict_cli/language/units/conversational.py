@@ -70,7 +70,7 @@ class DebateUnit(_Turn):
         """Names the role and the stance."""
         return (
             "You take part in a debate as {unit.role_name}. You argue this stance and hold it to the end: "
-            "{unit.stance}\nAnswer the strongest point of the other side, then give your own best evidence. "
+            "{unit.stance}\nAnswer the strongest point that the other side has made, if any, then give your own best evidence. "
             "State nothing that you know to be false."
         )
 
