@@ -43,6 +43,18 @@ test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
 	$(PIP) install --constraint constraints.txt --editable '.[ray]'
 	$(BIN)/python -m pytest -q -m ray
 
+# haizelabs' library needs other versions of packages than this project, so it has an environment of its own.
+ANCESTOR := $(VENV)-ancestor
+
+$(ANCESTOR)/.installed:
+	$(PYTHON) -m venv $(ANCESTOR)
+	$(ANCESTOR)/bin/python -m pip --quiet --disable-pip-version-check install verdict==0.2.7
+	@touch $@
+
+.PHONY: test-ancestor
+test-ancestor: $(VENV)/.dev $(ANCESTOR)/.installed ## Compare verdict_cli.compat with haizelabs' verdict 0.2.7; installs it
+	VERDICT_ANCESTOR=$(ANCESTOR)/bin/python $(BIN)/python -m pytest -q -m ancestor
+
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages
 	$(BIN)/ruff format --check .
@@ -101,4 +113,4 @@ reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the record
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs
-	rm -rf $(VENV) runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-ancestor runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
