@@ -103,10 +103,10 @@ def test_three_tables_are_judged_and_shown_beside_the_papers(mirror: Path, model
     assert result.exit_code == 0, result.output
     assert model() == 18 + 36 + 24  # 3, 9 and 6 calls a row; of table 3 only the four rows of ExpertQA
     estimate = result.stderr
-    assert re.search(r"^1, 6 rows +gpt-4o +18 ", estimate, re.MULTILINE)
-    assert re.search(r"^3, 4 rows +gpt-4o +24 ", estimate, re.MULTILINE)
-    assert re.search(r"^total +78 +[\d,]+ +[\d,]+ +\$0\.\d+$", estimate, re.MULTILINE)
-    assert estimate.index("total") < estimate.index("rows 6/6"), "the cost is told before the first call"
+    assert re.search(r"^table 1: 6 rows, 18 calls of gpt-4o, ", estimate, re.MULTILINE)
+    assert re.search(r"^table 3: 4 rows, 24 calls of gpt-4o, ", estimate, re.MULTILINE)
+    assert re.search(r"^in all: 78 calls, [\d,]+ prompt tokens, [\d,]+ reply tokens, \$0\.\d+$", estimate, re.MULTILINE)
+    assert estimate.index("in all") < estimate.index("rows 6/6"), "the cost is told before the first call"
     shown = result.stdout
     for heading in (
         "Table 1: XSTest, accuracy",
@@ -157,10 +157,17 @@ def test_an_interrupted_reproduction_resumes_without_repeating_calls(mirror: Pat
     assert reproduce(*words, "--budget", "5").exit_code == 0 and model() == 78
 
 
-def test_no_model_is_called_without_a_confirmation(mirror: Path, model: Any, tmp_path: Path) -> None:
-    error = refused("--mirror", mirror, "--out", tmp_path / "out", "--table", "1")
-    assert "confirmation" in error.message and error.hint == "give --yes"
-    assert model() == 0
+def test_no_model_is_called_before_the_answer_on_a_terminal(
+    mirror: Path, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("verdict_cli.cli.reproduce.on_terminal", lambda: True)
+    words = ["reproduce", "paper", "--mirror", str(mirror), "--out", str(tmp_path / "out"), "--table", "1"]
+    refused = CliRunner().invoke(app, words, input="n\n")
+    assert refused.exit_code == 130 and "no call was made" in refused.stderr
+    assert refused.stderr.index("in all") < refused.stderr.index("Call the models?") and model() == 0
+    assert CliRunner().invoke(app, words, input="y\n").exit_code == 0 and model() == 18
+    finished = CliRunner().invoke(app, words)
+    assert finished.exit_code == 0 and "Call the models?" not in finished.stderr, "nothing is left to ask about"
 
 
 def test_one_table_with_another_model_and_fewer_rows_says_so(mirror: Path, tmp_path: Path) -> None:
@@ -287,7 +294,7 @@ def test_estimate_takes_a_benchmarks_name(tmp_path: Path) -> None:
     result = estimate("judgebench", "--json")
     document = json.loads(result.stdout)
     assert (document["rows"], document["calls"]) == (350, 3_150)
-    assert "scaled to the benchmark's 350 rows" in result.stderr
+    assert "scaled to its 350 rows" in result.stderr
     assert json.loads(estimate("judgebench", "--json", "--limit", "10").stdout)["calls"] == 90
     assert json.loads(estimate("aggrefact", "--json").stdout)["calls"] > 0
 

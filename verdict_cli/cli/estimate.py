@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from verdict_cli.cli.console import print_json, print_message, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.options import AllowHost, AsJson, Limit
-from verdict_cli.errors import UsageError
-from verdict_cli.language.package_files import named_config
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData
 from verdict_cli.run.estimate import ASSUMPTIONS, Line, estimate_run, total
 from verdict_cli.storage.datasets.read import stream_rows
 
-ConfigOrBenchmark = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG", help="The pipeline file, the name of a pipeline shipped with verdict, or of a benchmark."
-    ),
-]
-OptionalData = Annotated[
-    str | None,
-    typer.Argument(
-        help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
-    ),
-]
+Options = TypeVar("Options", bound=PipelineOptions)
 
 
 def estimate(
-    config: ConfigOrBenchmark,
+    config: Config,
     data: OptionalData = None,
     limit: Limit = None,
     skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
@@ -51,20 +37,20 @@ def estimate(
     """
     count = None
     if data is None:
-        config, data, options, count = _benchmark(config, options, limit)
+        config, data, options, count = _benchmark(config, options)
     plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         facts = check_data(plan, dataset, limit=limit)
-        judged = count or facts.rows
-        units = estimate_run(plan, stream_rows(dataset, facts.selection), judged)
+        facts = facts if count is None else replace(facts, rows=min(count, limit or count))
+        units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
     names = dict.fromkeys(line.model for line in units)
     models = [total([line for line in units if line.model == name], "", name) for name in names]
     sum_line = total(units, "total", "")
     if as_json:
         print_json(
             {
-                "rows": judged,
+                "rows": facts.rows,
                 **_counts(sum_line),
                 "models": [{"model": line.model, **_counts(line)} for line in models],
                 "units": [{"unit": line.unit, "model": line.model, **_counts(line)} for line in units],
@@ -72,7 +58,7 @@ def estimate(
             }
         )
         return
-    print_report(f"{judged:,} rows\n\n{estimate_table([*units, *models, sum_line])}\n")
+    print_report(f"{facts.rows:,} rows\n\n{_table([*units, *models, sum_line])}\n")
     for assumption in ASSUMPTIONS:
         print_report(f"- {assumption}\n")
 
@@ -92,12 +78,30 @@ def _calls(line: Line) -> str:
     return f"{line.least:,} to {line.calls:,}" if line.least < line.calls else f"{line.calls:,}"
 
 
-def _benchmark(
-    name: Path, options: PipelineOptions, limit: int | None
-) -> tuple[Path, str, PipelineOptions, int | None]:
+def _table(lines: list[Line]) -> str:
+    """Format the lines as a table. Unknown values are `unknown`."""
+    from verdict_cli.report.formatting import money
+
+    cells: list[tuple[str, ...]] = [("unit", "model", "calls", "prompt tokens", "reply tokens", "cost")]
+    for line in lines:
+        tokens = (
+            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
+        )
+        cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
+    widths = [max(len(row[column]) for row in cells) for column in range(6)]
+    return "".join(
+        "  ".join(f"{cell:{'<' if column < 2 else '>'}{widths[column]}}" for column, cell in enumerate(row)).rstrip()
+        + "\n"
+        for row in cells
+    )
+
+
+def _benchmark(name: Path, options: Options) -> tuple[Path, str, Options, int | None]:
     """The pipeline and the data of a benchmark, and the number of its rows where the data are our sample."""
     from verdict_cli.benchmarks.card import card, cards
     from verdict_cli.benchmarks.data_dir import find_benchmark
+    from verdict_cli.errors import UsageError
+    from verdict_cli.language.package_files import named_config
 
     if name.as_posix() not in cards():
         raise UsageError(
@@ -111,24 +115,6 @@ def _benchmark(
     options = replace(options, settings=[*found.settings, *(options.settings or ())])
     count = found.files[0].rows if located.sample else None
     if located.sample:
-        rows = "the benchmark's rows are not known" if count is None else f"scaled to the benchmark's {count:,} rows"
+        rows = "the number of its rows is not known" if count is None else f"scaled to its {count:,} rows"
         print_message(f"{found.title} is not fetched: estimated from this project's sample, {rows}")
-    return named_config(found.config), str(located.path), options, min(count, limit) if count and limit else count
-
-
-def estimate_table(lines: Sequence[Line], first: str = "unit") -> str:
-    """Format the lines as a table. Unknown values are `unknown`."""
-    from verdict_cli.report.formatting import money
-
-    cells: list[tuple[str, ...]] = [(first, "model", "calls", "prompt tokens", "reply tokens", "cost")]
-    for line in lines:
-        tokens = (
-            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
-        )
-        cells.append((line.unit, line.model, _calls(line), *tokens, money(line.cost_usd)))
-    widths = [max(len(row[column]) for row in cells) for column in range(6)]
-    return "".join(
-        "  ".join(f"{cell:{'<' if column < 2 else '>'}{widths[column]}}" for column, cell in enumerate(row)).rstrip()
-        + "\n"
-        for row in cells
-    )
+    return named_config(found.config), str(located.path), options, count

@@ -43,15 +43,20 @@ def reproduce(
         typer.Option("--mirror", help="A folder with the benchmarks' files, NAME/FILE each. [default: their sources]"),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The directory of the runs and the result.")] = Path("runs/paper"),
-    yes: Annotated[bool, typer.Option("--yes", help="Call the models without asking.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Do not ask before money is spent. Without a terminal, nothing is asked anyway."
+        ),
+    ] = False,
     *,
     how: RowOptions,
     as_json: AsJson = False,
 ) -> None:
     """Run the judges of the paper's tables 1 to 3, and show the results beside the paper's.
 
-    Fetches the rows that each table needs, shows calls, tokens and cost, and asks before it calls a model. Rerun the same
-    command to resume.
+    Fetches the rows that each table needs, shows calls, tokens and cost, and on a terminal asks before it calls a model.
+    Rerun the same command to resume.
 
     Example: verdict reproduce paper --table 1 --model gpt-4o-mini --budget 2
     """
@@ -86,8 +91,6 @@ def reproduce(
             )
         if not how.quiet:
             _announce(ready)
-        if not yes and how.replay is None:
-            _confirm()
         options = [
             how.run_options(
                 plan,
@@ -101,6 +104,8 @@ def reproduce(
             for table, plan, dataset, facts in ready
         ]
         sessions = [open_run(option) for option in options]
+        if not yes and how.replay is None and not all(session.is_finished for session in sessions):
+            _confirm()
         results = execute_all_or_exit(sessions, out, stop, how)
     reports = [write_report(result, warn=print_error) for result in results]
     found = [
@@ -131,23 +136,34 @@ def _rows(table: PaperTable, out: Path, mirror: Path | None) -> PaperRows:
 
 def _announce(ready: list[tuple[PaperTable, Plan, Dataset, DatasetFacts]]) -> None:
     """Print the calls, tokens and cost of each table."""
-    from verdict_cli.cli.estimate import estimate_table
+    from verdict_cli.report.formatting import money
     from verdict_cli.run.estimate import ASSUMPTIONS, estimate_run, total
     from verdict_cli.storage.datasets.read import stream_rows
 
-    lines = []
+    sums = []
     for table, plan, dataset, facts in ready:
         units = estimate_run(plan, stream_rows(dataset, facts.selection), facts.rows)
         models = ", ".join(dict.fromkeys(line.model for line in units))
-        lines.append(total(units, f"{table.number}, {facts.rows:,} rows", models))
-    print_message(estimate_table([*lines, total(lines, "total", "")], first="table").rstrip())
+        sums.append(total(units, f"table {table.number}: {facts.rows:,} rows,", f" of {models}"))
+    for line in (*sums, total(sums, "in all:", "")):
+        tokens = [
+            "unknown" if count is None else f"{count:,}" for count in (line.prompt_tokens, line.completion_tokens)
+        ]
+        print_message(
+            f"{line.unit} {line.calls:,} calls{line.model}, {tokens[0]} prompt tokens, {tokens[1]} reply tokens, "
+            f"{money(line.cost_usd)}"
+        )
     for assumption in ASSUMPTIONS:
         print_message(f"- {assumption}")
 
 
 def _confirm() -> None:
-    """Ask whether to call the models. Exits where the answer is no."""
-    if not sys.stdin.isatty():
-        raise UsageError("models are called only after a confirmation", hint="give --yes")
-    if not typer.confirm("Call the models?", err=True):
-        raise typer.Exit(0)
+    """Ask on a terminal whether to call the models. Exits where the answer is no."""
+    if on_terminal() and not typer.confirm("Call the models?", default=True, err=True):
+        print_error("stopped: no call was made")
+        raise typer.Exit(130)
+
+
+def on_terminal() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
