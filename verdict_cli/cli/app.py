@@ -49,6 +49,7 @@ GROUPS = {
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",
+        "reproduce": "Reproduce the paper's tables 1 to 3.",
         "datasets": "List, download, import and check benchmarks.",
         "demo": "Show a judge, a report and a comparison, offline.",
     },

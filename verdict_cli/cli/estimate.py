@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from verdict_cli.cli.console import print_error, print_json, print_report
-from verdict_cli.cli.model_options import ModelOptions
+from verdict_cli.cli.console import print_error, print_json, print_message, print_report
+from verdict_cli.cli.model_options import ModelOptions, PipelineOptions
 from verdict_cli.cli.open_dataset import check_data, open_dataset
-from verdict_cli.cli.options import AllowHost, AsJson, Config, Data, Limit
+from verdict_cli.cli.options import AllowHost, AsJson, Config, Limit, OptionalData
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import price_source
@@ -22,10 +23,12 @@ from verdict_cli.run.model_warnings import capability_warnings, context_warnings
 from verdict_cli.run.pilot import PilotEstimate, pilot_positions, run_pilot
 from verdict_cli.storage.datasets.read import stream_rows
 
+Options = TypeVar("Options", bound=PipelineOptions)
+
 
 def estimate(
     config: Config,
-    data: Data,
+    data: OptionalData = None,
     limit: Limit = None,
     skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip rows that cannot be read.")] = False,
     pilot: Annotated[
@@ -46,6 +49,8 @@ def estimate(
 ) -> None:
     """Estimate how many calls a run makes and what they cost. Without --pilot, no model is called.
 
+    Without DATA, CONFIG is the name of a benchmark: its pipeline on its fetched file, else on our sample scaled to its rows.
+
     Example: verdict estimate xstest xstest_sample --model gpt-4o-mini
     """
     if not 0 < level < 1:
@@ -55,12 +60,16 @@ def estimate(
             "--budget, --replay and --no-cache need --pilot",
             hint="without --pilot, no model is called and nothing is paid",
         )
+    count = None
+    if data is None:
+        config, data, options, count = _benchmark(config, options)
     plan = options.plan(config)
     with tempfile.TemporaryDirectory(prefix="verdict-") as spool_to:
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
         facts = check_data(plan, dataset, limit=limit)
         positions = pilot_positions(facts.rows, pilot or 0, options.seed)
         dry = DryRun(plan, options.seed, keep=positions).add(stream_rows(dataset, facts.selection))
+        facts = facts if count is None else replace(facts, rows=min(count, limit or count))
     for warning in (*capability_warnings(plan), *context_warnings(plan, dry.longest)):
         print_error(f"warning: {warning}")
     found = None if pilot is None else _pilot(options, dry, facts.rows, level)
@@ -162,3 +171,26 @@ def _table(lines: list[Line]) -> str:
         + "\n"
         for row in cells
     )
+
+
+def _benchmark(name: Path, options: Options) -> tuple[Path, str, Options, int | None]:
+    """The pipeline and the data of a benchmark, and the number of its rows where the data are our sample."""
+    from verdict_cli.benchmarks.card import card, cards
+    from verdict_cli.benchmarks.data_dir import find_benchmark
+    from verdict_cli.language.package_files import named_config
+
+    if name.as_posix() not in cards():
+        raise UsageError(
+            f"the data of {name} are missing, and it is not a benchmark",
+            hint="verdict estimate CONFIG DATA, or the name of a benchmark: verdict datasets list",
+        )
+    found = card(name.as_posix())
+    if found.config is None:
+        raise UsageError(f"{name} has no pipeline to judge it with", hint=f"verdict estimate CONFIG {name}")
+    located = find_benchmark(found, None)
+    options = replace(options, settings=[*found.settings, *(options.settings or ())])
+    count = found.files[0].rows if located.sample else None
+    if located.sample:
+        rows = "the number of its rows is not known" if count is None else f"scaled to its {count:,} rows"
+        print_message(f"{found.title} is not fetched: estimated from this project's sample, {rows}")
+    return named_config(found.config), str(located.path), options, count

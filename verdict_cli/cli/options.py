@@ -25,6 +25,9 @@ Data = Annotated[
         help="JSONL, JSON, CSV, TSV or Parquet: a file, a directory, a glob, or - for JSONL on standard input."
     ),
 ]
+OptionalData = Annotated[
+    str | None, typer.Argument(help="As for `run`: a file, a directory, a glob, or -. [default: the benchmark CONFIG]")
+]
 MetricOption = Annotated[
     str | None,
     typer.Option("--metric", metavar="NAME", help="EVALUATION.METRIC, or one of the two. [default: the first]"),

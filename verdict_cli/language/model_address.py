@@ -8,8 +8,11 @@ refused.
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 
 FORM = "write http://HOST:PORT/v1 or https://HOST/v1"
 """The form of an address, as a hint."""
@@ -54,7 +57,8 @@ def parse_address(text: str) -> Address:
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise AddressError(_authority_error(authority, match.start(2)))
-    from pyreqwest.http import Url  # takes 20 ms to import, so only for models with an address
+    load_http_client()
+    from pyreqwest.http import Url
 
     try:
         parsed = Url(text)
@@ -64,6 +68,27 @@ def parse_address(text: str) -> Address:
     if host != parts[1].lower():
         raise AddressError(f"has a host that programs read differently; write {host}")
     return Address(parsed.scheme, host, parsed.port, parsed.path)
+
+
+def load_http_client() -> None:
+    """Import pyreqwest, which takes 20 ms, so only for models with an address.
+
+    Version 0.15.1 crashes the process in the threads that use it after the one that imported it has ended. So it is
+    imported by the main thread, or by a thread that does not end.
+    """
+    if "pyreqwest.http" in sys.modules or threading.current_thread() is threading.main_thread():
+        return
+    loaded = threading.Event()
+
+    def stay() -> None:
+        try:
+            import_module("pyreqwest.http")
+        finally:
+            loaded.set()
+        threading.Event().wait()
+
+    threading.Thread(target=stay, name="verdict-http", daemon=True).start()
+    loaded.wait()
 
 
 def _character_name(character: str) -> str:

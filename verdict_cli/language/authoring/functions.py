@@ -71,7 +71,7 @@ class PythonRule(Function):
         except (RowError, ReplyError):
             raise
         except Exception as error:
-            raise ReplyError(f"{self.name}: {error or type(error).__name__}", kind="invalid") from None
+            raise ReplyError(f"{self.name}: {str(error) or type(error).__name__}", kind="invalid") from None
         if accepted is not None and not accepted:
             raise ReplyError(f"{self.name} gave {quoted(accepted)}", kind="invalid")
         return True
