@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ GROUPS = {
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",
         "reproduce": "Reproduce the paper's tables 1 to 3.",
+        "import": "Convert logs of other tools to a dataset.",
         "datasets": "List, download, import and check benchmarks.",
         "demo": "Show a judge, a report and a comparison, offline.",
     },
@@ -62,7 +64,8 @@ GROUPS = {
 """The sections of `verdict --help`, and the one-line help of each command."""
 
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-"""Each command is a module of this folder with a function of its name, or with an `app` if it has subcommands."""
+"""Each command is a module of this folder with a function of its name (`import_` for a keyword), or with an `app` if it has
+subcommands."""
 
 
 class Commands(TyperGroup):
@@ -87,11 +90,12 @@ class Commands(TyperGroup):
 
 
 def _command(name: str) -> Any:
-    module = import_module(f"verdict_cli.cli.{name}")
+    attribute = f"{name}_" if iskeyword(name) else name
+    module = import_module(f"verdict_cli.cli.{attribute}")
     command_app = getattr(module, "app", None)
     if command_app is None:
         command_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        command_app.command(name)(flatten_options(getattr(module, name)))
+        command_app.command(name)(flatten_options(getattr(module, attribute)))
     command = typer.main.get_command(command_app)
     command.short_help = COMMANDS[name]
     return command

@@ -214,14 +214,15 @@ class RunDirectory:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, which replaces ``path`` when the block ends. OutputError if the disk refuses."""
+    """A path to write to, which replaces ``path`` when the block ends, and is removed when it fails. OutputError if the disk
+    refuses."""
     part = path.with_name(f"{path.name}.part")
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield part
             part.replace(path)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 part.unlink()
             raise

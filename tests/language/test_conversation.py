@@ -1,0 +1,167 @@
+"""Messages of four APIs mean the same conversation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verdict_cli.language.conversation import (
+    ConversationError,
+    conversation_images,
+    looks_like_conversation,
+    read_conversation,
+    transcript,
+)
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=30)
+NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+VALUES = st.dictionaries(NAMES, st.integers(-5, 5) | TEXTS | st.booleans(), max_size=3)
+TURNS = st.lists(
+    st.tuples(st.just("user"), TEXTS, st.booleans())
+    | st.tuples(st.just("assistant"), TEXTS)
+    | st.tuples(st.just("call"), NAMES, VALUES, TEXTS),
+    min_size=1,
+    max_size=6,
+)
+"""What happens in a conversation: a user's text, with a picture or without; an answer; a call of a tool and its result."""
+
+
+def openai(turns: list[Any]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for number, (kind, *rest) in enumerate(turns):
+        if kind == "user":
+            picture = [{"type": "image_url", "image_url": {"url": PIXEL}}] if rest[1] else []
+            content = [{"type": "text", "text": rest[0]}, *picture] if picture else rest[0]
+            made.append({"role": "user", "content": content})
+        elif kind == "assistant":
+            made.append({"role": "assistant", "content": rest[0]})
+        else:
+            name, arguments, result = rest
+            call = {
+                "id": f"c{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            made.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            made.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    return made
+
+
+def anthropic(turns: list[Any]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for number, (kind, *rest) in enumerate(turns):
+        if kind == "user":
+            head, data = PIXEL.removeprefix("data:").split(";base64,")
+            source = {"type": "base64", "media_type": head, "data": data}
+            picture = [{"type": "image", "source": source}] if rest[1] else []
+            made.append({"role": "user", "content": [{"type": "text", "text": rest[0]}, *picture]})
+        elif kind == "assistant":
+            made.append({"role": "assistant", "content": [{"type": "text", "text": rest[0]}]})
+        else:
+            name, arguments, result = rest
+            use = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
+            made.append({"role": "assistant", "content": [use]})
+            done = {"type": "tool_result", "tool_use_id": f"c{number}", "content": [{"type": "text", "text": result}]}
+            made.append({"role": "user", "content": [done]})
+    return made
+
+
+def gemini(turns: list[Any]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for kind, *rest in turns:
+        if kind == "user":
+            head, data = PIXEL.removeprefix("data:").split(";base64,")
+            picture = [{"inlineData": {"mimeType": head, "data": data}}] if rest[1] else []
+            made.append({"role": "user", "parts": [{"text": rest[0]}, *picture]})
+        elif kind == "assistant":
+            made.append({"role": "model", "parts": [{"text": rest[0]}]})
+        else:
+            name, arguments, result = rest
+            made.append({"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]})
+            made.append({"role": "user", "parts": [{"functionResponse": {"name": name, "response": result}}]})
+    return made
+
+
+def otel(turns: list[Any]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for number, (kind, *rest) in enumerate(turns):
+        if kind == "user":
+            head, data = PIXEL.removeprefix("data:").split(";base64,")
+            blob = {"type": "blob", "modality": "image", "mime_type": head, "content": data}
+            made.append({"role": "user", "parts": [{"type": "text", "content": rest[0]}, *([blob] if rest[1] else [])]})
+        elif kind == "assistant":
+            made.append({"role": "assistant", "parts": [{"type": "text", "content": rest[0]}], "finish_reason": "stop"})
+        else:
+            name, arguments, result = rest
+            call = {"type": "tool_call", "id": f"c{number}", "name": name, "arguments": arguments}
+            made.append({"role": "assistant", "parts": [call]})
+            made.append(
+                {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"c{number}", "response": result}]}
+            )
+    return made
+
+
+@settings(deadline=None, max_examples=200)
+@given(TURNS)
+def test_four_forms_of_a_conversation_have_one_transcript(turns: list[Any]) -> None:
+    read = [read_conversation(form(turns)) for form in (openai, anthropic, gemini, otel)]
+    assert len({transcript(messages) for messages in read}) == 1
+    assert len({conversation_images(messages) for messages in read}) == 1
+    for messages in read:
+        assert looks_like_conversation(messages)
+        assert read_conversation(messages) == messages
+
+
+def test_turns_are_numbered_and_tools_are_readable() -> None:
+    messages = read_conversation(
+        openai([("user", "Where?", True), ("call", "search", {"q": "café"}, "Paris"), ("assistant", "In Paris.")])
+    )
+    assert transcript(messages).split("\n") == [
+        "[1] user: Where? (image)",
+        '[2] assistant called search({"q": "café"})',
+        "[3] tool search: Paris",
+        "[4] assistant: In Paris.",
+    ]
+    assert conversation_images(messages) == (PIXEL,)
+
+
+def test_text_beside_a_tool_call_is_shown_with_it() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+    messages = read_conversation([{"role": "assistant", "content": "Let me see.", "tool_calls": [call, call]}])
+    assert transcript(messages) == "[1] assistant: Let me see.\n[1] assistant called f({})\n[1] assistant called f({})"
+
+
+def test_several_results_of_one_message_are_turns_of_their_own() -> None:
+    results = [{"type": "tool_result", "tool_use_id": str(number), "content": f"r{number}"} for number in range(2)]
+    messages = read_conversation([{"role": "user", "content": [*results, {"type": "text", "text": "And?"}]}])
+    assert transcript(messages) == "[1] tool: r0\n[2] tool: r1\n[3] user: And?"
+
+
+def test_parts_that_are_not_text_are_named_and_never_printed() -> None:
+    content = [{"type": "input_audio", "input_audio": {"data": "QUJD" * 100}}, {"type": "text", "text": "What is it?"}]
+    assert (
+        transcript(read_conversation([{"role": "user", "content": content}])) == "[1] user: (input audio) What is it?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [
+        ("text", "is not a list of messages"),
+        ([{"role": "user"}], r"\[0\]: its content is null"),
+        ([{"role": "user", "content": "a"}, {"content": "b"}], r"\[1\]: .* is not a message"),
+        ([{"role": "user", "content": 3}], r"\[0\]: its content 3 is neither"),
+        ([{"role": "user", "content": [3]}], r"\[0\]: the part 3"),
+        ([{"role": "assistant", "content": None, "tool_calls": [{}]}], r"\[0\]: the tool call {} has no name"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": None}}]}], "has no address"),
+    ],
+)
+def test_what_is_no_conversation_is_an_error_that_names_the_message(messages: Any, error: str) -> None:
+    with pytest.raises(ConversationError, match=error):
+        read_conversation(messages)

@@ -1,0 +1,244 @@
+"""Conversations: the message forms of OpenAI, Anthropic, Gemini and OpenTelemetry's GenAI conventions as one, and its
+transcript (language-2.md, section C1).
+
+The one form is OpenAI's: `{role, content, name?, tool_calls?, tool_call_id?}`. Content is text, a list of parts
+(`{"type": "text", "text"}`, `{"type": "image_url", "image_url": {"url"}}`, or a part of another type), or null beside tool calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+MessageData = dict[str, Any]
+
+_ROLES = {"model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
+"""Roles of other APIs (Gemini, LangChain) by those of OpenAI."""
+
+
+class ConversationError(ValueError):
+    """A value that is not a conversation, with the number of the message that is wrong."""
+
+
+def looks_like_conversation(value: Any) -> bool:
+    """Whether the value is a list of messages: each a mapping with a role, and with a content or parts."""
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(
+            isinstance(message, Mapping)
+            and isinstance(message.get("role"), str)
+            and ("content" in message or isinstance(message.get("parts"), list | tuple))
+            for message in value
+        )
+    )
+
+
+def read_conversation(value: Any) -> list[MessageData]:
+    """The messages in the one form. Optional keys that are null, as Parquet fills them in, are left out.
+
+    A message whose content has several tool results becomes one message for each.
+
+    Raises:
+        ConversationError: the value is not a list of messages, or a message has no content.
+    """
+    if not isinstance(value, list | tuple):
+        raise ConversationError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
+    messages: list[MessageData] = []
+    called: dict[str, str] = {}
+    for place, message in enumerate(value):
+        try:
+            for read in _read(message):
+                for call in read.get("tool_calls", ()):
+                    called[call.get("id") or ""] = call["function"]["name"]
+                if read["role"] == "tool" and "name" not in read and read.get("tool_call_id") in called:
+                    read["name"] = called[read["tool_call_id"]]
+                messages.append(read)
+        except ConversationError as error:
+            raise ConversationError(f"[{place}]: {error}") from None
+    return messages
+
+
+def _read(message: Any) -> Iterator[MessageData]:
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise ConversationError(f"{message!r:.200} is not a message with a `role` and a `content`")
+    role = _ROLES.get(message["role"], message["role"])
+    head = {"role": role}
+    if isinstance(message.get("name"), str):
+        head["name"] = message["name"]
+    content = message["parts"] if isinstance(message.get("parts"), list | tuple) else message.get("content")
+    calls = [_tool_call(call) for call in message.get("tool_calls") or ()]
+    if isinstance(message.get("function_call"), Mapping):  # OpenAI's form before tools
+        calls.append(_tool_call({"function": message["function_call"]}))
+    if isinstance(message.get("tool_call_id"), str):
+        head["tool_call_id"] = message["tool_call_id"]
+    if content is None or isinstance(content, str):
+        if content is None and not calls:
+            raise ConversationError("its content is null, and it calls no tool")
+        yield {**head, "content": content, **({"tool_calls": calls} if calls else {})}
+        return
+    if not isinstance(content, list | tuple):
+        raise ConversationError(f"its content {content!r:.80} is neither text nor a list of parts")
+    yield from _parts(head, content, calls)
+
+
+def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) -> Iterator[MessageData]:
+    parts: list[MessageData] = []
+    results: list[MessageData] = []
+    for part in content:
+        if isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+            continue
+        if not isinstance(part, Mapping):
+            raise ConversationError(f"the part {part!r:.80} of its content is not a mapping")
+        kind = next((kind for kind in _KINDS if kind(part)), None)
+        read = _KINDS[kind](part) if kind else dict(part)
+        if "function" in read:
+            calls.append(read)
+        elif read.get("role") == "tool":
+            results.append({**({} if "name" in read or "name" not in head else {"name": head["name"]}), **read})
+        else:
+            parts.append(read)
+    yield from results
+    texts = [part["text"] for part in parts if part.get("type") == "text"]
+    made: Any = "".join(texts) if len(texts) == len(parts) else parts
+    if not parts and results and not calls:
+        return
+    if not parts and not calls:
+        made = ""
+    yield {**head, "content": made if parts or not calls else None, **({"tool_calls": calls} if calls else {})}
+
+
+def _text(part: Mapping[str, Any]) -> MessageData:
+    return {"type": "text", "text": part["text"] if isinstance(part.get("text"), str) else part["content"]}
+
+
+def _tool_call(call: Any) -> MessageData:
+    """A call of a tool, from any API's form."""
+    if not isinstance(call, Mapping):
+        raise ConversationError(f"the tool call {call!r:.80} is not a mapping")
+    function = call["function"] if isinstance(call.get("function"), Mapping) else call
+    name = function.get("name") or (call["function"] if isinstance(call.get("function"), str) else None)
+    if not isinstance(name, str):
+        raise ConversationError(f"the tool call {call!r:.80} has no name")
+    arguments: Any = next(
+        (function[key] for key in ("arguments", "args", "input") if function.get(key) is not None), {}
+    )
+    if not isinstance(arguments, str):
+        arguments = _json(arguments)
+    made: MessageData = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"id": call["id"], **made} if isinstance(call.get("id"), str) else made
+
+
+def _tool_result(part: Mapping[str, Any]) -> MessageData:
+    """A tool's result as a message of its own."""
+    result = next((part[key] for key in ("content", "response", "result") if part.get(key) is not None), "")
+    if isinstance(result, list | tuple) and all(isinstance(item, Mapping) and "type" in item for item in result):
+        (message,) = _parts({"role": "tool"}, result, [])
+        result = message["content"]
+    elif not isinstance(result, str):
+        result = _json(result)
+    made: MessageData = {"role": "tool", "content": result}
+    identity = part.get("tool_use_id") or part.get("tool_call_id") or part.get("id")
+    if isinstance(part.get("name"), str):
+        made["name"] = part["name"]
+    if isinstance(identity, str):
+        made["tool_call_id"] = identity
+    return made
+
+
+def _image(url: Any) -> MessageData:
+    if not isinstance(url, str):
+        raise ConversationError(f"the image {url!r:.80} has no address")
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _data(kind: Any, data: Any) -> MessageData:
+    return _image(f"data:{kind};base64,{data}")
+
+
+def _anthropic_image(part: Mapping[str, Any]) -> MessageData:
+    source = part["source"]
+    return _image(source["url"]) if "url" in source else _data(source.get("media_type"), source.get("data"))
+
+
+def _openai_image(part: Mapping[str, Any]) -> MessageData:
+    """`image_url` of chat completions and of responses, `image` of a tool's log."""
+    url = part.get("image_url", part.get("image"))
+    return _image(url["url"] if isinstance(url, Mapping) else url)
+
+
+_KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], MessageData]] = {
+    # Gemini's parts have no type.
+    lambda part: "type" not in part and isinstance(part.get("text"), str): _text,
+    lambda part: "type" not in part and "functionCall" in part: lambda part: _tool_call(part["functionCall"]),
+    lambda part: "type" not in part and "functionResponse" in part: lambda part: _tool_result(part["functionResponse"]),
+    lambda part: "type" not in part and "inlineData" in part: lambda part: _data(
+        part["inlineData"].get("mimeType"), part["inlineData"].get("data")
+    ),
+    lambda part: "type" not in part and "fileData" in part: lambda part: _image(part["fileData"].get("fileUri")),
+    # OpenAI, Anthropic, OpenTelemetry.
+    lambda part: (
+        part.get("type") in ("text", "input_text", "output_text")
+        and (isinstance(part.get("text"), str) or isinstance(part.get("content"), str))
+    ): _text,
+    lambda part: part.get("type") in ("tool_use", "tool_call"): _tool_call,
+    lambda part: part.get("type") in ("tool_result", "tool_call_response"): _tool_result,
+    lambda part: part.get("type") == "image" and isinstance(part.get("source"), Mapping): _anthropic_image,
+    lambda part: part.get("type") in ("image_url", "input_image", "image"): _openai_image,
+    lambda part: part.get("type") == "blob" and part.get("modality") == "image": lambda part: _data(
+        part.get("mime_type"), part.get("content", part.get("data"))
+    ),
+    lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(part.get("uri")),
+}
+"""What a part is, by a test of it, and how it is read. The first test that holds decides; other parts stay as they are."""
+
+
+def transcript(messages: Sequence[MessageData], first: int = 1) -> str:
+    """The messages as numbered turns: `[1] user: …`. `first` is the number of the first."""
+    return "\n".join(line for number, message in enumerate(messages, first) for line in _lines(f"[{number}]", message))
+
+
+def _lines(number: str, message: MessageData) -> Iterator[str]:
+    role, name = message["role"], message.get("name")
+    speaker = f"{role} {name}" if name else role
+    if message.get("content") not in (None, "") or not message.get("tool_calls"):
+        yield f"{number} {speaker}: {content_text(message.get('content'))}"
+    for call in message.get("tool_calls", ()):
+        yield f"{number} {role} called {call['function']['name']}({_arguments(call['function']['arguments'])})"
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content. Images and other parts are named, not printed."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return " ".join(part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content)
+
+
+def _part_name(part: Mapping[str, Any]) -> str:
+    kind = part.get("type")
+    return "image" if kind == "image_url" else str(kind or "part").replace("_", " ")
+
+
+def conversation_images(messages: Sequence[MessageData]) -> tuple[str, ...]:
+    """The addresses of the images in the messages, in order."""
+    return tuple(
+        part["image_url"]["url"]
+        for message in messages
+        if isinstance(message.get("content"), list)
+        for part in message["content"]
+        if part.get("type") == "image_url"
+    )
+
+
+def _arguments(text: str) -> str:
+    """A tool's arguments in JSON's usual spelling; as they are where they are not JSON."""
+    try:
+        return _json(json.loads(text)) if text.strip() else "{}"
+    except (ValueError, RecursionError):
+        return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
