@@ -35,7 +35,7 @@ pipeline:
 """
 
 DIALOGUE = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-SHOWN = "<user>\nHi\n</user>\n\n<assistant>\nHello\n</assistant>"
+SHOWN = "[1] user: Hi\n[2] assistant: Hello"
 
 
 class Before(Schema):
@@ -115,7 +115,8 @@ def test_a_message_may_call_tools_and_null_keys_of_parquet_are_left_out(run: Any
     call = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]}
     user = {"role": "user", "content": "Hi", "tool_calls": None}
     judged = run(TALK.replace("INPUT", ""), conversation=[user, call])
-    assert judged.conversation[:2] == [DIALOGUE[0], call]
+    function = {"name": "search", "arguments": "{}"}
+    assert judged.conversation[:2] == [DIALOGUE[0], {**call, "tool_calls": [{"type": "function", "function": function}]}]
 
 
 def _problems(tmp_path: Any, field: str) -> str:

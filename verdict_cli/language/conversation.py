@@ -8,7 +8,7 @@ The one form is OpenAI's: `{role, content, name?, tool_calls?, tool_call_id?}`. 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 MessageData = dict[str, Any]
@@ -195,9 +195,56 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
 """What a part is, by a test of it, and how it is read. The first test that holds decides; other parts stay as they are."""
 
 
-def transcript(messages: Sequence[MessageData], first: int = 1) -> str:
-    """The messages as numbered turns: `[1] user: …`. `first` is the number of the first."""
-    return "\n".join(line for number, message in enumerate(messages, first) for line in _lines(f"[{number}]", message))
+class NumberedMessages(list[MessageData]):
+    """Messages in the one form, with their numbers in the conversation that they were taken from."""
+
+    def __init__(self, pairs: Iterable[tuple[int, MessageData]]) -> None:
+        kept = list(pairs)
+        super().__init__(message for _, message in kept)
+        self.numbers = tuple(number for number, _ in kept)
+
+
+class Transcript(str):
+    """The text of a conversation, with the addresses of the images in it."""
+
+    images: tuple[str, ...] = ()
+
+
+def numbered(value: Any) -> NumberedMessages:
+    """The messages of a conversation in any form, numbered from 1. Raises ConversationError."""
+    return value if isinstance(value, NumberedMessages) else NumberedMessages(enumerate(read_conversation(value), 1))
+
+
+def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
+    """Some messages of a conversation, by one of MESSAGE_FILTERS; they keep their numbers. Raises ConversationError."""
+    messages = numbered(value)
+    pairs = list(zip(messages.numbers, messages, strict=True))
+    if name in ("last", "first"):
+        count = int(argument)
+        return NumberedMessages(pairs[len(pairs) - min(count, len(pairs)) :] if name == "last" else pairs[:count])
+    wanted = name == "only"
+    return NumberedMessages(pair for pair in pairs if (pair[1]["role"] == argument) == wanted)
+
+
+MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}
+"""Filters of a conversation, and the type of their argument: a number of messages, or a role."""
+
+
+def transcript(value: Any) -> Transcript:
+    """The messages as numbered turns: `[1] user: …`. Raises ConversationError."""
+    messages = numbered(value)
+    pairs = zip(messages.numbers, messages, strict=True)
+    made = Transcript("\n".join(line for number, message in pairs for line in _lines(f"[{number}]", message)))
+    made.images = conversation_images(messages)
+    return made
+
+
+def message_text(value: Any) -> Transcript:
+    """One message in any form, as a turn without a number. Raises ConversationError."""
+    messages = read_conversation([value])
+    made = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
+    made.images = conversation_images(messages)
+    return made
 
 
 def _lines(number: str, message: MessageData) -> Iterator[str]:

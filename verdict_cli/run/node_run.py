@@ -19,6 +19,7 @@ from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
 from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF
+from verdict_cli.llm.providers.model_checks import with_seen_images
 from verdict_cli.messages import Call, Output, Request, Row, Stage, cost_of
 from verdict_cli.model import Model
 from verdict_cli.plan.node import Escalation, LLMNode, Node
@@ -166,7 +167,7 @@ class _NodeCall(Struct, frozen=True):
             row=self.row,
             node=self.node.id,
             model=self.models[0],
-            messages=suffixed(rendered.messages, suffix),
+            messages=with_seen_images(suffixed(rendered.messages, suffix), self.models[0]),
             call=self.first + (place if reading.then is None else 2 * place),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,

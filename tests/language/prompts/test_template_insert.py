@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.expressions.value_text import insert, is_conversation, transcript
+from verdict_cli.language.conversation import looks_like_conversation
+from verdict_cli.language.expressions.value_text import insert
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.none(),
@@ -39,15 +40,13 @@ def test_every_value_of_json_is_inserted_as_the_language_says(value: Any) -> Non
         assert insert(value) == str(value)
     elif isinstance(value, list) and all(isinstance(item, str) for item in value):
         assert insert(value) == "\n".join(value)
-    elif not is_conversation(value):
+    elif not looks_like_conversation(value) and not looks_like_conversation([value]):
         assert json.loads(insert(value)) == value
 
 
-def test_a_conversation_is_inserted_as_its_transcript() -> None:
-    turns = [{"role": "Proponent #1", "content": "No."}, {"role": "Opponent #2", "content": "Yes."}]
-    expected = "<Proponent #1>\nNo.\n</Proponent #1>\n\n<Opponent #2>\nYes.\n</Opponent #2>"
-    assert insert(turns) == transcript(turns) == expected
-    assert insert([]) == ""
+def test_a_conversation_is_inserted_as_numbered_turns() -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "Proponent #1", "content": "No,\nwait."}]
+    assert insert(turns) == "[1] user: Hi\n[2] Proponent #1: No,\nwait."
 
 
 @pytest.mark.parametrize("value", [[10**30], ["\ud800", 1], {"a": [[10**30]]}])
@@ -80,10 +79,10 @@ def test_a_format_that_does_not_fit_fails_the_row(value: Any, spec: str) -> None
         insert(value, spec)
 
 
-def test_values_that_are_not_exactly_turns_are_no_conversation() -> None:
-    assert not is_conversation([{"role": "a", "content": "b", "id": 1}])
-    assert not is_conversation("text")
-    assert not is_conversation({"role": "a", "content": "b"})
+def test_values_that_are_not_messages_are_no_conversation() -> None:
+    assert not looks_like_conversation([{"role": "a", "text": "b"}])
+    assert not looks_like_conversation([])
+    assert not looks_like_conversation("text")
 
 
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]}
@@ -95,10 +94,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"name": "search"}]
         (["a", None], "[1]"),
         ([1, [2, None]], "[1][1]"),
         ({"a": {"b": None}}, "['a']['b']"),
-        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}], "[1]['content']"),
-        ([{"role": "user", "content": None, "tool_calls": [1]}], "[0]['content']"),
-        ([{**CALL, "tool_calls": []}], "[0]['content']"),
-        ([{**CALL, "tool_calls": [{"name": None}]}], "[0]['tool_calls'][0]['name']"),
+        ([{"a": [None]}], "[0]['a'][0]"),
     ],
 )
 def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, place: str) -> None:
@@ -108,12 +104,28 @@ def test_a_null_inside_a_value_is_an_error_that_names_its_place(value: Any, plac
     assert caught.value.failure == "missing-value"
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}], "[1]: its content is null"),
+        ([{"role": "user", "content": None, "tool_calls": [1]}], "[0]: the tool call 1 is not a mapping"),
+        ([{**CALL, "tool_calls": []}], "[0]: its content is null"),
+        ([{**CALL, "tool_calls": [{"name": None}]}], "[0]: the tool call {'name': None} has no name"),
+    ],
+)
+def test_a_broken_message_is_an_error_that_names_it(value: Any, message: str) -> None:
+    with pytest.raises(RowError) as caught:
+        insert(value)
+    assert caught.value.message.startswith(message)
+    assert caught.value.failure == "missing-value"
+
+
 def test_a_message_that_calls_tools_needs_no_content() -> None:
-    assert json.loads(insert([CALL])) == [CALL]
+    assert insert([CALL]) == "[1] assistant called search({})"
 
 
 def test_optional_keys_of_a_message_that_parquet_fills_with_null_are_left_out() -> None:
-    assert insert([{"role": "user", "content": "Hi", "name": None}]) == "<user>\nHi\n</user>"
+    assert insert([{"role": "user", "content": "Hi", "name": None}]) == "[1] user: Hi"
 
 
 @pytest.mark.parametrize(("spec", "text"), [("", "true"), (">6", "  true"), (".1f", "1.0")])
@@ -121,6 +133,5 @@ def test_a_boolean_is_spelled_as_in_json(spec: str, text: str) -> None:
     assert insert(True, spec) == text
 
 
-def test_a_conversation_of_content_parts_is_json() -> None:
-    turns = [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
-    assert json.loads(insert(turns)) == turns
+def test_a_conversation_of_content_parts_is_its_text() -> None:
+    assert insert([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]) == "[1] user: Hi"

@@ -7,6 +7,7 @@ except the methods of strings, lists and mappings that do not write.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any
 
 from jinja2 import StrictUndefined, nodes
@@ -15,6 +16,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from verdict_cli.language.conversation import ConversationError, filtered
 from verdict_cli.language.expressions import resource_limits, summary_statistics
 
 LARGEST_BITS = 14_000
@@ -153,4 +155,26 @@ def sandbox_environment(finalize: Callable[[Any], str] | None = None) -> Sandbox
     sandbox.filters.update(
         {name: getattr(summary_statistics, name) for name in ("mean", "median", "mode", "variance", "stdev")}
     )
+    sandbox.filters["last"] = _last_or_filter("last", sandbox.filters["last"])
+    sandbox.filters["first"] = _last_or_filter("first", sandbox.filters["first"])
+    sandbox.filters["only"] = partial(_conversation_filter, "only")
+    sandbox.filters["without"] = partial(_conversation_filter, "without")
     return sandbox
+
+
+def _conversation_filter(name: str, value: Any, argument: int | str) -> Any:
+    """Some messages of a conversation; a SecurityError says why the value is not one."""
+    try:
+        return filtered(value, name, argument)
+    except (ConversationError, ValueError) as error:
+        raise SecurityError(f"`{name}` takes a conversation: {error}") from None
+
+
+def _last_or_filter(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Jinja2's own filter without an argument; with a number, so many messages of a conversation."""
+
+    @wraps(own)
+    def chosen(environment: Any, value: Any, count: int | None = None) -> Any:
+        return own(environment, value) if count is None else _conversation_filter(name, value, count)
+
+    return chosen

@@ -5,40 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.fields.types import (
-    INTEGER,
-    TEXT,
-    ListType,
-    RecordType,
-    TranscriptType,
-    UnknownType,
-    is_message,
-)
+from verdict_cli.language.conversation import ConversationError, NumberedMessages, content_text, numbered
+from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType, TranscriptType, UnknownType
 
 TURNS = ListType(
-    RecordType(
-        {"index": INTEGER, "role": TEXT, "content": UnknownType(), "before": TranscriptType(), "message": UnknownType()}
-    )
+    RecordType({"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()})
 )
 """The type of what `turns` gives."""
 
 
 def turns(messages: Any, role: str | None = None) -> list[dict[str, Any]]:
-    """An entry for each message, or for each of one role: its index, role and content, the messages before it, and
+    """An entry for each message, or for each of one role: its index, role and text, the messages before it, and
     itself. RowError for anything but a list of messages."""
-    if not isinstance(messages, list | tuple):
-        raise RowError(f"`turns` takes a list of messages, not {messages!r:.80}", kind="input")
-    for place, message in enumerate(messages):
-        if not is_message(message):
-            raise RowError(f"entry {place} is no message with a `role` and a `content`: {message!r:.80}", kind="input")
+    try:
+        read = numbered(messages)
+    except ConversationError as error:
+        raise RowError(f"`turns`: {error}", kind="input") from None
     return [
         {
-            "index": place,
+            "index": number - 1,
             "role": message["role"],
-            "content": message["content"],
-            "before": list(messages[:place]),
+            "content": content_text(message.get("content")),
+            "before": NumberedMessages(zip(read.numbers[:place], read[:place], strict=True)),
             "message": message,
         }
-        for place, message in enumerate(messages)
+        for place, (number, message) in enumerate(zip(read.numbers, read, strict=True))
         if role is None or message["role"] == role
     ]

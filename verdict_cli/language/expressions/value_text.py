@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.fields.types import TranscriptType, calls_tools, is_message
+from verdict_cli.language.conversation import ConversationError, looks_like_conversation, message_text, transcript
 
 _WIDTH = re.compile(r"\d{5}")
 _NUMBER_FORMATS = "bcdeEfFgGnoxX%"
-_TRANSCRIPT = TranscriptType()
 
 
 def insert(value: Any, spec: str = "") -> str:
@@ -42,11 +41,20 @@ def insert(value: Any, spec: str = "") -> str:
     if isinstance(value, list | tuple):
         if all(isinstance(item, str) for item in value):
             return "\n".join(value)
-        value = _messages(value)
-        if is_conversation(value):
-            return transcript(value)
+        if looks_like_conversation(value):
+            return _transcript(value)
+    if looks_like_conversation([value]):
+        return _transcript(value)
     _refuse_null(value)
     return _compact_json(value)
+
+
+def _transcript(value: Any) -> str:
+    """The text of a conversation, or of one message, which has no number."""
+    try:
+        return transcript(value) if isinstance(value, list | tuple) else message_text(value)
+    except ConversationError as error:
+        raise RowError(str(error), kind="missing-value") from None
 
 
 class _Truth(int):
@@ -96,30 +104,8 @@ def printable(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else insert(value)
 
 
-def is_conversation(value: Any) -> bool:
-    """Whether the value is a list of turns, each a mapping of exactly `role` and `content`, both texts."""
-    return isinstance(value, list | tuple) and all(
-        isinstance(turn, Mapping)
-        and turn.keys() == {"role", "content"}
-        and isinstance(turn["role"], str)
-        and isinstance(turn["content"], str)
-        for turn in value
-    )
-
-
-def transcript(conversation: Sequence[Mapping[str, str]]) -> str:
-    """The turns, each between tags that name its speaker, a blank line between them."""
-    return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in conversation)
-
-
-def _messages(value: Sequence[Any]) -> Any:
-    """A conversation without its optional keys that are null, as Parquet fills them in; any other list as it is."""
-    return _TRANSCRIPT.read(value) if all(map(is_message, value)) else value
-
-
 def _refuse_null(value: Any) -> None:
-    """RowError that names the place of the first null inside the value, but for the content of a message that calls
-    tools."""
+    """RowError that names the place of the first null inside the value."""
     todo: list[tuple[Any, Any]] = [(value, None)]
     while todo:
         item, place = todo.pop()
@@ -131,8 +117,7 @@ def _refuse_null(value: Any) -> None:
             path = "".join(reversed(keys))
             raise RowError(f"{path:.200} in it is null; a prompt needs a value", kind="missing-value")
         if isinstance(item, Mapping):
-            skipped = "content" if calls_tools(item) else None
-            todo += [(inner, (key, place)) for key, inner in reversed(list(item.items())) if key != skipped]
+            todo += [(inner, (key, place)) for key, inner in reversed(list(item.items()))]
         elif isinstance(item, list | tuple):
             todo += [(item[index], (index, place)) for index in range(len(item) - 1, -1, -1)]
 

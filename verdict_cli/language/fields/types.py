@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.conversation import ConversationError, read_conversation
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.parse_value import quoted
 
@@ -235,33 +236,17 @@ class TranscriptType(_NotNumeric):
     """A conversation: a list of messages with a `role` and a `content`."""
 
     def read(self, value: Any) -> Any:
-        """The messages. Optional keys that are null, as Parquet fills them in, are left out."""
-        if not isinstance(value, list | tuple):
-            raise ReplyError(f"{quoted(value)} is not a list of messages with a `role` and a `content`")
-        for place, message in enumerate(value):
-            if not is_message(message):
-                raise ReplyError(f"[{place}]: {quoted(message)} is not a message with a `role` and a `content`")
-        return [
-            {key: item for key, item in message.items() if item is not None or key == "content"} for message in value
-        ]
+        """The messages in OpenAI's form, whatever API's form they have."""
+        try:
+            return read_conversation(value)
+        except ConversationError as error:
+            raise ReplyError(str(error)) from None
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "object"}}
 
     def type_name(self) -> str:
         return "conversation"
-
-
-def is_message(value: Any) -> bool:
-    """Whether it is a mapping of a role and a content: text, a list of parts, or null beside an assistant's tool calls."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("role"), str) or "content" not in value:
-        return False
-    return isinstance(value["content"], str | list | tuple) or calls_tools(value)
-
-
-def calls_tools(message: Mapping[str, Any]) -> bool:
-    """Whether a message has no content because it calls tools."""
-    return message.get("role") == "assistant" and message.get("content") is None and bool(message.get("tool_calls"))
 
 
 @dataclass(frozen=True, slots=True)

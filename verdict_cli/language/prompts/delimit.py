@@ -23,7 +23,8 @@ _DIGITS = 16
 class Delimited(str):
     """A text by others, which gets a boundary around it."""
 
-    __slots__ = ()
+    images: tuple[str, ...] = ()
+    """Addresses of the images in a delimited conversation."""
 
 
 def closed(kind: FieldType) -> bool:

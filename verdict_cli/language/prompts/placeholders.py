@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from verdict_cli.errors import RowError
+from verdict_cli.language.conversation import MESSAGE_FILTERS, ConversationError, filtered
 from verdict_cli.language.expressions.paths import (
     ExpressionError,
     ExpressionPath,
@@ -40,6 +41,10 @@ def _opening(roots: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _STEP = re.compile(r"\.(\w+)|\[(-?\d{1,9})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_FILTER = re.compile(
+    rf"[ \t]*\|[ \t]*({'|'.join(MESSAGE_FILTERS)})\([ \t]*(?:(\d{{1,6}})|'([^']*)'|\"([^\"]*)\")[ \t]*\)[ \t]*(?=$|\|)"
+)
+_FILTER_TAKES = {int: "a number of messages", str: "a role"}
 _NAME = r"[^\W\d]\w*(?:[ .-]\w+)*"
 _BARE = re.compile(rf"(?<![\\{{])(?:\{{\{{[ \t]*({_NAME})[ \t]*\}}\}}|\{{[ \t]*({_NAME})[ \t]*\}})")
 _ESCAPED = re.compile(rf"\\(\{{\{{[ \t]*{_NAME}[ \t]*\}}\}}|\{{[ \t]*{_NAME}[ \t]*\}})")
@@ -57,13 +62,23 @@ class Slot:
     spec: str
     image: bool = False
     delimited: bool = False
+    filters: tuple[tuple[str, int | str], ...] = ()
 
     def fill(self, values: Mapping[str, Any]) -> str:
         """The text of the placeholder, `Delimited` where it is delimited. RowError names the placeholder."""
         try:
             value = self._all(values) if self.many else follow(self.paths[0], values)
+            for name, argument in self.filters:
+                value = filtered(value, name, argument)
             text = insert(value, self.spec)
-            return Delimited(text) if self.delimited and not isinstance(value, int | float) else text
+            if not self.delimited or isinstance(value, int | float):
+                return text
+            delimited = Delimited(text)
+            delimited.images = getattr(text, "images", ())
+            return delimited
+        except ConversationError as error:
+            name = format_expression_path(self.written)
+            raise RowError(f"{{{name}}}: `{self.filters[0][0]}` takes a conversation: {error}") from None
         except RowError as error:
             message = error.message
             name = f"{{{format_expression_path(self.written)}}}"
@@ -105,14 +120,14 @@ def parse_placeholders(
             continue
         parts.append(match["doubled"] or "")
         try:
-            path, spec = _path(match["root"], match["rest"])
+            path, spec, filters = _path(match["root"], match["rest"])
             meant = resolve(path)
         except ExpressionError as error:
             problem(f"{{{written}}}: {error.message}", error.hint)
             continue
         image = isinstance(without_null(meant.type), ImageType)
         delimited = delimit and path[0] != "unit" and not (image or meant.trusted or closed(meant.type))
-        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited))
+        parts.append(Slot(path, meant.paths, meant.many, spec, image, delimited, filters))
     parts.append(_ESCAPED.sub(r"\1", text[end:]))
     return tuple(part for part in parts if part != "")
 
@@ -133,7 +148,8 @@ def bare_names(text: str, roots: tuple[str, ...] = PLACEHOLDER_ROOTS) -> tuple[t
     return tuple(dict.fromkeys((written, name) for written, name in names if name not in roots))
 
 
-def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:
+def _path(root: str, rest: str) -> tuple[ExpressionPath, str, tuple[tuple[str, int | str], ...]]:
+    """The path, the format and the filters of a placeholder."""
     parts: list[str | int] = [root]
     position = 0
     while match := _STEP.match(rest, position):
@@ -144,11 +160,22 @@ def _path(root: str, rest: str) -> tuple[ExpressionPath, str]:
         position = match.end()
     tail = rest[position:]
     if tail.startswith(":"):
-        return tuple(parts), tail[1:]
+        return tuple(parts), tail[1:], ()
+    filters: list[tuple[str, int | str]] = []
+    while match := _FILTER.match(tail):
+        name, count, single, double = match.groups()
+        role = single if double is None else double
+        if (count is None) == (MESSAGE_FILTERS[name] is int):
+            raise ExpressionError(
+                f"`{name}` takes {_FILTER_TAKES[MESSAGE_FILTERS[name]]}", "such as `last(6)` or `without('tool')`"
+            )
+        filters.append((name, role if count is None else int(count)))
+        tail = tail[match.end() :]
     if tail:
         raise ExpressionError(
             f"{tail!r} is not allowed in a placeholder",
             "a path is written `source.question`, `source['my column']`, `previous.judge[1].score`, "
-            "followed by a format such as `:.2f`; `\\{` makes a brace literal",
+            "followed by a format such as `:.2f`, or by `| last(6)`, `first`, `only` or `without` of a conversation; "
+            "`\\{` makes a brace literal",
         )
-    return tuple(parts), ""
+    return tuple(parts), "", tuple(filters)

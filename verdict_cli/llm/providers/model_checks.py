@@ -9,6 +9,8 @@ from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec.structs import replace
+
 from verdict_cli.errors import Refused
 from verdict_cli.language.egress_hosts import is_provider_host
 from verdict_cli.llm.model_families import family, is_free, is_local
@@ -174,6 +176,13 @@ def sees_images(model: Model) -> bool | None:
     """Whether the model takes images, by litellm's data file; None for a model that it does not list."""
     entry = entry_of(model.known_name)
     return None if entry is None else bool(entry.get("supports_vision"))
+
+
+def with_seen_images(messages: tuple[Message, ...], model: Model) -> tuple[Message, ...]:
+    """The messages; without their images for a model that is known to take none. A transcript names its images anyway."""
+    if not any(message.images for message in messages) or sees_images(model) is not False:
+        return messages
+    return tuple(replace(message, images=()) for message in messages)
 
 
 def _key_header(params: Mapping[str, Any]) -> str | None:
