@@ -116,7 +116,10 @@ def test_a_message_may_call_tools_and_null_keys_of_parquet_are_left_out(run: Any
     user = {"role": "user", "content": "Hi", "tool_calls": None}
     judged = run(TALK.replace("INPUT", ""), conversation=[user, call])
     function = {"name": "search", "arguments": "{}"}
-    assert judged.conversation[:2] == [DIALOGUE[0], {**call, "tool_calls": [{"type": "function", "function": function}]}]
+    assert judged.conversation[:2] == [
+        DIALOGUE[0],
+        {**call, "tool_calls": [{"type": "function", "function": function}]},
+    ]
 
 
 def _problems(tmp_path: Any, field: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from verdict_cli.language.calibrations import FITTED, CalibrationFile, Fitted
+from verdict_cli.language.citations import CITATIONS, Citations
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.extractors import resolve_extractor
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, Extractor
-from verdict_cli.language.fields.types import TEXT, RecordType
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION, BoundExtractor, Extractor
+from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType
 from verdict_cli.language.prompts.prompt import CompiledPrompt, compile_prompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
@@ -46,8 +47,29 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
         options=options,
         letters=letters,
         kept=tuple(unit.output) if unit.output else None,
+        cites=_cites(context, unit, reading.output),
     )
-    return CompiledUnit(work, reading.output, unit.output_fields(reading.output))
+    output = unit.output_fields(reading.output)
+    if unit.cites is not None:
+        output = RecordType({**output.fields, CITATIONS: ListType(INTEGER)})
+    return CompiledUnit(work, reading.output, output)
+
+
+def _cites(context: CompileContext, unit: LLMUnit, response: RecordType) -> Citations | None:
+    """The conversation that the unit cites; None, and reported, where it cannot."""
+    if unit.cites is None:
+        return None
+    if EXPLANATION not in response.fields:
+        context.problem(
+            "no-explanation",
+            "`cites` checks the explanation, and this unit has none",
+            "add `explanation: true`",
+            "cites",
+            key=True,
+        )
+        return None
+    expression = context.expression(unit.cites, PROMPT_ROOTS, context.scope, "cites")
+    return None if expression is None else Citations(expression)
 
 
 def _response(context: CompileContext, unit: LLMUnit, scale: Scale | None) -> RecordType:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from verdict_cli.errors import Problem
 from verdict_cli.language.calibrations import Fitted
+from verdict_cli.language.citations import Citations
 from verdict_cli.language.evaluations import Evaluation, Published
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.language.expressions.paths import ExpressionPath
@@ -90,6 +91,7 @@ class LLMNode:
     letters: tuple[str, ...]
     kept: tuple[str, ...] | None
     process: OutputFunction | None = None
+    cites: Citations | None = None
 
     @cached_property
     def fixed_suffix(self) -> str | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
+from verdict_cli.language.citations import CITATIONS
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor, MoreReplies
@@ -103,6 +104,8 @@ async def answer_node(
     output = (
         node_call.combined[0] if node_call.combined else work.unit.combine_responses(responses, arrangements, given)
     )
+    if work.cites is not None:
+        output = {**output, CITATIONS: work.cites.of(responses)}
     if work.process is not None:
         output = work.process(values | {"response": responses[0], "output": output})
     if work.kept is not None:
@@ -226,6 +229,8 @@ class _NodeCall(Struct, frozen=True):
         if len(self.arrangements) == 1:
             output = self.work.unit.combine_responses([response], self.arrangements, self.given)
             self.combined[:] = [output]
+        if self.work.cites is not None:
+            self.work.cites.check(response, self.values)
         if self.node.rules:
             broken = broken_rule(self.node, {**self.values, "response": response, "output": output})
             if broken:

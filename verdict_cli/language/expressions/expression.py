@@ -12,6 +12,7 @@ from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
+from verdict_cli.language.conversation import NumberedMessages
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
@@ -36,6 +37,8 @@ def to_plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, Mapping):
         return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, NumberedMessages):
+        return value
     if isinstance(value, list | tuple | Iterator | KeysView | ValuesView | ItemsView):
         return [to_plain(item) for item in value]
     if callable(value):

@@ -167,6 +167,9 @@ class LLMUnit(UnitBase):
     """Asks for a text `explanation` before the judgement."""
     extract_key: ExtractKey = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
+    cites: Annotated[str, Field(min_length=1)] | None = None
+    """An expression of the conversation whose turns the explanation cites as `[3]`: a turn that does not exist makes the reply
+    unreadable, and the output has their numbers as `citations`."""
     response: FieldTypes | None = None
     """Fields of the response besides the unit's own, which follow them."""
     streamed: bool = Field(default=False, alias="stream")
