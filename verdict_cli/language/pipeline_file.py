@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,7 +20,9 @@ class DatasetKeys(ConfigModel):
     """Defaults for reading the data."""
 
     id: Annotated[str, Field(min_length=1)] | None = None
-    """The column that names a row; its 0-based number where not given."""
+    """The column that names a row, or a path such as `conv.id`; its 0-based number where not given."""
+    delimiter: Literal[",", ";", "\t", "|"] | None = None
+    """What separates the cells of CSV files; by default, what separates the names in the header."""
     columns: dict[str, str] = Field(default_factory=dict)
     """The name in the file for a name in the pipeline."""
     where: Annotated[str, Field(min_length=1)] | None = None

@@ -148,6 +148,7 @@ def dataset_for(plan: Plan, files: Sequence[Path], *, skip_bad_rows: bool = Fals
         keep=_row_filter(plan.where),
         rules=f"{keys.get('where', '')}|{keys.get('schema', '')}",
         skip_bad_rows=skip_bad_rows,
+        delimiter=keys.get("delimiter"),
     )
 
 

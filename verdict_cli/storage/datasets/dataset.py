@@ -24,7 +24,7 @@ class Dataset:
     pipeline. ``cast`` returns the row with the schema's types, or raises ValueError with the reason; ``keep``
     says whether the row passes ``where``, and may raise a VerdictError. ``hints`` has hints for missing required
     columns. ``rules`` is the text of ``cast`` and ``keep``
-    as the user wrote them, which stands for both in the fingerprint.
+    as the user wrote them, which stands for both in the fingerprint. ``delimiter`` is that of CSV files, None: that of the header.
     """
 
     files: tuple[Path, ...]
@@ -36,6 +36,7 @@ class Dataset:
     keep: Callable[[Mapping[str, Any]], bool] | None = None
     rules: str = ""
     skip_bad_rows: bool = False
+    delimiter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ def rename_columns(columns: Mapping[str, str], values: Mapping[str, Any]) -> dic
 
 
 def required_columns(dataset: Dataset) -> dict[str, str]:
-    """The columns that every row needs: name in the pipeline -> name in the file."""
-    names = dataset.required if dataset.id is None else (*dataset.required, dataset.id)
+    """The columns that every row needs: name in the pipeline -> name in the file. A path to an id is found in the row."""
+    names = dataset.required if dataset.id is None or "." in dataset.id else (*dataset.required, dataset.id)
     return {name: dataset.columns.get(name, name) for name in names}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import glob
 import gzip
@@ -14,8 +15,16 @@ from typing import IO, Any
 
 from verdict_cli.errors import DataError, Problem
 
-ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-"""Ending -> format. All but Parquet may be followed by an ending of `COMPRESSIONS`."""
+ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+}
+"""Ending -> format. All but Parquet and Excel may be followed by an ending of `COMPRESSIONS`."""
 
 SPREADSHEET = "save the sheet as CSV (UTF-8) from the spreadsheet program"
 
@@ -27,7 +36,7 @@ def format_of(path: Path) -> str | None:
     name = path.name.lower()
     stem = name.removesuffix(compression_of(path))
     kind = ENDINGS.get(Path(stem).suffix)
-    return None if kind == "parquet" and stem != name else kind
+    return None if kind in ("parquet", "xlsx") and stem != name else kind
 
 
 def compression_of(path: Path) -> str:
@@ -76,14 +85,14 @@ def _with_known_ending(path: Path) -> Path:
         if ".parquet" in path.name.lower():
             message = "a Parquet file is compressed inside; one that is compressed again cannot be read"
         hint = _endings()
-        if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers"):
+        if path.suffix.lower() in (".xls", ".ods", ".numbers"):
             message, hint = "a spreadsheet is not a dataset", SPREADSHEET
         raise DataError(Problem("unknown-format", message, hint, str(path)))
     return path
 
 
 def _endings() -> str:
-    return f"known endings: {', '.join(ENDINGS)}; all but .parquet also with {' or '.join(COMPRESSIONS)} after it"
+    return f"known endings: {', '.join(ENDINGS)}; all but .parquet and .xlsx also with {' or '.join(COMPRESSIONS)} after it"
 
 
 def _missing(data: str) -> Problem:
@@ -112,15 +121,43 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The decompressed bytes of ``path``, without a byte order mark. Raises DataError for what cannot be read."""
     try:
         with io.BufferedReader(path.open("rb", buffering=0), _CHUNK) as raw, _decompressed(path, raw) as stream:
-            if stream.peek(3)[:3] == BOM:
+            start = stream.peek(3)[:3]
+            if start == BOM:
                 stream.read(3)
-            yield stream
+            if start[:2] in _UTF16:
+                yield io.BufferedReader(_Utf16(stream), _CHUNK)
+            else:
+                yield stream
+    except UnicodeDecodeError as error:
+        problem = Problem("bad-encoding", f"not valid UTF-16: {error.reason}", "save the file as UTF-8", str(path))
+        raise DataError(problem) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             Problem("broken-gzip", f"the gzip file is damaged or cut off: {error}", _COPY_AGAIN, str(path))
         ) from error
     except OSError as error:
         raise DataError(unreadable(path, error)) from error
+
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How "Unicode text" of spreadsheet programs begins."""
+
+
+class _Utf16(io.RawIOBase):
+    """The UTF-8 bytes of a stream of UTF-16."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._text = io.TextIOWrapper(stream, encoding="utf-16", newline="")
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or self._text.read(_COMPRESSED_CHUNK).encode("utf-8", "surrogatepass")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 LONGEST_LINE = 64 << 20

@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import orjson
 
 from verdict_cli.errors import DataError, Problem, VerdictError
 from verdict_cli.messages import Row
-from verdict_cli.storage.datasets import json_files, parquet, separated
+from verdict_cli.storage.datasets import excel, json_files, parquet, separated
 from verdict_cli.storage.datasets.dataset import (
     Dataset,
     DatasetFacts,
     Selection,
     content_key,
+    missing_column,
     missing_required,
     rename_columns,
     required_columns,
@@ -39,6 +41,7 @@ _FORMATS: Mapping[str | None, _Format] = {
     "csv": _Format(separated.csv_records, separated.csv_header),
     "tsv": _Format(separated.tsv_records, separated.tsv_header),
     "parquet": _Format(parquet.parquet_records, parquet.header),
+    "xlsx": _Format(excel.excel_records, excel.excel_header),
 }
 
 EVERYTHING = Selection()
@@ -102,11 +105,20 @@ def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator
             return
 
 
+def _format(dataset: Dataset, path: Path) -> _Format:
+    if dataset.delimiter is None or format_of(path) != "csv":
+        return _FORMATS[format_of(path)]
+    return _Format(
+        partial(separated.csv_records, delimiter=dataset.delimiter),
+        partial(separated.csv_header, delimiter=dataset.delimiter),
+    )
+
+
 def _records(dataset: Dataset) -> Iterator[tuple[Any, Mapping[str, Any] | Problem | None]]:
     """Each row's record, and its source: None if ``where`` drops it, a Problem for a bad row to skip."""
     needed = frozenset(required_columns(dataset).values())
     for path in dataset.files:
-        source = _FORMATS[format_of(path)]
+        source = _format(dataset, path)
         if source.header and (names := source.header(path)):
             absent = missing_required(dataset, names)
             if absent:
@@ -136,7 +148,9 @@ def _source(dataset: Dataset, needed: frozenset[str], values: dict[str, Any]) ->
     except VerdictError as error:
         return Problem("where", f"`where` fails on this row: {error.message}", error.hint)
     if dataset.id is not None:
-        identity = source[dataset.id]
+        identity = _identity(dataset.id, source)
+        if identity is None and dataset.id not in source:
+            return missing_column(dataset.id, source)
         if isinstance(identity, bool) or not isinstance(identity, _IDS):
             return Problem(
                 "bad-id", f"the id column {dataset.id!r} holds {identity!r}", "an id is a string or an integer"
@@ -148,7 +162,17 @@ def _row(dataset: Dataset, index: int, values: dict[str, Any], source: Mapping[s
     key = content_key(values)
     if dataset.id is None:
         return Row(index, index, source, key, placed=True)
-    return Row(index, source[dataset.id], source, key)
+    return Row(index, _identity(dataset.id, source), source, key)
+
+
+def _identity(column: str, source: Mapping[str, Any]) -> Any:
+    """The id of a row: a column of that name, else the value at the path, such as `conv.id`."""
+    if column in source:
+        return source[column]
+    value: Any = source
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
@@ -171,6 +195,7 @@ def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:
     settings = [
         sorted(dataset.columns.items()),
         dataset.id,
+        *([dataset.delimiter] if dataset.delimiter else []),
         dataset.rules,
         dataset.skip_bad_rows,
         selection.limit,

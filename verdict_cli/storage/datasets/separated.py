@@ -14,14 +14,14 @@ from verdict_cli.storage.datasets.files import SPREADSHEET, bounded_lines, open_
 from verdict_cli.storage.datasets.json_files import JsonRecord, not_utf8
 
 
-def csv_header(path: Path) -> tuple[str, ...]:
-    """The column names of a CSV file; none for an empty file."""
-    return _header(path, ",")
+def csv_header(path: Path, delimiter: str = "") -> tuple[str, ...]:
+    """The column names of a CSV file; none for an empty file. Without a delimiter, it is the one of the header."""
+    return _header(path, delimiter or _delimiter(path))
 
 
-def csv_records(path: Path) -> Iterator[JsonRecord]:
+def csv_records(path: Path, delimiter: str = "") -> Iterator[JsonRecord]:
     """The rows of a CSV file, each with the line on which it starts."""
-    return _records(path, ",")
+    return _records(path, delimiter or _delimiter(path))
 
 
 def tsv_header(path: Path) -> tuple[str, ...]:
@@ -32,6 +32,15 @@ def tsv_header(path: Path) -> tuple[str, ...]:
 def tsv_records(path: Path) -> Iterator[JsonRecord]:
     """The rows of a TSV file, each with the line on which it starts."""
     return _records(path, "\t")
+
+
+def _delimiter(path: Path) -> str:
+    """A comma, unless the header has none outside quotes, and has semicolons, tabs or bars: spreadsheet programs write them
+    where the comma is the decimal sign."""
+    with open_bytes(path) as stream:
+        first = next(iter(_Lines(path, stream)), "")
+    counts = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in ",;\t|"}
+    return "," if counts[","] > 1 else max(counts, key=counts.__getitem__)
 
 
 class _Lines:
@@ -55,6 +64,7 @@ class _Lines:
         return problem
 
 
+_MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _ZIPPED = "PK\x03\x04"
 """The first letters of a zip archive, which spreadsheets are."""
 
@@ -64,14 +74,15 @@ def _header(path: Path, delimiter: str) -> tuple[str, ...]:
         for line, cells in _cells(path, stream, delimiter):
             if isinstance(cells, Problem):
                 raise DataError(cells.at(str(path), line, 0, ""))
-            problem = _bad_header(cells)
+            problem = header_problem(cells)
             if problem:
                 raise DataError(problem.at(str(path), line, 0, ""))
             return tuple(cells)
     return ()
 
 
-def _bad_header(names: list[str]) -> Problem | None:
+def header_problem(names: list[str]) -> Problem | None:
+    """What is wrong with the names of columns, None if nothing is."""
     if names[0].startswith(_ZIPPED):
         return Problem("bad-header", "this is a spreadsheet or another zip archive, no text", SPREADSHEET)
     if "" in names:
@@ -95,7 +106,7 @@ def _records(path: Path, delimiter: str) -> Iterator[JsonRecord]:
                 yield line, dict(zip(names, cells, strict=True))
             else:
                 message = f"the row has {len(cells)} cells, the header has {len(names)}"
-                hint = f"quote cells that hold a {'tab' if delimiter == chr(9) else 'comma'} or a line break"
+                hint = f"quote cells that hold a {_MARKS.get(delimiter, delimiter)} or a line break"
                 yield line, Problem("cell-count", message, hint)
 
 
