@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import RowError, VerdictError
-from verdict_cli.messages import Entry, Result, Row
+from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
+from verdict_cli.plan.node import Node
+from verdict_cli.run.attempts import EntrySlots
+from verdict_cli.run.node_run import answer_node, fails_row
+from verdict_cli.run.per_call import answer_together, together
 
 if TYPE_CHECKING:
     from verdict_cli.run.row import RowRunner
 
 T = TypeVar("T")
-ENTRY_SLOTS = 64
-"""How many entries beyond one of each list run at a time where nothing else is said."""
-
-
-class EntrySlots:
-    """How many more entries may be run at a time by all rows together.
-
-    Each list always runs one entry, also without a slot: a list inside an entry can then not wait for its own end.
-    """
-
-    def __init__(self, free: int = ENTRY_SLOTS) -> None:
-        self.free = free
 
 
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
@@ -115,15 +110,41 @@ async def fan_out(row_runner: RowRunner, head: int) -> None:
     try:
         rows = entry_rows(row_runner.row, group, group.list_of(row_runner.values()))
     except RowError as error:
-        row_runner.failures[head] = row_runner.failure(head, error.failure, str(error))
+        node = row_runner.plan.nodes[head]
+        row_runner.failures[head] = entry_failure(row_runner.row, node, error.failure, str(error))
         return
 
+    alone = _only_unit(row_runner, group)
+
     async def run_entry(number: int) -> _EntryOutcome:
+        if alone is not None:
+            return await _run_unit(row_runner, alone, rows[number])
         runner = row_runner.inside(rows[number], level)
         result = await runner.run()
-        return _EntryOutcome(runner, result, group.nodes)
+        outputs = [runner.outputs[unit] for unit in group.nodes]
+        return _EntryOutcome(
+            outputs,
+            result.failure,
+            result.calls,
+            runner.abstained,
+            runner.skipped,
+            result.saved,
+            result.stages,
+            result.entries,
+        )
 
-    found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    async def run_some(number: int) -> list[_EntryOutcome]:
+        assert group.per_call is not None
+        some = rows[number * group.per_call : (number + 1) * group.per_call]
+        if len(some) == 1:
+            return [await run_entry(number * group.per_call)]
+        return await _run_together(row_runner, row_runner.plan.nodes[head], some)
+
+    if group.per_call is None or alone is None:
+        found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    else:
+        chunks = -(-len(rows) // group.per_call)
+        found = [entry for some in await run_entries(chunks, run_some, row_runner.context.slots) for entry in some]
     row_runner.calls[head] = [call for entry in found for call in entry.calls]
     names = [shown_names(row, group) for row in rows]
     for index in group.nodes:
@@ -165,13 +186,64 @@ def has_output(output: Any) -> bool:
     return any(map(has_output, output)) if isinstance(output, list) else output is not None
 
 
-class _EntryOutcome:
+def is_empty(output: Any) -> bool:
+    """Whether it is a list without entries, also inside its entries."""
+    return isinstance(output, list) and all(map(is_empty, output))
+
+
+class _EntryOutcome(Struct):
     """What is kept of an entry once it has been run."""
 
-    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
+    outputs: list[Any]
+    failure: Failure | None
+    calls: Sequence[Call]
+    abstained: AbstractSet[int] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
+    saved: Mapping[str, int] = MappingProxyType({})
+    stages: Mapping[str, tuple[Stage, ...]] = MappingProxyType({})
+    entries: Mapping[int, Any] = MappingProxyType({})
 
-    def __init__(self, runner: RowRunner, result: Result, units: Sequence[int]) -> None:
-        self.outputs = [runner.outputs[unit] for unit in units]
-        self.failure, self.calls = result.failure, result.calls
-        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
-        self.abstained, self.skipped = runner.abstained, runner.skipped
+
+def _only_unit(row_runner: RowRunner, group: EachGroup) -> Node | None:
+    """The only unit inside an `each`, where it calls a model and nothing but its answer decides what it gives."""
+    node = row_runner.plan.nodes[group.head]
+    many = len(group.nodes) > 1 or node.checked or node.escalation is not None or not node.stages
+    return None if many or not row_runner.skipped.isdisjoint(node.needs) else node
+
+
+async def _run_unit(row_runner: RowRunner, node: Node, row: Row) -> _EntryOutcome:
+    """Run the only unit at an entry, without the bookkeeping of several, which costs as much as the call's own."""
+    calls: list[Call] = []
+    try:
+        with row_runner.context.unit(node.id) as ended:
+            answered = await answer_node(node, row, row_runner.previous, row_runner.context, calls)
+            ended(answered.output)
+    except (ReplyError, ProviderError, RowError) as error:
+        if not fails_row(error):
+            raise
+        failure = None if node.skips else entry_failure(row, node, error.failure, str(error))
+        return _EntryOutcome([None], failure, calls)
+    return _EntryOutcome([answered.output], None, calls)
+
+
+async def _run_together(row_runner: RowRunner, node: Node, rows: Sequence[Row]) -> list[_EntryOutcome]:
+    """Run the only unit at several entries by one call, which is counted as the first entry's."""
+    calls: list[Call] = []
+    failure = None
+    outputs: Sequence[Any] = [None] * len(rows)
+    try:
+        with row_runner.context.unit(node.id) as ended:
+            outputs = await answer_together(node, rows, row_runner.previous, row_runner.context, calls)
+            ended(None)
+    except (ReplyError, ProviderError, RowError) as error:
+        if not fails_row(error):
+            raise
+        failure = None if node.skips else entry_failure(together(rows), node, error.failure, str(error))
+    outcomes = [_EntryOutcome([output], None, ()) for output in outputs]
+    outcomes[0].failure, outcomes[0].calls = failure, calls
+    return outcomes
+
+
+def entry_failure(row: Row, node: Node, kind: str, message: str) -> Failure:
+    """A failure of a unit at a row, or at one of its entries, whose number it names."""
+    return Failure(kind, f"entry {row.item}: {message}" if row.item else message, node.id)

@@ -14,7 +14,7 @@ from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
-from verdict_cli.run.entries import fan_out, has_output
+from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
 from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
 
@@ -135,7 +135,7 @@ class RowRunner:
         try:
             runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
         except RowError as error:
-            self.failures[index] = self.failure(index, error.failure, str(error))
+            self.failures[index] = entry_failure(self.row, node, error.failure, str(error))
             return False
         if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
             runs = not self.skipped.issuperset(node.parents)
@@ -151,7 +151,7 @@ class RowRunner:
 
     def values(self) -> dict[str, Any]:
         """What the list of an `each` and conditions see."""
-        names = {} if self.row.entry is None else self.row.entry.names
+        names = self.row.entry.names if self.row.entry is not None else {}
         return {"source": self.row.source, "previous": self.previous, **names}
 
     def _skip(self, index: int, units: Sequence[int]) -> None:
@@ -182,7 +182,7 @@ class RowRunner:
         """Whether it is a pool with a value for this case, and the list before it is empty or all units are skipped."""
         if not isinstance(node.work, PoolNode) or node.work.unit.empty is None:
             return False
-        return self.skipped.issuperset(node.parents) or not outputs_before(node, self.outputs)
+        return all(parent in self.skipped or is_empty(self.outputs[parent]) for parent in node.parents)
 
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
@@ -273,12 +273,7 @@ class RowRunner:
         if node.skips:
             self._finish(index, None)
         else:
-            self.failures[index] = self.failure(index, kind, message)
-
-    def failure(self, index: int, kind: str, message: str) -> Failure:
-        """A failure of a unit at this row or entry."""
-        place = f"entry {self.row.item}: " if self.row.item else ""
-        return Failure(kind, f"{place}{message}", self.plan.nodes[index].id)
+            self.failures[index] = entry_failure(self.row, node, kind, message)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
@@ -299,6 +294,6 @@ class RowRunner:
         return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        node = self.plan.nodes[index]
         answered = None if self.outputs[index] is None else self.stages.get(index, 0)
-        return stages_of(node, answered, self.calls.get(index, []), abstained=index in self.abstained)
+        calls = self.calls.get(index, [])
+        return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)
