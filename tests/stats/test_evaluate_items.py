@@ -93,6 +93,37 @@ def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> No
     assert width(each.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
 
 
+def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows, entries = [], []
+    for paper in range(25):
+        claims = [
+            (bool(rng.random() < 0.3 + paper / 50), bool(rng.random() < 0.5), "ab"[int(rng.integers(2))])
+            for _ in range(int(rng.integers(1, 30)))
+        ]
+        rows.append(of_claims(claims, **{"source.paper": f"paper {paper}"}))
+        for said, label, kind in claims:
+            sources = {"source.paper": f"paper {paper}", "source.label": label, "source.kind": kind}
+            entries.append({**sources, "output.score": said})
+    (tmp_path / "long").mkdir()
+    of_rows = Evaluation(
+        prediction="output.score",
+        target="source.label",
+        by=("source.kind",),
+        cluster="source.paper",
+        metrics=("accuracy", "f1"),
+        positive=True,
+    )
+    of_entries = of_rows.model_copy(update={"items": "check", "target": "claim.label", "by": ("claim.kind",)})
+    short = measure({"e": of_entries}, table(tmp_path / "results.parquet", rows))["e"]
+    long = measure({"e": of_rows}, table(tmp_path / "long" / "results.parquet", entries))["e"]
+    assert short.values == long.values
+    assert short.values["accuracy"].clusters == 25
+    assert short.groups["claim.kind"] == long.groups["source.kind"]
+    by_default = of_entries.model_copy(update={"cluster": None})
+    assert measure({"e": by_default}, tmp_path / "results.parquet")["e"].values == short.values
+
+
 def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tmp_path: Path) -> None:
     skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
     skipped["check.item"][0] = None
