@@ -206,6 +206,11 @@ def spread_outputs(parts: Spread, outputs: Callable[[int], Any], place: tuple[in
             continue
         units, inside = part
         lists = {unit: outputs(unit) for unit in units}
+        if inside == units:  # nothing deeper, as nearly always
+            at_all = [(unit, each) for unit, each in lists.items() if each is not None]
+            count = max((len(each) for _, each in at_all), default=0)
+            found += [Given(unit, (*place, entry), each[entry]) for entry in range(count) for unit, each in at_all]
+            continue
         for entry in range(max((len(each) for each in lists.values() if each is not None), default=0)):
             at = {unit: None if each is None else each[entry] for unit, each in lists.items()}
             found += spread_outputs(inside, at.__getitem__, (*place, entry))

@@ -19,7 +19,19 @@ from verdict_cli.llm.backoff import delay_s
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Call, Message, Output, Reply, Request
 from verdict_cli.model import Model
-from verdict_cli.run.entries import EntrySlots
+
+ENTRY_SLOTS = 64
+"""How many entries beyond one of each list run at a time where nothing else is said."""
+
+
+class EntrySlots:
+    """How many more entries may be run at a time by all rows together.
+
+    Each list always runs one entry, also without a slot: a list inside an entry can then not wait for its own end.
+    """
+
+    def __init__(self, free: int = ENTRY_SLOTS) -> None:
+        self.free = free
 
 
 @dataclass

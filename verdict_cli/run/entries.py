@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
-from verdict_cli.errors import RowError, VerdictError
-from verdict_cli.messages import Entry, Result, Row
+from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
+from verdict_cli.messages import Call, Entry, Failure, Row, Stage
 from verdict_cli.plan.levels import EachGroup, field_lists, present
+from verdict_cli.plan.node import Node
+from verdict_cli.run.attempts import EntrySlots
+from verdict_cli.run.node_run import answer_node, fails_row
 
 if TYPE_CHECKING:
     from verdict_cli.run.row import RowRunner
 
 T = TypeVar("T")
-ENTRY_SLOTS = 64
-"""How many entries beyond one of each list run at a time where nothing else is said."""
-
-
-class EntrySlots:
-    """How many more entries may be run at a time by all rows together.
-
-    Each list always runs one entry, also without a slot: a list inside an entry can then not wait for its own end.
-    """
-
-    def __init__(self, free: int = ENTRY_SLOTS) -> None:
-        self.free = free
 
 
 async def run_entries(count: int, run: Callable[[int], Awaitable[T]], slots: EntrySlots) -> list[T]:
@@ -118,10 +112,24 @@ async def fan_out(row_runner: RowRunner, head: int) -> None:
         row_runner.failures[head] = row_runner.failure(head, error.failure, str(error))
         return
 
+    alone = _only_unit(row_runner, group)
+
     async def run_entry(number: int) -> _EntryOutcome:
+        if alone is not None:
+            return await _run_unit(row_runner, alone, rows[number])
         runner = row_runner.inside(rows[number], level)
         result = await runner.run()
-        return _EntryOutcome(runner, result, group.nodes)
+        outputs = [runner.outputs[unit] for unit in group.nodes]
+        return _EntryOutcome(
+            outputs,
+            result.failure,
+            result.calls,
+            runner.abstained,
+            runner.skipped,
+            result.saved,
+            result.stages,
+            result.entries,
+        )
 
     found = await run_entries(len(rows), run_entry, row_runner.context.slots)
     row_runner.calls[head] = [call for entry in found for call in entry.calls]
@@ -165,13 +173,46 @@ def has_output(output: Any) -> bool:
     return any(map(has_output, output)) if isinstance(output, list) else output is not None
 
 
-class _EntryOutcome:
+def is_empty(output: Any) -> bool:
+    """Whether it is a list without entries, also inside its entries."""
+    return isinstance(output, list) and all(map(is_empty, output))
+
+
+class _EntryOutcome(Struct):
     """What is kept of an entry once it has been run."""
 
-    __slots__ = ("abstained", "calls", "entries", "failure", "outputs", "saved", "skipped", "stages")
+    outputs: list[Any]
+    failure: Failure | None
+    calls: Sequence[Call]
+    abstained: AbstractSet[int] = frozenset()
+    skipped: AbstractSet[int] = frozenset()
+    saved: Mapping[str, int] = MappingProxyType({})
+    stages: Mapping[str, tuple[Stage, ...]] = MappingProxyType({})
+    entries: Mapping[int, Any] = MappingProxyType({})
 
-    def __init__(self, runner: RowRunner, result: Result, units: Sequence[int]) -> None:
-        self.outputs = [runner.outputs[unit] for unit in units]
-        self.failure, self.calls = result.failure, result.calls
-        self.saved, self.stages, self.entries = result.saved, result.stages, result.entries
-        self.abstained, self.skipped = runner.abstained, runner.skipped
+
+def _only_unit(row_runner: RowRunner, group: EachGroup) -> Node | None:
+    """The only unit inside an `each`, where it calls a model and nothing but its answer decides what it gives."""
+    node = row_runner.plan.nodes[group.head]
+    many = len(group.nodes) > 1 or node.checked or node.escalation is not None or not node.stages
+    return None if many or not row_runner.skipped.isdisjoint(node.needs) else node
+
+
+async def _run_unit(row_runner: RowRunner, node: Node, row: Row) -> _EntryOutcome:
+    """Run the only unit at an entry, without the bookkeeping of several, which costs as much as the call's own."""
+    calls: list[Call] = []
+    try:
+        with row_runner.context.unit(node.id) as ended:
+            answered = await answer_node(node, row, row_runner.previous, row_runner.context, calls)
+            ended(answered.output)
+    except (ReplyError, ProviderError, RowError) as error:
+        if not fails_row(error):
+            raise
+        failure = None if node.skips else entry_failure(row, node, error.failure, str(error))
+        return _EntryOutcome([None], failure, calls)
+    return _EntryOutcome([answered.output], None, calls)
+
+
+def entry_failure(row: Row, node: Node, kind: str, message: str) -> Failure:
+    """A failure of a unit at a row, or at one of its entries, whose number it names."""
+    return Failure(kind, f"entry {row.item}: {message}" if row.item else message, node.id)

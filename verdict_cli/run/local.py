@@ -12,8 +12,7 @@ from verdict_cli.errors import VerdictError
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal
 from verdict_cli.messages import Ask, Output, Request, Row, RunFacts
 from verdict_cli.plan.node import LLMNode, Plan
-from verdict_cli.run.attempts import Context
-from verdict_cli.run.entries import EntrySlots
+from verdict_cli.run.attempts import Context, EntrySlots
 from verdict_cli.run.job import Halt, Partition, PartitionResult, RunJob, Stop
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.progress import Progress, RunStats

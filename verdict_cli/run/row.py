@@ -14,7 +14,7 @@ from verdict_cli.plan.levels import EachGroup, Level
 from verdict_cli.plan.node import LLMNode, Node, Plan, PoolNode
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.compute import compute, empty_output, outputs_before, pooled_values
-from verdict_cli.run.entries import fan_out, has_output
+from verdict_cli.run.entries import entry_failure, fan_out, has_output, is_empty
 from verdict_cli.run.node_run import answer_node, calls_of, escalate_answer, fails_row, stages_of
 from verdict_cli.run.stopping_rule import EarlyStopState, is_decided
 
@@ -182,7 +182,7 @@ class RowRunner:
         """Whether it is a pool with a value for this case, and the list before it is empty or all units are skipped."""
         if not isinstance(node.work, PoolNode) or node.work.unit.empty is None:
             return False
-        return self.skipped.issuperset(node.parents) or not outputs_before(node, self.outputs)
+        return all(parent in self.skipped or is_empty(self.outputs[parent]) for parent in node.parents)
 
     async def _ask(self, index: int) -> None:
         if index in self.level.groups:
@@ -277,8 +277,7 @@ class RowRunner:
 
     def failure(self, index: int, kind: str, message: str) -> Failure:
         """A failure of a unit at this row or entry."""
-        place = f"entry {self.row.item}: " if self.row.item else ""
-        return Failure(kind, f"{place}{message}", self.plan.nodes[index].id)
+        return entry_failure(self.row, self.plan.nodes[index], kind, message)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
