@@ -86,6 +86,10 @@ def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(tmp_path: Pa
     }  # fmt: skip
     with pytest.raises(RowError, match="no positive sum"):
         run(tmp_path, scripted_model, {"C": True}, f"{pool}, on_missing: ignore")
+    assert run(tmp_path, scripted_model, {}, f"{pool}, on_missing: zero").score == 0
+    assert run(tmp_path, scripted_model, met, f"{pool}, on_missing: zero, quorum: 2").score == 5 / 8
+    with pytest.raises(RowError, match="2 of 3 criteria have a judgement, the quorum is 3"):
+        run(tmp_path, scripted_model, met, f"{pool}, on_missing: zero, quorum: 3")
 
 
 @pytest.mark.parametrize(
