@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from verdict_cli.errors import DataError
-from verdict_cli.language.evaluations import Evaluation, Reduce, evaluation_problems
+from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.messages import RunFacts
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.evaluation_results import scored_rows
+from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -175,3 +178,46 @@ def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results: Path) ->
     panel = Evaluation(items="check", panel=("output.a", "output.b"))
     assert [path for path, _, _ in evaluation_problems("e", panel)] == ["e.items"]
     assert scored_rows({"e": ACCURACY}, results) == ()
+
+
+def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    for _ in range(40):
+        labels = [bool(rng.random() < 0.6) for _ in range(5)]
+        shares = [float(np.clip(0.5 + (0.3 if label else -0.3) + rng.normal(0, 0.2), 0, 1)) for label in labels]
+        entries = [{"claim": {"label": label, "human": label if rng.random() < 0.5 else None}} for label in labels]
+        rows.append({
+            "check.item": entries,
+            "check.score": [share > 0.5 for share in shares],
+            "check.distribution": [{"true": share, "false": 1 - share} for share in shares],
+        })  # fmt: skip
+    results = table(tmp_path / "results.parquet", rows)
+    calibrated = Evaluation(items="check", probability="output.distribution[true]", target="claim.label")
+    found = measure({"e": calibrated}, results)["e"].values
+    assert found["auroc"].value > 0.9
+    assert found["brier"].n == 200
+    gold = Evaluation(items="check", value="output.score", gold=Gold(target="claim.human"), metrics=("mean",))
+    corrected = measure({"e": gold}, results)["e"]
+    assert corrected.gold is not None
+    assert 80 < corrected.gold.labels < 120
+    truth = np.mean([entry["claim"]["label"] for row in rows for entry in row["check.item"]])
+    assert corrected.values["ppi"].low < truth < corrected.values["ppi"].high
+
+
+def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(tmp_path: Path, results: Path) -> None:
+    facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=4, done=4, calls=6, cost_usd=0.0, wall_s=1.0)
+    better = [[(label, label, kind) for _, label, kind in claims] for claims in CLAIMS]
+    (tmp_path / "base").mkdir()
+    base = table(tmp_path / "base" / "results.parquet", [of_claims(claims) for claims in better])
+
+    def passes(**gate: Any) -> list[bool]:
+        found = decide_gates([Gate(metric="claims.accuracy", **gate)], {"claims": ACCURACY}, measured, facts, results)
+        return [outcome.passed for outcome in found]
+
+    measured = measure({"claims": ACCURACY}, results)
+    assert passes(min=0.6)[0]
+    assert not passes(min=0.7)[0]
+    assert passes(min=0.66, where={"claim.kind": "a"})[0]
+    assert not passes(min=0.1, confidence=0.95, where={"claim.label": False})[0]
+    assert not passes(baseline=str(base.parent), max_drop=0.05)[0]
