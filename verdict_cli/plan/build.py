@@ -16,7 +16,7 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
-from verdict_cli.plan.compile_row_steps import RowSteps, finish_nodes
+from verdict_cli.plan.compile_row_steps import RowSteps, check_per_call, finish_nodes
 from verdict_cli.plan.expand import InstancePath, InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.levels import ITEM_COLUMN
@@ -124,7 +124,9 @@ class _Build:
         tables = load_published(self.names)
         self._raise()
         valid = [item for item in instances if isinstance(item, UnitInstance)]
-        nodes, groups = finish_nodes(nodes, [group for group in row_steps.groups if group is not None])
+        found = [group for group in row_steps.groups if group is not None]
+        check_per_call(expanded.groups, found, nodes)
+        nodes, groups = finish_nodes(nodes, found)
         conditions = tuple(condition for condition in row_steps.conditions if condition is not None)
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)

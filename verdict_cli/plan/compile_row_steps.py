@@ -118,6 +118,27 @@ def _expression(step: RowStep, text: str, roots: tuple[str, ...], scope: NodeSco
     return compiled
 
 
+def check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]) -> None:
+    """Report steps whose entries cannot be judged several in one call."""
+    for step, group in zip(steps, groups, strict=True):
+        node = nodes[group.head]
+        if group.per_call is None:
+            continue
+        work = node.work
+        if len(group.nodes) > 1 or not isinstance(work, LLMNode) or node.checked or node.escalation is not None:
+            reason = "it holds more than one unit that calls a model, once for each entry"
+        elif work.reading.json_schema is None or work.reading.top_logprobs or work.reading.then is not None:
+            reason = f"the reply to several entries is a JSON list, which {node.id} does not read"
+        elif work.letters or work.prompt.shows_images:
+            reason = f"{node.id} lays out options or images"
+        elif "index" in work.response.fields:
+            reason = f"{node.id} has a response field `index`, which numbers the entries"
+        else:
+            continue
+        hint = "leave `per_call` out: then each entry has a call of its own"
+        step.names.problem("bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call"))
+
+
 def finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
     """The nodes with what depends on all of them, and the `each` steps with the paths that every entry must have."""
     if not groups:

@@ -176,7 +176,8 @@ def calls_text(plan: Plan) -> str:
     text = f"{found.pop((), 0)} model calls a row"
     for groups, count in found.items():
         names = " and ".join(plan.groups[group].name for group in groups)
-        text += f", {count} for each {names}"
+        some = plan.groups[groups[-1]].per_call
+        text += f", {count} for each {names}" if some is None else f", {count} for every {some} of {names}"
     return visible_text(text)
 
 

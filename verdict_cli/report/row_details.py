@@ -12,6 +12,7 @@ import orjson
 
 from verdict_cli.messages import is_logprob
 from verdict_cli.report.compress import NESTED, encoded
+from verdict_cli.report.entry_tables import entry_tables
 from verdict_cli.stats.columns.column import Ints
 from verdict_cli.storage.tables.arrow_vectors import integers
 from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_columns
@@ -19,6 +20,7 @@ from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_colum
 MOST_TEXT_IN_DETAILS = 20_000
 """Characters of one text; a note says how many more it has."""
 MOST_CALLS = 60
+MOST_ENTRIES = 200
 MOST_POSITIONS = 3
 MOST_SHARES = 8
 ROWS_PER_READ = 1000
@@ -35,13 +37,14 @@ def row_details(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Index and details of each of these rows of `results`, in this order. Texts are cut at `most` characters."""
     row_of_call = _row_of_each_call(calls) if len(indices) else np.empty(0)
+    columns = [*_CALLS, *({"item"} & set(table_columns(calls)) if len(row_of_call) else ())]
     for start in range(0, len(indices), ROWS_PER_READ):
         chunk = indices[start : start + ROWS_PER_READ]
         ascending = np.sort(chunk).tolist()
         builders = [builder for batch in read_rows(results, ascending) for builder in _builders(batch, most)]
         by_row = {builder.row: builder for builder in builders}
         its_calls = np.flatnonzero(np.isin(row_of_call, list(by_row)))
-        for batch in read_rows(calls, its_calls.tolist(), _CALLS) if len(its_calls) else ():
+        for batch in read_rows(calls, its_calls.tolist(), columns) if len(its_calls) else ():
             for call in _rows(batch):
                 by_row[call["row"]].add(call)
         by_index = dict(zip(ascending, builders, strict=True))
@@ -80,7 +83,17 @@ class _RowDetailsBuilder:
         self.left_out = self.calls_left_out = self.calls_unreadable = 0
         self.failure = _failure(row)
         self.source = {own: self.cut(row[name]) for name, own in sources.items()}
-        self.outputs = {name: self.cut(row[name]) for name in outputs if row[name] is not None}
+        given = {name: row[name] for name in outputs if row[name] is not None}
+        tables, left = entry_tables(given)
+        self.entries = [
+            {
+                "columns": table.columns,
+                "rows": [[self.cut(cell) for cell in cells] for cells in table.rows[:MOST_ENTRIES]],
+            }
+            for table in tables
+        ]
+        self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRIES) for table in tables)
+        self.outputs = {name: self.cut(value) for name, value in left.items()}
         self.calls: list[dict[str, Any]] = []
 
     def add(self, call: Mapping[str, Any]) -> None:
@@ -98,6 +111,8 @@ class _RowDetailsBuilder:
         left = []
         if self.left_out:
             left.append(f"{self.left_out:,} characters of long texts are left out here.")
+        if self.entries_left_out:
+            left.append(f"{self.entries_left_out:,} of its entries are left out here.")
         if self.calls_left_out:
             left.append(f"{self.calls_left_out:,} of its calls are left out here.")
         if self.calls_unreadable:
@@ -108,6 +123,7 @@ class _RowDetailsBuilder:
             "failure": self.failure,
             "source": self.source,
             "outputs": self.outputs,
+            "entries": self.entries,
             "calls": [{**call, "open": len(self.calls) == 1} for call in self.calls],
             "cut": " ".join(left),
         }
@@ -118,7 +134,7 @@ class _RowDetailsBuilder:
         messages = orjson.loads(call["messages"] or "[]")
         probabilities, invalid = _probabilities(call["logprobs"])
         return {
-            "unit": call["unit"],
+            "unit": f"{call['unit']}, entry {call['item']}" if call.get("item") else call["unit"],
             "model": call["model"],
             "attempt": call["attempt"],
             "tokens": [call["prompt_tokens"], call["completion_tokens"]] if was_sent else None,

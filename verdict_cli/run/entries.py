@@ -19,6 +19,7 @@ from verdict_cli.plan.levels import EachGroup, field_lists, present
 from verdict_cli.plan.node import Node
 from verdict_cli.run.attempts import EntrySlots
 from verdict_cli.run.node_run import answer_node, fails_row
+from verdict_cli.run.per_call import answer_together, together
 
 if TYPE_CHECKING:
     from verdict_cli.run.row import RowRunner
@@ -131,7 +132,18 @@ async def fan_out(row_runner: RowRunner, head: int) -> None:
             result.entries,
         )
 
-    found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    async def run_some(number: int) -> list[_EntryOutcome]:
+        assert group.per_call is not None
+        some = rows[number * group.per_call : (number + 1) * group.per_call]
+        if len(some) == 1:
+            return [await run_entry(number * group.per_call)]
+        return await _run_together(row_runner, row_runner.plan.nodes[head], some)
+
+    if group.per_call is None or alone is None:
+        found = await run_entries(len(rows), run_entry, row_runner.context.slots)
+    else:
+        chunks = -(-len(rows) // group.per_call)
+        found = [entry for some in await run_entries(chunks, run_some, row_runner.context.slots) for entry in some]
     row_runner.calls[head] = [call for entry in found for call in entry.calls]
     names = [shown_names(row, group) for row in rows]
     for index in group.nodes:
@@ -212,6 +224,24 @@ async def _run_unit(row_runner: RowRunner, node: Node, row: Row) -> _EntryOutcom
         failure = None if node.skips else entry_failure(row, node, error.failure, str(error))
         return _EntryOutcome([None], failure, calls)
     return _EntryOutcome([answered.output], None, calls)
+
+
+async def _run_together(row_runner: RowRunner, node: Node, rows: Sequence[Row]) -> list[_EntryOutcome]:
+    """Run the only unit at several entries by one call, which is counted as the first entry's."""
+    calls: list[Call] = []
+    failure = None
+    outputs: Sequence[Any] = [None] * len(rows)
+    try:
+        with row_runner.context.unit(node.id) as ended:
+            outputs = await answer_together(node, rows, row_runner.previous, row_runner.context, calls)
+            ended(None)
+    except (ReplyError, ProviderError, RowError) as error:
+        if not fails_row(error):
+            raise
+        failure = None if node.skips else entry_failure(together(rows), node, error.failure, str(error))
+    outcomes = [_EntryOutcome([output], None, ()) for output in outputs]
+    outcomes[0].failure, outcomes[0].calls = failure, calls
+    return outcomes
 
 
 def entry_failure(row: Row, node: Node, kind: str, message: str) -> Failure:

@@ -193,9 +193,10 @@ def _runs(plan: Plan, around: tuple[int, ...], values: Mapping[str, Any] | None)
             continue
         if group.waits or values is None:
             inside = _runs(plan, (*around, place), None)
-            found.update({index: count * group.most for index, count in inside.items()})
+            times = -(-group.most // (group.per_call or 1))
+            found.update({index: count * times for index, count in inside.items()})
             continue
-        for index, entry in enumerate(group.list_of(values)):
+        for index, entry in list(enumerate(group.list_of(values)))[:: group.per_call or 1]:
             found.update(_runs(plan, (*around, place), {**values, group.name: entry, "index": index}))
     return found
 

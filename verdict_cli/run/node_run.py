@@ -27,7 +27,7 @@ def written_id(node: Node, row: Row) -> str:
     entry = row.entry
     if entry is None:
         return node.id
-    if node.copies is None:
+    if node.copies is None or not entry.item.isdigit():
         return f"{node.id}[{entry.item}]"
     place, copies = node.copies
     return node.name if entry.count * copies == 1 else f"{node.name}[{int(entry.item) * copies + place}]"
@@ -99,11 +99,18 @@ async def answer_node(
     output = (
         node_call.combined[0] if node_call.combined else work.unit.combine_responses(responses, arrangements, given)
     )
+    return NodeAnswer(values, responses[0], passed_on(node, work, values, responses[0], output))
+
+
+def passed_on(
+    node: Node, work: LLMNode, values: dict[str, Any], response: dict[str, Any], output: dict[str, Any]
+) -> dict[str, Any]:
+    """What a unit passes on of its output."""
     if work.process is not None:
-        output = work.process(values | {"response": responses[0], "output": output})
+        output = work.process(values | {"response": response, "output": output})
     if work.kept is not None:
         output = {name: output[name] for name in work.kept if name in output}
-    return NodeAnswer(values, responses[0], propagated(node, values, responses[0], output))
+    return propagated(node, values, response, output)
 
 
 async def _each(

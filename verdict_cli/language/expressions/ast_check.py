@@ -83,7 +83,7 @@ def _field_of_unit(node: nodes.Test, resolve: Resolve, local: frozenset[str]) ->
     steps = [
         nodes.Test(_access(target[:end]), "defined", [], [], None, None, lineno=1) for end in range(2, len(target) + 1)
     ]
-    both = steps[0]
+    both: nodes.Expr = steps[0]
     for step in steps[1:]:
         both = nodes.And(both, step, lineno=1)
     return both if node.name == "defined" else nodes.Not(both, lineno=1)

@@ -31,6 +31,16 @@ function fields(title, values) {
   return [make('h3', {}, title), ...(brief.length ? [list] : []), ...blocks];
 }
 
+/** The entries of a list with what was said of each, a table for each list. */
+function entryTables(tables) {
+  return tables.flatMap(({ columns, rows }) => [
+    make('h3', {}, `Entries (${rows.length})`),
+    make('div', { class: 'entries', tabindex: '0' }, make('table', {},
+      make('thead', {}, make('tr', {}, ...columns.map((name) => make('th', { scope: 'col' }, said(name))))),
+      make('tbody', {}, ...rows.map((cells) => make('tr', {}, ...cells.map((cell) => make('td', {}, cell === null ? '' : said(cell)))))))),
+  ]);
+}
+
 function callFacts(call) {
   const facts = [call.model, call.attempt ? `attempt ${call.attempt + 1}` : null];
   if (call.tokens) facts.push(`${number(call.tokens[0])} + ${number(call.tokens[1])} tokens`);
@@ -63,6 +73,7 @@ function told(story) {
   if (story.failure) parts.push(make('p', { class: 'notice' }, said(story.failure)));
   parts.push(...fields('Source', story.source));
   parts.push(...fields('Outputs', story.outputs));
+  parts.push(...entryTables(story.entries));
   if (story.calls.length) parts.push(make('h3', {}, `Calls (${story.calls.length})`), ...story.calls.map(callCard));
   if (story.cut) parts.push(make('p', { class: 'note' }, visible(story.cut)));
   return parts;
