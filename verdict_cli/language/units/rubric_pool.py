@@ -69,8 +69,7 @@ class RubricPoolUnit(Pool):
         earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
         possible = math.fsum(worth for worth in points if worth > 0)
         if possible <= 0 or not math.isfinite(earned / possible):
-            listed = f"the points of its {len(points)} criteria have" if points else "it has no criteria, so"
             hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
-            raise RowError(f"{listed} no positive sum", hint=hint, kind="no-points")
+            raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")
         score = min(max(earned / possible, self.clip[0]), self.clip[1])
         return {"score": score, "earned": earned, "possible": possible, "count": len(points)}
