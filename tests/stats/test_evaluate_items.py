@@ -13,6 +13,7 @@ from verdict_cli.errors import DataError
 from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
 from verdict_cli.language.gate_rules import Gate
 from verdict_cli.messages import RunFacts
+from verdict_cli.report.formatting import coverage_notes
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.evaluation_results import scored_rows
 from verdict_cli.stats.gates import decide_gates
@@ -135,6 +136,7 @@ def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tm
     assert (found.rows, found.missing, found.coverage) == (3, 1, pytest.approx(2 / 3))
     assert found.values["accuracy"].value == 1.0
     assert found.bounds["accuracy"] == (pytest.approx(2 / 3), 1.0)
+    assert coverage_notes(found)[0] == "coverage 0.667: 1 of 3 entries have no prediction"
 
 
 def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
