@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from verdict_cli.errors import ReplyError
+from verdict_cli.language.fields.message_parts import without_parts
 from verdict_cli.language.scales import Scale
 
 
@@ -64,7 +65,6 @@ class PlainType:
         return self.name
 
     def numeric(self) -> bool:
-        """True for int, float and bool."""
         return self.name != "str"
 
 
@@ -95,7 +95,6 @@ class TextListType(_NotNumeric):
 
     @property
     def item(self) -> FieldType:
-        """The type of the list's entries."""
         return TEXT
 
     def json_schema(self) -> dict[str, Any]:
@@ -237,6 +236,7 @@ class TranscriptType(_NotNumeric):
         """The messages. Optional keys that are null, as Parquet fills them in, are left out."""
         if not isinstance(value, list | tuple):
             raise ReplyError(f"{value!r:.200} is not a list of messages with a `role` and a `content`")
+        value = [whole for message in value for whole in without_parts(message)]
         for place, message in enumerate(value):
             if not is_message(message):
                 raise ReplyError(f"[{place}]: {message!r:.200} is not a message with a `role` and a `content`")
