@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from verdict_cli.errors import DataError
-from verdict_cli.language.evaluations import Evaluation, Reduce, evaluation_problems
+from verdict_cli.language.evaluations import Evaluation, Gold, Reduce, evaluation_problems
+from verdict_cli.language.gate_rules import Gate
+from verdict_cli.messages import RunFacts
+from verdict_cli.report.formatting import coverage_notes
 from verdict_cli.stats.compare import compare_runs
 from verdict_cli.stats.evaluation_results import scored_rows
+from verdict_cli.stats.gates import decide_gates
 from verdict_cli.stats.measure import measure
 from verdict_cli.storage.tables.column_types import DeclaredType
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -93,6 +97,37 @@ def test_intervals_resample_rows_unless_a_cluster_is_named(tmp_path: Path) -> No
     assert width(each.values["accuracy"]) != pytest.approx(width(whole), rel=0.15)
 
 
+def test_metrics_and_intervals_are_those_of_a_table_with_a_row_for_each_entry(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows, entries = [], []
+    for paper in range(25):
+        claims = [
+            (bool(rng.random() < 0.3 + paper / 50), bool(rng.random() < 0.5), "ab"[int(rng.integers(2))])
+            for _ in range(int(rng.integers(1, 30)))
+        ]
+        rows.append(of_claims(claims, **{"source.paper": f"paper {paper}"}))
+        for said, label, kind in claims:
+            sources = {"source.paper": f"paper {paper}", "source.label": label, "source.kind": kind}
+            entries.append({**sources, "output.score": said})
+    (tmp_path / "long").mkdir()
+    of_rows = Evaluation(
+        prediction="output.score",
+        target="source.label",
+        by=("source.kind",),
+        cluster="source.paper",
+        metrics=("accuracy", "f1"),
+        positive=True,
+    )
+    of_entries = of_rows.model_copy(update={"items": "check", "target": "claim.label", "by": ("claim.kind",)})
+    short = measure({"e": of_entries}, table(tmp_path / "results.parquet", rows))["e"]
+    long = measure({"e": of_rows}, table(tmp_path / "long" / "results.parquet", entries))["e"]
+    assert short.values == long.values
+    assert short.values["accuracy"].clusters == 25
+    assert short.groups["claim.kind"] == long.groups["source.kind"]
+    by_default = of_entries.model_copy(update={"cluster": None})
+    assert measure({"e": by_default}, tmp_path / "results.parquet")["e"].values == short.values
+
+
 def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tmp_path: Path) -> None:
     skipped = of_claims([(None, True, "a"), (True, True, "a"), (None, True, "b")])
     skipped["check.item"][0] = None
@@ -101,6 +136,7 @@ def test_entries_without_an_output_are_missing_and_skipped_ones_are_not_there(tm
     assert (found.rows, found.missing, found.coverage) == (3, 1, pytest.approx(2 / 3))
     assert found.values["accuracy"].value == 1.0
     assert found.bounds["accuracy"] == (pytest.approx(2 / 3), 1.0)
+    assert coverage_notes(found)[0] == "coverage 0.667: 1 of 3 entries have no prediction"
 
 
 def test_a_failed_row_lowers_the_coverage(tmp_path: Path) -> None:
@@ -144,3 +180,46 @@ def test_a_panel_is_of_rows_and_rows_are_not_scored_by_entries(results: Path) ->
     panel = Evaluation(items="check", panel=("output.a", "output.b"))
     assert [path for path, _, _ in evaluation_problems("e", panel)] == ["e.items"]
     assert scored_rows({"e": ACCURACY}, results) == ()
+
+
+def test_probabilities_and_human_labels_of_entries_are_measured(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    for _ in range(40):
+        labels = [bool(rng.random() < 0.6) for _ in range(5)]
+        shares = [float(np.clip(0.5 + (0.3 if label else -0.3) + rng.normal(0, 0.2), 0, 1)) for label in labels]
+        entries = [{"claim": {"label": label, "human": label if rng.random() < 0.5 else None}} for label in labels]
+        rows.append({
+            "check.item": entries,
+            "check.score": [share > 0.5 for share in shares],
+            "check.distribution": [{"true": share, "false": 1 - share} for share in shares],
+        })  # fmt: skip
+    results = table(tmp_path / "results.parquet", rows)
+    calibrated = Evaluation(items="check", probability="output.distribution[true]", target="claim.label")
+    found = measure({"e": calibrated}, results)["e"].values
+    assert found["auroc"].value > 0.9
+    assert found["brier"].n == 200
+    gold = Evaluation(items="check", value="output.score", gold=Gold(target="claim.human"), metrics=("mean",))
+    corrected = measure({"e": gold}, results)["e"]
+    assert corrected.gold is not None
+    assert 80 < corrected.gold.labels < 120
+    truth = np.mean([entry["claim"]["label"] for row in rows for entry in row["check.item"]])
+    assert corrected.values["ppi"].low < truth < corrected.values["ppi"].high
+
+
+def test_gates_look_at_entries_with_confidence_over_rows_and_against_a_baseline(tmp_path: Path, results: Path) -> None:
+    facts = RunFacts("run", "finished", "", "", "", "", "", "", rows=4, done=4, calls=6, cost_usd=0.0, wall_s=1.0)
+    better = [[(label, label, kind) for _, label, kind in claims] for claims in CLAIMS]
+    (tmp_path / "base").mkdir()
+    base = table(tmp_path / "base" / "results.parquet", [of_claims(claims) for claims in better])
+
+    def passes(**gate: Any) -> list[bool]:
+        found = decide_gates([Gate(metric="claims.accuracy", **gate)], {"claims": ACCURACY}, measured, facts, results)
+        return [outcome.passed for outcome in found]
+
+    measured = measure({"claims": ACCURACY}, results)
+    assert passes(min=0.6)[0]
+    assert not passes(min=0.7)[0]
+    assert passes(min=0.66, where={"claim.kind": "a"})[0]
+    assert not passes(min=0.1, confidence=0.95, where={"claim.label": False})[0]
+    assert not passes(baseline=str(base.parent), max_drop=0.05)[0]

@@ -40,6 +40,10 @@ class RubricPooling:
         self, outputs: Sequence[Mapping[str, Any] | None], names: Sequence[Mapping[str, Any]], source: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The pool's output from each criterion's output, None where there is none, and the names beside it."""
+        judged = sum(output is not None for output in outputs)
+        if judged < self.unit.quorum > 1:
+            message = f"{judged} of {len(outputs)} criteria have a judgement, the quorum is {self.unit.quorum}"
+            raise RowError(message, kind="quorum")
         points, met = [], []
         for output, entry in zip(outputs, names, strict=True):
             place = entry["index"]

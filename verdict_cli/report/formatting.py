@@ -176,16 +176,16 @@ def coverage_notes(measures: Measures) -> list[str]:
     elif measures.missing:
         labelled = measures.rows - measures.unlabelled
         share = f"{measures.coverage:.3f}" if measures.coverage < 0.9995 else "just under 1"
-        lines.append(f"coverage {share}: {measures.missing} of {labelled} rows have no prediction")
+        lines.append(f"coverage {share}: {measures.missing} of {labelled} {measures.of} have no prediction")
     for metric, (low, high) in measures.bounds.items():
         lines.append(
-            f"{metric} bounds if the rows without a prediction were included: "
+            f"{metric} bounds if the {measures.of} without a prediction were included: "
             f"{format_number(low)} to {format_number(high)}"
         )
     if measures.gold is not None:
         lines += _gold_notes(measures.gold)
     if measures.unlabelled:
-        lines.append(f"{measures.unlabelled} rows have no target and are left out")
+        lines.append(f"{measures.unlabelled} {measures.of} have no target and are left out")
     return lines
 
 

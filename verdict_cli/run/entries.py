@@ -207,7 +207,8 @@ class _EntryOutcome(Struct):
 def _only_unit(row_runner: RowRunner, group: EachGroup) -> Node | None:
     """The only unit inside an `each`, where it calls a model and nothing but its answer decides what it gives."""
     node = row_runner.plan.nodes[group.head]
-    many = len(group.nodes) > 1 or node.checked or node.escalation is not None or not node.stages
+    many = len(group.nodes) > 1 or len(node.groups) > 1 + len(group.around)  # of an `each` inside this one
+    many = bool(many or node.checked or node.escalation is not None or not node.stages)
     return None if many or not row_runner.skipped.isdisjoint(node.needs) else node
 
 

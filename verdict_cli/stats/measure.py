@@ -69,6 +69,8 @@ class Measures:
     warnings: tuple[str, ...] = ()
     published: str | None = None
     gold: GoldFacts | None = None
+    of: str = "rows"
+    """What is counted: `rows`, or `entries` under `items`."""
 
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
@@ -229,6 +231,7 @@ def _measures(
         warnings=tuple(warnings),
         published=evaluation.published,
         gold=gold,
+        of="rows" if evaluation.items is None else "entries",
     )
 
 

@@ -202,3 +202,31 @@ def test_every_type_says_its_name_and_whether_it_has_numbers() -> None:
 def test_values_without_a_declared_type_are_taken_as_they_are() -> None:
     for kind in (UnknownType(), DistributionType(LIKERT)):
         assert kind.read({"x": [1]}) == {"x": [1]}
+
+
+def test_messages_in_the_form_of_opentelemetry_are_read_as_messages_with_a_content() -> None:
+    call = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "x"}}
+    given = [
+        {"role": "user", "parts": [{"type": "text", "content": "a"}, {"type": "text", "content": "b"}]},
+        {"role": "assistant", "parts": [call], "finish_reason": "tool_call"},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": {"n": 1}}]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "c"}, {**call, "arguments": "{}"}]},
+        {"role": "user", "parts": [{"type": "text", "content": "d"}, {"type": "uri", "uri": "https://x/y.png"}]},
+        {"role": "user", "content": "e"},
+    ]
+    called = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
+    assert TranscriptType().read(given) == [
+        {"role": "user", "content": "a\nb"},
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "content": '{"n": 1}', "tool_call_id": "c1"},
+        {
+            "role": "assistant",
+            "content": "c",
+            "tool_calls": [{**called, "function": {"name": "search", "arguments": "{}"}}],
+        },
+        {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "uri", "uri": "https://x/y.png"}]},
+        {"role": "user", "content": "e"},
+    ]
+    for wrong in ([{"role": "user", "parts": "a"}], [{"parts": []}], [{"role": "user", "parts": [1], "content": 3}]):
+        with pytest.raises(ReplyError, match="is not a message"):
+            TranscriptType().read(wrong)

@@ -123,6 +123,22 @@ def test_only_line_feed_and_carriage_return_break_lines(special):
     assert document.key_at(("b",)) == Position(2, 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: {b: str?, c: d?e}", {"b": "str?", "c": "d?e"}),
+        ("a: [x?, y?z?]", ["x?", "y?z?"]),
+        ("a: {b?: 1}", {"b?": 1}),
+        ("a: 'x?'", "x?"),
+        ("a: really?", "really?"),
+        ('a: "x\\x3f?"', "x??"),
+        ("? a\n: {? b : c}", {"b": "c"}),
+    ],
+)
+def test_a_question_mark_within_a_word_is_a_character(text, value):
+    assert load(text).data == {"a": value}
+
+
 def test_private_use_characters_that_stand_in_for_others_are_kept():
     text = "\U000f0000\u2028\U000f0001"
     assert load(f'a: "{text}"').data == {"a": text}

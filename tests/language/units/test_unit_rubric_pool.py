@@ -34,7 +34,7 @@ def test_the_score_is_the_points_earned_over_the_positive_points(grades: list[tu
     possible = sum(worth for worth in points if worth > 0)
     unit = RubricPoolUnit("c.points")
     if not possible:
-        with pytest.raises(RowError, match="no positive sum"):
+        with pytest.raises(RowError, match="criteria has positive points"):
             unit.grade(points, met)
         return
     score = min(max(float(earned / possible), 0.0), 1.0)
@@ -84,8 +84,12 @@ def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(tmp_path: Pa
     assert dict(run(tmp_path, scripted_model, met, f"{pool}, on_missing: ignore")) == {
         "score": 1.0, "earned": 5.0, "possible": 5.0, "count": 2,
     }  # fmt: skip
-    with pytest.raises(RowError, match="no positive sum"):
+    with pytest.raises(RowError, match="criteria has positive points"):
         run(tmp_path, scripted_model, {"C": True}, f"{pool}, on_missing: ignore")
+    assert run(tmp_path, scripted_model, {}, f"{pool}, on_missing: zero").score == 0
+    assert run(tmp_path, scripted_model, met, f"{pool}, on_missing: zero, quorum: 2").score == 5 / 8
+    with pytest.raises(RowError, match="2 of 3 criteria have a judgement, the quorum is 3"):
+        run(tmp_path, scripted_model, met, f"{pool}, on_missing: zero, quorum: 3")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,7 @@ def test_a_missing_judgement_fails_counts_as_not_met_or_is_left_out(tmp_path: Pa
     [
         ([5, "three", -4], "criterion 1 is 'three', not a number"),
         ([5, True, -4], "not a number"),
-        ([-1, 0, -4], "no pos"),
+        ([-1, 0, -4], "has positive points"),
     ],
 )
 def test_points_that_are_no_numbers_or_not_positive_fail_the_row(

@@ -196,6 +196,8 @@ leaf = st.one_of(
     ),
     st.integers(0, 3).map(lambda n: {"type": "array", "items": {"type": "string"}, "minItems": n}),
 )
+leaf |= leaf.map(lambda schema: {"anyOf": [schema, {"type": "null"}]})
+leaf |= leaf.map(lambda schema: {"type": "array", "items": schema})
 schemas = st.recursive(
     st.dictionaries(st.text(max_size=4), leaf, min_size=1, max_size=4),
     lambda inner: st.dictionaries(st.text(max_size=4), inner.map(lambda p: {"type": "object", "properties": p})),

@@ -16,6 +16,8 @@ from verdict_cli.language.document.composer import Composer, Events
 from verdict_cli.language.document.source_positions import Document, Position
 
 MAX_BYTES = 10 * 1024 * 1024
+_MARK_WITHIN = re.compile(r"(?<=[^\s,\[\]{}])\?")
+"""A question mark that does not begin a scalar."""
 
 
 def read_document(path: pathlib.Path) -> Document:
@@ -70,7 +72,10 @@ def parse_document(text: bytes, file: str) -> Document:
     free = (code for code in range(0xF0000, 0x10FFFE) if code not in used)
     away = dict(zip(map(ord, "\x85\u2028\u2029\ufeff"), free, strict=False))
     back = {code: chr(special) for special, code in away.items()}
-    source = Events(decoded.translate(away))
+    # In `{note: str?, …}` PyYAML takes the question mark for an indicator; in YAML 1.2 it is one only before a space.
+    mark = next(free)
+    back[mark] = "?"
+    source = Events(_MARK_WITHIN.sub(chr(mark), decoded.translate(away)))
     tree = Composer(file, back)
     try:
         while source.check_event():
@@ -127,7 +132,7 @@ _MESSAGES: tuple[tuple[str, str, str], ...] = (
     (r"scanning an (anchor|alias)", "this is not the name of an {0}", "A name has letters, digits, `-` and `_`; text that begins with `*` or `&` must be in quotes."),
     (r"scanning a block scalar", "only `+`, `-` or a digit from 1 to 9 may follow `|` or `>` on its line", "Begin the text on the next line, indented."),
     (r"directive|YAML document|tag handle|a tag\b", "a directive or tag cannot be read: {problem}", "Text that begins with `%` or `!` must be in quotes."),
-    (r"flow mapping.*got '(.+)'", "the `{{` of line {line} is not closed: expected `,` or `}}`, found {token}", "Text that contains braces must be in quotes or in a block scalar: `prompt: |`. A key and its colon are on one line."),
+    (r"flow mapping.*got '(.+)'", "the `{{` of line {line} is not closed: expected `,` or `}}`, found {token}", "Text that contains braces or brackets must be in quotes or in a block scalar: `prompt: |`. A key and its colon are on one line."),
     (r"flow sequence.*got '(.+)'", "the `[` of line {line} is not closed: expected `,` or `]`, found {token}", "Text that contains brackets must be in quotes or in a block scalar: `prompt: |`."),
     (r"block mapping.*found '(.+)'", "{token} is not allowed here, in the mapping that begins on line {line}", ""),
     (r"block collection.*found '(.+)'", "{token} is not allowed here, in the list that begins on line {line}", ""),

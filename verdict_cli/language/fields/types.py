@@ -66,7 +66,6 @@ class PlainType:
         return self.name
 
     def numeric(self) -> bool:
-        """True for int, float and bool."""
         return self.name != "str"
 
 
@@ -97,7 +96,6 @@ class TextListType(_NotNumeric):
 
     @property
     def item(self) -> FieldType:
-        """The type of the list's entries."""
         return TEXT
 
     def json_schema(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from pydantic import Field
 
+from verdict_cli.config_model import Seq, Whole
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import INTEGER, NUMBER, RecordType, ScaleType
 from verdict_cli.language.scales.continuous import ContinuousScale
@@ -28,6 +29,12 @@ class RubricPoolUnit(Pool):
     """The unit's type."""
     points: Annotated[str, Field(min_length=1)]
     """Expression for the points of each criterion, such as `criterion.points`: over the names of its `each`, `index` and `source`. Negative points count when the criterion is met."""
+    field: str | None = None
+    """The field that says whether a criterion is met: a boolean or a number from 0 to 1; the only such field by default."""
+    fields: Annotated[Seq[str], Field(min_length=1)] | None = None
+    """Not allowed: a rubric has one `field`."""
+    quorum: Annotated[int, Field(ge=1), Whole] = 1
+    """The minimum number of criteria that must have a judgement, where it is more than one."""
     clip: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest score; a score beyond them becomes one of them."""
     on_missing: OnMissing = "fail"
@@ -62,8 +69,7 @@ class RubricPoolUnit(Pool):
         earned = math.fsum(worth * share for worth, share in zip(points, met, strict=True))
         possible = math.fsum(worth for worth in points if worth > 0)
         if possible <= 0 or not math.isfinite(earned / possible):
-            listed = f"the points of its {len(points)} criteria have" if points else "it has no criteria, so"
             hint = "a rubric needs a criterion with positive points; `when` leaves out rows without one"
-            raise RowError(f"{listed} no positive sum", hint=hint, kind="no-points")
+            raise RowError(f"none of its {len(points)} criteria has positive points", hint=hint, kind="no-points")
         score = min(max(earned / possible, self.clip[0]), self.clip[1])
         return {"score": score, "earned": earned, "possible": possible, "count": len(points)}

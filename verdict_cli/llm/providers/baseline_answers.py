@@ -41,10 +41,13 @@ def fill(schema: Mapping[str, Any], answer: BaselineAnswer) -> Any:
     """A value that satisfies the schema.
 
     Enums are read worst first, numbers run from ``minimum`` (worst; 0 where there is none) to ``maximum``
-    (one more where there is none), an array that takes each value of an enum once is a ranking.
+    (one more where there is none), an array that takes each value of an enum once is a ranking. Of alternatives it is
+    the first.
     """
     if "const" in schema:
         return schema["const"]
+    if "anyOf" in schema:
+        return fill(schema["anyOf"][0], answer)
     if "enum" in schema:
         return schema["enum"][index(answer, len(schema["enum"]))]
     match schema.get("type"):
