@@ -96,6 +96,11 @@ class Model(ConfigModel):
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None} | self.params
 
+    def at_temperature_1(self) -> Model:
+        """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""
+        params = {name: value for name, value in self.params.items() if name != "temperature"}
+        return self.model_copy(update={"temperature": None if self.temperature is None else 1.0, "params": params})
+
 
 def _spelling(value: Any) -> str:
     if isinstance(value, list | tuple):

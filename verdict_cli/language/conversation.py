@@ -102,7 +102,7 @@ def _parts(head: MessageData, content: Sequence[Any], calls: list[MessageData]) 
             parts.append(read)
     yield from results
     texts = [part["text"] for part in parts if part.get("type") == "text"]
-    made: Any = "".join(texts) if len(texts) == len(parts) else parts
+    made: Any = "\n".join(texts) if len(texts) == len(parts) else parts
     if not parts and results and not calls:
         return
     if not parts and not calls:

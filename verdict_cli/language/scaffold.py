@@ -133,7 +133,9 @@ def _scale(scale: str) -> list[str]:
     if dash and low.isdecimal() and high.isdecimal():
         return [f"    scale: {{type: discrete, range: [{low}, {high}]}}   # whole numbers, worst first"]
     words = ", ".join(_scalar(word) for word in _words(scale))
-    return [f"    scale: {{type: discrete, values: [{words}]}}   # from worst to best: put them in order"]
+    return [
+        f"    scale: {{type: discrete, values: [{words}]}}   # labels; `ordered: true` if they run from worst to best"
+    ]
 
 
 def _words(scale: str) -> list[str]:

@@ -96,7 +96,7 @@ def write_report(
         files=files,
         flips=flips,
         promises={plan.nodes[early.pool].id: early.promise for early in plan.early},
-        masses=token_masses(plan, directory.results),
+        masses=token_masses(plan, directory.results, directory.calls),
     )
     for name in extra:
         export_table(directory.results, directory.path / name, inert=inert)

@@ -14,8 +14,7 @@ from verdict_cli.errors import ProviderError, Refused, ReplyError, RowError
 from verdict_cli.language.citations import CITATIONS
 from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
-from verdict_cli.language.extractors.bound_extractor import BoundExtractor, MoreReplies
-from verdict_cli.language.fields.types import RecordType
+from verdict_cli.language.extractors.bound_extractor import MoreReplies
 from verdict_cli.language.prompts.delimit import Delimited
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
@@ -190,8 +189,7 @@ class _NodeCall(Struct, frozen=True):
         if reading.more is not None:
             return await self._sampled(request, place, reading.more, calls)
         if reading.then is None:
-            response, _ = await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls)
-            return response
+            return (await answer(CallSpec(request, self.models, reading, self._accept), self.context, calls))[0]
         _, reply = await answer(CallSpec(request, self.models, reading, _accept_any), self.context, calls)
         then = reading.then
         second = Request(
@@ -218,13 +216,12 @@ class _NodeCall(Struct, frozen=True):
         response, reply = await answer(CallSpec(request, self.models, self.work.reading, accept), self.context, calls)
         if not more.needed(response):
             return response
-        model = _at_temperature_1(calls[-1].request.model)
-        reading = BoundExtractor(RecordType({}), more.read, token_cap=self.work.reading.token_cap)
+        model = calls[-1].request.model.at_temperature_1()
         first = self.first + len(self.arrangements) + place * more.count
 
         async def draw_reply(number: int, own: list[Call]) -> dict[str, Any]:
             again = replace(request, model=model, call=first + number, top_logprobs=0)
-            return (await answer(CallSpec(again, (model,), reading, _accept_any), self.context, own))[0]
+            return (await answer(CallSpec(again, (model,), more.reading, _accept_any), self.context, own))[0]
 
         response = more.complete(reply, request, await _each(draw_reply, range(more.count), calls))
         self._accept(response)
@@ -246,12 +243,6 @@ class _NodeCall(Struct, frozen=True):
 
 def _accept_any(response: dict[str, Any]) -> None:
     """The text of the first of two calls is checked by the second; the rules of a unit hold for its whole response."""
-
-
-def _at_temperature_1(model: Model) -> Model:
-    """The model as its token probabilities have it: they are those at temperature 1, whatever temperature is set."""
-    params = {name: value for name, value in model.params.items() if name != "temperature"}
-    return model.model_copy(update={"temperature": None if model.temperature is None else 1.0, "params": params})
 
 
 def _input(node: Node, row: Row, previous: Mapping[str, Any]) -> dict[str, Any]:

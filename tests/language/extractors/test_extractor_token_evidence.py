@@ -353,6 +353,24 @@ def test_every_score_has_its_mass_in_results_and_calls_and_the_median_in_the_rep
     assert "judge mass" in shown and "median 0.700, n=3" in shown
 
 
+def test_a_unit_that_passes_on_other_fields_has_its_mass_in_the_report_too(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda _: reply([[("4", 0.6)]])
+    _, _, shown = run(tmp_path, "extract: argmax_score\n    propagate: {high: output.score > 3}", 2)
+    assert "judge mass" in shown and "median 0.600, n=2" in shown
+
+
+def test_of_both_orders_the_lesser_mass_counts(tmp_path: Path, scripted_model: Any) -> None:
+    scripted_model.answer = lambda request: reply([[("AB"[request.call], 0.9 - 0.3 * request.call)]])
+    path = tmp_path / "p.yaml"
+    unit = (
+        "{unit: PairwiseJudgeUnit, name: judge, extract: argmax_score, positions: both, options: [source.x, source.y]}"
+    )
+    path.write_text(f"verdict: 1\nname: p\nmodel: m\npipeline: [{unit}]\n", encoding="utf-8")
+    judged = CliRunner().invoke(app, ["judge", str(path), "--row", '{"x": "1", "y": "2"}', "--json", "--quiet"])
+    output = json.loads(judged.stdout)["output"]
+    assert (output["choice"], output["consistent"], output["mass"]) == ("A", True, pytest.approx(0.6))
+
+
 def test_the_explanation_is_what_comes_before_the_value(tmp_path: Path, scripted_model: Any) -> None:
     words = ["It", " is", " clear", ".", " Score:"]
     scripted_model.answer = lambda _: reply([*[[(word, 0.9)] for word in words], [(" 4", 0.8), (" 5", 0.2)]])

@@ -136,9 +136,9 @@ def value_text(value: Any) -> str:
 
 def printed(values: Iterable[Any]) -> tuple[Any, ...]:
     """The values of a format string, each to be written as a prompt writes it."""
-    from verdict_cli.language.expressions.value_text import printable
+    from verdict_cli.language.expressions.value_text import formattable
 
-    return tuple(value if isinstance(value, Undefined) else printable(value) for value in values)
+    return tuple(value if isinstance(value, Undefined) else formattable(value) for value in values)
 
 
 def built(value: Any) -> Any:

@@ -71,7 +71,7 @@ class _Fields(dict[Any, Any]):
     """A mapping that a format writes as a prompt does, with its fields."""
 
     def __getitem__(self, key: Any) -> Any:
-        return printable(super().__getitem__(key))
+        return formattable(super().__getitem__(key))
 
     def __str__(self) -> str:
         return insert(dict(self))
@@ -84,7 +84,7 @@ class _Items(list[Any]):
     """A list that a format writes as a prompt does, with its items."""
 
     def __getitem__(self, index: Any) -> Any:
-        return printable(super().__getitem__(index))
+        return formattable(super().__getitem__(index))
 
     def __str__(self) -> str:
         return insert(list(self))
@@ -93,7 +93,7 @@ class _Items(list[Any]):
         return insert(list(self), spec)
 
 
-def printable(value: Any) -> Any:
+def formattable(value: Any) -> Any:
     """A value for a format string (`%`, `format`), in which it is written as in a prompt. RowError for null."""
     if isinstance(value, bool):
         return _Truth(value)

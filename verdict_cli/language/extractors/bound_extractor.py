@@ -73,13 +73,13 @@ class MoreReplies:
     """``count`` further replies to a request, at temperature 1, where ``needed(response)`` says so of the first response,
     which is then not used.
 
-    ``read(reply, request)`` returns the fields of one; ``complete(reply, request, fields)`` the response, from the first
-    reply and the fields of the others.
+    ``reading`` reads one; ``complete(reply, request, fields)`` returns the response, from the first reply and the fields of
+    the others.
     """
 
     count: int
     needed: Callable[[dict[str, Any]], bool]
-    read: Callable[[Reply, Request], dict[str, Any]]
+    reading: BoundExtractor
     complete: Callable[[Reply, Request, Sequence[dict[str, Any]]], dict[str, Any]]
 
 

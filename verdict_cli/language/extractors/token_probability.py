@@ -146,17 +146,22 @@ class _TokenExtractor(Extractor):
         worst_first = sorted(scale.tokens(), key=lambda pair: scale.values().index(pair[1]))
         tokens = tuple(token for token, _ in worst_first)
         longest = max(-(-len(token.encode()) // BYTES_A_TOKEN) for token in tokens)
+        cap = longest + SPARE_TOKENS if after is None else 0
         return BoundExtractor(
             RecordType({**explained, name: kind, **evidence}),
             read,
             top_logprobs=TOP_LOGPROBS,
             support=tokens,
             instruction=_instruction(after, explains=explains),
-            token_cap=longest + SPARE_TOKENS if after is None else 0,
+            token_cap=cap,
             more=MoreReplies(
                 self.samples,
                 lambda response: response[SAMPLED_FIELD],
-                lambda reply, _: {name: find_value(reply.text, support, after).value},
+                BoundExtractor(
+                    RecordType({name: kind}),
+                    lambda reply, _: {name: find_value(reply.text, support, after).value},
+                    token_cap=cap,
+                ),
                 lambda reply, request, replies: complete(reply, request, [one[name] for one in replies]),
             )
             if self.samples

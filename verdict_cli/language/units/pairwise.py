@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from verdict_cli.language.extractors.bound_extractor import MASS_FIELD, SAMPLED_FIELD
 from verdict_cli.language.fields.types import TEXT, TRUTH, RecordType, ScaleType
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.scales.discrete import Categories
@@ -103,6 +104,8 @@ class PairwiseJudgeUnit(ChoiceUnit):
         output = dict(responses[0])
         if self.positions == "both":
             output["consistent"] = choices[0] == choices[1]
+            output |= {MASS_FIELD: min(one[MASS_FIELD] for one in responses)} if MASS_FIELD in output else {}
+            output |= {SAMPLED_FIELD: any(one[SAMPLED_FIELD] for one in responses)} if SAMPLED_FIELD in output else {}
         output["choice"] = choices[0] if len(set(choices)) == 1 else TIE
         if self.original:
             output["chosen"] = "" if output["choice"] == TIE else given[output["choice"]]
