@@ -5,7 +5,7 @@
 The server is a token bucket that refills continuously and holds `--burst` seconds' worth; or it takes a number of calls at
 once. Printed are the failed rows, the refused requests, and the share of the limit that was used: the shortest possible time
 for 99% of the rows over the actual one. `storm` refuses everything for five seconds, and also prints how many calls were
-accepted in the ten seconds after that.
+accepted in each second after that.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class LimitedServer(LoopbackServer):
             return count * mean_s / self.at_once / took_s
         return (count - self.burst) / self.rate / took_s
 
-    def after_storm(self) -> int:
-        """The calls that were accepted in the ten seconds after the storm."""
+    def after_storm(self, seconds: int = 20) -> list[int]:
+        """The calls that were accepted in each second after the storm."""
         assert self.started is not None
         over = self.started + self.storm_at + STORM_S
-        return sum(over <= at < over + 10 for at in self.accepted)
+        return [sum(over + n <= at < over + n + 1 for at in self.accepted) for n in range(seconds)]
 
     async def answer(self, path: str) -> tuple[str, Mapping[str, str], object]:
         now = monotonic()
@@ -160,7 +160,7 @@ def main() -> None:
         share = f"{server.share_used():.1%} of the limit used" if server.answered else ""
         print(f"{case}: exit code {code}, answered {len(server.answered)} of {rows}, refused {server.refused}, {share}")
         if case == "storm":
-            print(f"storm: accepted in the ten seconds after it: {server.after_storm()} of {10 * server.rate:.0f}")
+            print(f"storm: accepted in each second after it, of {server.rate:g}: {server.after_storm()}")
 
 
 if __name__ == "__main__":
