@@ -1,10 +1,12 @@
 """Run time compared with the bound of an endpoint: seconds of `verdict run` against rows × latency ÷ concurrency, as the
 endpoint sees them from the first request to the last reply, and those of the whole process.
 
-    python benchmarks/calls.py [REPETITIONS]
+    python benchmarks/calls.py [REPETITIONS] [bound] [cpu] [providers]
 
 The endpoint is the loopback server of the shared folder (VERDICT_SHARED, else `../shared`), 200 ms a reply. The cache is
 off. Python's modules are compiled beforehand, as those of an installed package are. Prints Markdown tables of medians.
+`providers` judges 2,000 rows by a server of our own that speaks each provider's wire format (`loopback.py`), in turn with
+OpenAI's, and fails where litellm was imported.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from loopback import WIRES
 from rows import make, measure
 
 LATENCY_S = 0.2
@@ -146,7 +149,49 @@ def cpu(folder: Path, repetitions: int, url: str) -> None:
         print(f"| {label} | {1000 * ours:.3f} | {1000 * bare:.3f} | {ours / bare:.2f} |")
 
 
-def main(repetitions: int) -> None:
+WITHOUT_LITELLM = """
+import sys
+from verdict_cli.cli.app import main
+try:
+    main()
+finally:
+    assert "litellm" not in sys.modules
+"""
+
+
+def providers(folder: Path, repetitions: int, _: str) -> None:
+    """Prints what each provider's path takes, over what OpenAI's takes."""
+    script = Path(__file__).with_name("loopback.py")
+    server = subprocess.Popen([sys.executable, str(script), "--latency-s", str(LATENCY_S)], stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    base = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    os.environ |= {f"{name.upper()}_API_KEY": "none" for name in WIRES}
+    data = make(folder, 2_000)
+    ratios: dict[str, list[tuple[float, float]]] = {name: [] for name in WIRES if name != "openai"}
+    try:
+        for _repetition in range(repetitions):
+            for name, found in ratios.items():
+                runs = []
+                for each in (name, "openai"):
+                    config = folder / "pipeline.yaml"
+                    model = f"{{name: {WIRES[each][0]}, api_base: '{base}'}}"
+                    config.write_text(ONE.replace("{name: openai/gpt-4o-mini}", model), encoding="utf-8")
+                    more = ("--no-cache", "--concurrency", "128")
+                    runs.append(measure(folder, config, data, *more, program=("-c", WITHOUT_LITELLM)))
+                found.append((runs[0].seconds / runs[1].seconds, runs[0].cpu_s / runs[1].cpu_s))
+    finally:
+        server.terminate()
+        server.wait()
+    print("\n| provider | times OpenAI's wall time | times its CPU |\n| --- | ---: | ---: |")
+    for name, found in ratios.items():
+        wall, cpu_ratio = (statistics.median(values) for values in zip(*found, strict=True))
+        print(f"| {name} | {wall:.2f} | {cpu_ratio:.2f} |")
+
+
+TABLES = {"bound": walls, "cpu": cpu, "providers": providers}
+
+
+def main(repetitions: int, tables: Sequence[str]) -> None:
     """Prints the tables."""
     server, url = serve()
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
@@ -157,12 +202,13 @@ def main(repetitions: int) -> None:
             os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
             (folder / "pipeline.yaml").write_text(ONE, encoding="utf-8")
             measure(folder, folder / "pipeline.yaml", make(folder, 10), "--no-cache")
-            walls(folder, repetitions, url)
-            cpu(folder, repetitions, url)
+            for table in tables or TABLES:
+                TABLES[table](folder, repetitions, url)
     finally:
         server.terminate()
         server.wait()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    numbers = [int(text) for text in sys.argv[1:] if text.isdecimal()]
+    main(numbers[0] if numbers else 5, [text for text in sys.argv[1:] if not text.isdecimal()])

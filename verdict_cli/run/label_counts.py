@@ -82,10 +82,14 @@ class LabelCounts:
             self._found_bad(message, self._field(value))
 
     def _count(self, value: str | int | float) -> None:
-        key = label_value_key(value)
-        self.texts += key[0]
-        self.truths += isinstance(value, bool)
-        self.fractions += isinstance(value, float)
+        if type(value) is str:
+            key: Key = (True, value)
+            self.texts += 1
+        else:
+            key = label_value_key(value)
+            self.texts += key[0]
+            self.truths += isinstance(value, bool)
+            self.fractions += isinstance(value, float)
         count = self.counts.get(key)
         if count is not None:
             count[0] += 1

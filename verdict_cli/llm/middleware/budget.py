@@ -6,7 +6,7 @@ It is inside the rate limits, so that a call that waited for them is checked whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from verdict_cli.errors import BudgetError, Refused, Rejected, ReplyError, Retryable, VerdictError
@@ -100,11 +100,12 @@ class Spending:
 def check_budget(ask: Ask, spending: Spending, halted: Callable[[], bool], halt: Callable[[VerdictError], None]) -> Ask:
     """``ask``, which raises HaltedError once ``halted`` is true. ``halt`` receives the error that stops the run."""
 
-    async def ask_unless_halted(request: Request) -> Reply:
+    def ask_unless_halted(request: Request) -> Awaitable[Reply]:
         if halted():
             raise HaltedError("the run is stopping")
-        if spending.budget_usd is None:
-            return await ask_counted(request)
+        return ask_counted(request) if spending.budget_usd is None else ask_reserved(request)
+
+    async def ask_reserved(request: Request) -> Reply:
         try:
             reserved = await spending.reserve(worst_case_usd(request), halted)
         except BudgetError as error:

@@ -17,6 +17,7 @@ from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
 from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
+from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Reply, Request
 
@@ -79,7 +80,7 @@ def build_chain(
         provider = _confirmed(provider, stop.confirm, stop.stop)
     hedging = Hedging()
     sent = hedging.sent(spans.calls(provider))
-    ask = limit(check_budget(sent, spending, stop.is_set, stop.stop))
+    ask = ask_local = limit(check_budget(sent, spending, stop.is_set, stop.stop))
     forget: Forget = _forget_nothing
     if not recorded:
         another = limit(check_budget(sent, spending, stop.is_set, lambda error: _stop_unless_spent(stop, error)))
@@ -87,6 +88,7 @@ def build_chain(
         ask = require_logprobs(ask)
         if store is not None:
             ask, forget = cached(ask, store)
+        ask = _unless_local(ask_local, ask)
     if renamed is not None:
         ask, forget = _with_renamed_units(ask, renamed), _with_renamed_units(forget, renamed)
     ask_models = ask
@@ -97,6 +99,7 @@ def build_chain(
         )
         if journal.resumed:
             ask = count_recalled_cost(ask, spending)
+        ask = _unless_local(ask_models, ask)
     return Chain(ask, ask_models, forget)
 
 
@@ -104,6 +107,15 @@ def _with_renamed_units(take: Callable[[Request], T], renamed: Callable[[str], s
     return lambda request: take(
         replace(request, node=renamed(request.node), written=request.written and renamed(request.written))
     )
+
+
+def _unless_local(ask_local: Ask, ask: Ask) -> Ask:
+    """``ask``, but ``ask_local`` for built-in models and recordings, which the middleware between the two leaves alone."""
+
+    def ask_either(request: Request) -> Awaitable[Reply]:
+        return ask_local(request) if is_local(request.model.name) else ask(request)
+
+    return ask_either
 
 
 def _stop_unless_spent(stop: StopSignal, error: VerdictError) -> None:

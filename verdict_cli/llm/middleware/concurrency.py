@@ -87,9 +87,9 @@ class LearnedConcurrency:
         return self.slots.capacity < float("inf")
 
     def accept(self) -> None:
-        """Count an answer."""
+        """Count an answer, once a limit is known."""
         self._answers += 1
-        if self.is_known and self._answers >= PROBE_AFTER * self.slots.capacity:
+        if self._answers >= PROBE_AFTER * self.slots.capacity:
             self.slots.resize(self.slots.capacity + self._step)
             self._answers, self._strikes, self._step = 0, 0, 2 * self._step
 

@@ -29,6 +29,8 @@ ENDING = 0.75
 QUANTILE = 0.95
 MIN_ANSWERS = 50
 """Answers below which a percentile means nothing."""
+SCARCE = 2.0
+"""While there are fewer extra requests left than calls in flight, a call is hedged after so many times the percentile."""
 MAX_REQUESTS = 3
 """Requests for one call: the second may hang as well."""
 _REMEMBERED = 1000
@@ -101,10 +103,10 @@ class Hedger:
     def hedge_slowest(self) -> None:
         """Send another request for each call whose turn it is, and look again when the next one is slow enough."""
         loop = asyncio.get_running_loop()
-        while self._candidates and self._may_hedge():
+        while self._candidates and (left := self._extra_left()) >= 1:
             key, attempt = next(iter(self._candidates.items()))
             assert attempt.sent_at is not None
-            due = attempt.sent_at + self.threshold_s
+            due = attempt.sent_at + self.threshold_s * (SCARCE if left < len(self._candidates) else 1.0)
             if due > loop.time():
                 if self._timer is None and due < float("inf"):
                     self._timer = loop.call_at(due, self._look_again)
@@ -117,9 +119,9 @@ class Hedger:
         self._timer = None
         self.hedge_slowest()
 
-    def _may_hedge(self) -> bool:
+    def _extra_left(self) -> float:
         ending = self._in_flight < ENDING * self._most_in_flight
-        return self.extra + 1 <= self.calls * MAX_EXTRA * (1.0 if ending else 1.0 - KEPT_FOR_THE_END)
+        return self.calls * MAX_EXTRA * (1.0 if ending else 1.0 - KEPT_FOR_THE_END) - self.extra
 
 
 class Race:

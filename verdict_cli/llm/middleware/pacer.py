@@ -145,7 +145,8 @@ class Pacer:
         self._refused_share *= 1 - 1 / RECENT_CALLS
         if sent_at > self._refused_at:
             self._refusals_in_a_row = 0
-        self.concurrency.accept()
+        if self.concurrency.is_known:
+            self.concurrency.accept()
         self.forget(sent_at)
 
     def refuse(

@@ -31,7 +31,7 @@ class _RemainingQuota:
     """What may still be sent before ``full_at``, when ``limit`` may be sent again; None: unknown.
 
     Some providers refill continuously, at ``rate`` a second, others all at once at the end of a window (``rate`` 0). Which
-    it is shows when more was used: the time until the quota is full grows, or goes on to shrink.
+    it is shows when more was used: the time until the quota is full grows, or shrinks.
     """
 
     left: float | None = None
@@ -96,6 +96,7 @@ class ProviderQuota:
         self._tokens_left = _RemainingQuota()
         self._latest = 0
         self._overruns = 0
+        self._rate_since: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -105,7 +106,7 @@ class ProviderQuota:
     @property
     def is_rate(self) -> bool:
         """Whether the headers state how fast requests are refilled, and calls at that rate are accepted."""
-        return self._requests_left.rate > 0 and self._overruns < 2 * MAX_OVERRUNS
+        return self._rate_since is not None and self._overruns < 2 * MAX_OVERRUNS
 
     def wait_s(self, tokens: int, now: float) -> float:
         """Seconds until a call of so many tokens may be sent; 0 if it may be sent now."""
@@ -120,9 +121,9 @@ class ProviderQuota:
             self._tokens_left.spend(tokens)
         return SentCounters(self._calls, self._tokens, now)
 
-    def overrun(self) -> None:
-        """Count a refusal of a call that the headers allowed."""
-        self._overruns += 1
+    def refuse(self, sent_at: float) -> None:
+        """Count the refusal of a call; it was allowed by the headers if it was sent when they stated a rate."""
+        self._overruns += self._rate_since is not None and sent_at >= self._rate_since
 
     def update(self, allowance: Allowance, counters: SentCounters, now: float) -> None:
         """Take over the headers of a call's reply. They do not count the calls that were sent after it.
@@ -138,4 +139,8 @@ class ProviderQuota:
         self._requests_left.update(
             allowance.requests_left, allowance.requests, allowance.requests_reset_s, calls, at, now
         )
+        if not self._requests_left.rate:
+            self._rate_since = None
+        elif self._rate_since is None:
+            self._rate_since = now
         self._tokens_left.update(allowance.tokens_left, allowance.tokens, allowance.tokens_reset_s, tokens, at, now)

@@ -174,14 +174,14 @@ async def _send_limited(
         limiter.pacer.concurrency.slots.acquired += 1
     sent_at = limiters.clock()
     limiter.pacer.send(tokens, sent_at)
-    was_rate, slots = limiter.quota.is_rate, limiter.pacer.concurrency.slots
+    slots = limiter.pacer.concurrency.slots
     others = slots.acquired - 1
     counters = limiter.quota.spend(tokens, sent_at)
     flow.running += 1
     try:
         reply = await ask(request)
     except VerdictError as error:
-        _learn_from_error(limiters, limiter, request, tokens, counters, error, others, was_rate)
+        _learn_from_error(limiters, limiter, request, tokens, counters, error, others)
         if not (isinstance(error, Retryable) and error.failure == "rate-limit"):
             limiter.pacer.forget(sent_at)
             flow.failed += 1
@@ -208,7 +208,6 @@ def _learn_from_error(
     counters: SentCounters,
     error: VerdictError,
     others: int,
-    was_rate: bool,
 ) -> None:
     if isinstance(error, ProviderError | ReplyError):
         _learn(limiters, limiter, tokens, counters, error.reply)
@@ -219,8 +218,7 @@ def _learn_from_error(
         if delay_s is not None and delay_s > request.model.max_wait:
             delay_s = None  # this call fails at once; the others find out for themselves
         limiter.pacer.settle(tokens, 0)
-        if was_rate:
-            limiter.quota.overrun()
+        limiter.quota.refuse(counters.sent_at)
         learns = not limiter.quota.is_rate
         limiter.pacer.refuse(counters.sent_at, limiters.clock(), delay_s, others=others, learns=learns)
 

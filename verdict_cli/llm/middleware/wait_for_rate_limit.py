@@ -20,20 +20,23 @@ def wait_for_rate_limit(send: PatientSend, clock: Callable[[], float] = monotoni
     Raises Retryable, marked ``waited``, where that took ``max_wait`` seconds, or the provider states a longer delay.
     """
 
+    def ask(request: Request) -> Awaitable[Reply]:
+        return send(request, False) if is_local(request.model.name) else ask_until_accepted(request)
+
     async def ask_until_accepted(request: Request) -> Reply:
         deadline = None
         while True:
             try:
                 return await send(request, deadline is not None)
             except Retryable as error:
-                if error.failure != "rate-limit" or is_local(request.model.name):
+                if error.failure != "rate-limit":
                     raise
                 now = clock()
                 deadline = now + request.model.max_wait if deadline is None else deadline
                 if now + (error.retry_after_s or 0.0) >= deadline:
                     raise _gave_up(error, request.model) from None
 
-    return ask_until_accepted
+    return ask
 
 
 def _gave_up(error: Retryable, model: Model) -> Retryable:

@@ -169,15 +169,17 @@ MOST_BLANK_LINES = 1_000_000
 def bounded_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
     """The lines of the stream of ``path``. Raises DataError for one that is too long, and for too many blank ones."""
     number = blank = 0
-    while line := stream.readline(LONGEST_LINE + 1):
+    readline, most = stream.readline, LONGEST_LINE + 1
+    while line := readline(most):
         number += 1
         if len(line) > LONGEST_LINE:
             message = f"the line is longer than {LONGEST_LINE:,} bytes"
             raise DataError(
                 Problem("too-long", message, "put large values in files, or shorten them", str(path), number)
             )
-        blank = blank + 1 if line.isspace() else 0
-        if blank > MOST_BLANK_LINES:
+        if not line.isspace():
+            blank = 0
+        elif (blank := blank + 1) > MOST_BLANK_LINES:
             message = f"more than {MOST_BLANK_LINES:,} blank lines in succession"
             raise DataError(Problem("too-long", message, "remove them", str(path), number))
         yield line
