@@ -19,7 +19,7 @@ from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.model_warnings import capability_warnings, context_warnings
-from verdict_cli.run.pilot import PilotEstimate, pilot_positions, run_pilot
+from verdict_cli.run.pilot_estimate import PilotEstimate, pilot_positions, run_pilot
 from verdict_cli.storage.datasets.read import stream_rows
 
 
