@@ -178,6 +178,12 @@ class TestCost:
         assert "calls of" not in shell("run", *paid, "--quiet").err
         assert "calls of" not in shell("run", *paid).err
 
+    def test_a_benchmark_tells_it_too(self, shell: Any, paid: list[str]) -> None:
+        done = shell("bench", "xstest", "--limit", "4", "--out", "b", "--quiet")
+        assert "4 rows" not in done.err
+        done = shell("bench", "xstest", "--limit", "5", "--out", "c", "--model", "gpt-4o")
+        assert "5 rows: 15 calls of gpt-4o, some $0.0" in done.err
+
     def test_an_unknown_price_is_unknown(self, shell: Any, paid: list[str]) -> None:
         assert "10 calls of openai/own, cost unknown" in shell("run", *paid, "--model", "openai/own").err
 

@@ -101,6 +101,9 @@ def _pilot(options: ModelOptions, dry: DryRun, count: int, level: float) -> Pilo
             store.close()
     if found.stopped:
         print_error(f"warning: the pilot ended after {found.rows:,} rows: {found.stopped}")
+    if found.failed == found.rows:
+        print_error(f"every row of the pilot failed, so nothing can be estimated from it: {found.failure}")
+        raise typer.Exit(3)
     if found.failed:
         print_error(
             f"warning: {found.failed:,} of the pilot's {found.rows:,} rows failed, the first with: {found.failure}"
