@@ -49,9 +49,13 @@ def capability_warnings(plan: Plan) -> list[Problem]:
             check_plan_model(node, model, top_logprobs, plan.fence)
         except Refused as error:
             message = error.message.removeprefix(f"{node.id}: ")
-            problems.setdefault(message, Problem("model-cannot-answer", message))
+            problems.setdefault(
+                message, Problem("model-cannot-answer", message, "a run is refused until this is fixed")
+            )
         for doubt in doubts(model, top_logprobs):
-            problems.setdefault(doubt, Problem("model-capability", doubt))
+            problems.setdefault(
+                doubt, Problem("model-capability", doubt, "see the provider's documentation, or choose another model")
+            )
     return list(problems.values())
 
 

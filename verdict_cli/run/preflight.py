@@ -65,17 +65,18 @@ def check_plan_model(node: Node, model: Model, top_logprobs: int, policy: PathPo
 def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
     """Refused for a recording or a model's file outside the pipeline file's folder: later prompts may send a recording's
     replies to any host, and a model's file is read by a library that does not expect malice."""
-    for prefix, what in ((REPLAY_PREFIX, "recording"), (IN_PROCESS_PREFIX, "model's file")):
-        file = model.name.removeprefix(prefix)
-        if file == model.name or model.name in policy.given or (prefix, file) in _PACKAGED:
-            continue
-        try:
-            policy.path(Path(), file)
-        except OutsideError as error:
-            raise Refused(f"{node.id}: the {what} {error}", hint=ALLOW_OUTSIDE) from None
+    prefix, _, file = model.name.partition("/")
+    if f"{prefix}/" not in (REPLAY_PREFIX, IN_PROCESS_PREFIX) or model.name in policy.given or model.name in _PACKAGED:
+        return
+    try:
+        policy.path(Path(), file)
+    except OutsideError as error:
+        if is_local(model.name):
+            raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
+        raise Refused(f"{node.id}: the model's file {error}", hint=ALLOW_OUTSIDE) from None
 
 
-_PACKAGED = {(IN_PROCESS_PREFIX, name) for name in PACKAGED_MODELS}
+_PACKAGED = {f"{IN_PROCESS_PREFIX}{name}" for name in PACKAGED_MODELS}
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:
