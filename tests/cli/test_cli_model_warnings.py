@@ -204,6 +204,10 @@ class TestCost:
         assert ("Continue?" in shown) == bool(answer)
         assert ("stopped: no call was made" in shown) == (code == 130)
 
+    def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(self, shell: Any, paid: list[str]) -> None:
+        shown, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
+        assert (ended, "Continue?" in shown, "cost unknown" in shown) == (0, False, True), shown
+
 
 def on_terminal(folder: Path, arguments: list[str], answer: str) -> tuple[str, int]:
     """What the command prints on a terminal where the user types the answer, and its exit code."""
