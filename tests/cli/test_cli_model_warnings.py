@@ -178,6 +178,12 @@ class TestCost:
         assert "calls of" not in shell("run", *paid, "--quiet").err
         assert "calls of" not in shell("run", *paid).err
 
+    def test_a_benchmark_tells_it_too(self, shell: Any, paid: list[str]) -> None:
+        done = shell("bench", "xstest", "--limit", "4", "--out", "b", "--quiet")
+        assert "4 rows" not in done.err
+        done = shell("bench", "xstest", "--limit", "5", "--out", "c", "--model", "gpt-4o")
+        assert "5 rows: 15 calls of gpt-4o, some $0.0" in done.err
+
     def test_an_unknown_price_is_unknown(self, shell: Any, paid: list[str]) -> None:
         assert "10 calls of openai/own, cost unknown" in shell("run", *paid, "--model", "openai/own").err
 
@@ -197,6 +203,10 @@ class TestCost:
         assert ended == code, shown
         assert ("Continue?" in shown) == bool(answer)
         assert ("stopped: no call was made" in shown) == (code == 130)
+
+    def test_nothing_is_asked_of_an_unpriced_model_on_this_machine(self, shell: Any, paid: list[str]) -> None:
+        shown, ended = on_terminal(shell.folder, ["run", *paid, "--model", "openai/own"], "")
+        assert (ended, "Continue?" in shown, "cost unknown" in shown) == (0, False, True), shown
 
 
 def on_terminal(folder: Path, arguments: list[str], answer: str) -> tuple[str, int]:

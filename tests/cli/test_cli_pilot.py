@@ -41,8 +41,9 @@ def filled(schema: dict[str, Any], words: Callable[[], str]) -> Any:
 
 
 @contextmanager
-def token_server(median: float = 80.0) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(address, bodies received) of a server that answers equal requests equally."""
+def token_server(median: float = 80.0, broken: str = "") -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(address, bodies received) of a server that answers equal requests equally, and with no JSON where a text is in the
+    prompt."""
     count, _ = text_counter("gpt-4o-mini")
     bodies: list[dict[str, Any]] = []
 
@@ -57,6 +58,8 @@ def token_server(median: float = 80.0) -> Iterator[tuple[str, list[dict[str, Any
         reply = json.dumps(filled(form, words)) if form else "3" if body.get("logprobs") else words()
         completion = count(reply) + (round(490 * draw.lognormvariate(0, 0.5)) if body["model"] == REASONING else 0)
         prompt = sum(count(text) + 4 for text in texts) + 3 + (0 if form is None else count(json.dumps(form)) + 12)
+        if broken and any(broken in text for text in texts):
+            reply = "no JSON"
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}
         choice: dict[str, Any] = {"message": {"content": reply}, "finish_reason": "stop"}
         if body.get("logprobs"):
@@ -213,3 +216,22 @@ def test_the_text_says_what_the_pilot_cost_and_of_when_the_prices_are(shell: Any
     assert "- pilot: 20 rows in 20 calls, for $0.00" in shown
     assert "95% interval $0.00" in shown
     assert "- prices and capabilities are those of litellm 1." in shown
+
+
+@pytest.mark.parametrize(("broken", "code"), [("text 1", 0), ("text", 3)])
+def test_failed_rows_are_told_and_a_pilot_of_failures_estimates_nothing(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, broken: str, code: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with token_server(broken=broken) as (url, bodies):
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        config = shell.config(CHINESE_JUDGE, "model: gpt-4o-mini")
+        done = shell("estimate", config, shell.rows(30), "--pilot", "30")
+    assert done.code == code
+    if code:
+        assert "every row of the pilot failed, so nothing can be estimated" in done.err
+        assert not done.out
+    else:
+        assert "11 of the pilot's 30 rows failed, the first with: " in done.err
+        assert len(bodies) == 30 + 2 * 11, "the retries of failed rows are calls too"
+        assert f"{len(bodies)}" in done.out

@@ -74,9 +74,13 @@ def test_every_pipeline_file_has_a_sample() -> None:
 
 @pytest.mark.parametrize("path", PIPELINES, ids=lambda path: path.stem)
 def test_it_is_valid_and_warns_of_nothing(path: Path) -> None:
+    """But of the keys that are not set here, and of the models of recordings, which are replayed only."""
     result = CliRunner().invoke(app, ["validate", str(path), "--json"])
     document = json.loads(result.stdout)
     document.pop("hosts")
+    known = {"model-cannot-answer"} | ({"retired-model"} if path.parent.name == "reproductions" else set())
+    assert all(" is not set" in one["message"] for one in document["warnings"] if one["code"] == "model-cannot-answer")
+    document["warnings"] = [one for one in document["warnings"] if one["code"] not in known]
     assert (result.exit_code, document) == (0, {"ok": True, "errors": [], "warnings": []})
 
 

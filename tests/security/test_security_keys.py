@@ -207,7 +207,7 @@ def test_what_litellm_would_follow_is_refused_before_the_run(
 def test_a_part_of_a_providers_address_stays_within_it(name: str) -> None:
     for value in ("evil.example/", "evil.example#", "x@evil.example", "evil.example?", "a\\b", ["x"]):
         assert "part of an address" in str(check_model(Model(name="vertex_ai/m", params={name: value})))
-    assert check_model(Model(name="vertex_ai/m", params={name: "us-central1"})) is None
+    assert "part of an address" not in str(check_model(Model(name="vertex_ai/m", params={name: "us-central1"})))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from verdict_cli.run.estimate import DryRun, Line, total
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.model_warnings import capability_warnings, context_warnings
-from verdict_cli.run.pilot import PilotEstimate, pilot_positions, run_pilot
+from verdict_cli.run.pilot_estimate import PilotEstimate, pilot_positions, run_pilot
 from verdict_cli.storage.datasets.read import stream_rows
 
 Options = TypeVar("Options", bound=PipelineOptions)
@@ -110,6 +110,9 @@ def _pilot(options: ModelOptions, dry: DryRun, count: int, level: float) -> Pilo
             store.close()
     if found.stopped:
         print_error(f"warning: the pilot ended after {found.rows:,} rows: {found.stopped}")
+    if found.failed == found.rows:
+        print_error(f"every row of the pilot failed, so nothing can be estimated from it: {found.failure}")
+        raise typer.Exit(3)
     if found.failed:
         print_error(
             f"warning: {found.failed:,} of the pilot's {found.rows:,} rows failed, the first with: {found.failure}"

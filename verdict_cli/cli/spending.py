@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,15 @@ import typer
 from verdict_cli.cli.console import print_error, print_message
 
 if TYPE_CHECKING:
+    from verdict_cli.model import Model
     from verdict_cli.run.session import Session
 
 
 def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     """Warn of what the models lack, tell the estimate, and ask on a terminal. Exits where the answer is no.
 
-    Nothing is told of a run that is finished or replayed, or that calls free models only.
+    Nothing is told of a run that is finished or replayed, or that calls free models only; nothing is asked of one that
+    calls models without a price on this machine only.
     """
     from verdict_cli.llm.model_families import is_free
     from verdict_cli.report.formatting import money
@@ -25,7 +28,7 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     from verdict_cli.run.preflight import models_of
 
     options = session.options
-    paid = [model.name for model in models_of(options.plan) if not is_free(model.name)]
+    paid = [model for model in models_of(options.plan) if not is_free(model.name)]
     if session.is_finished or options.recording is not None or not paid:
         return
     dry = sampled_dry_run(options.plan, options.dataset, options.data, options.seed)
@@ -41,10 +44,20 @@ def tell_cost(session: Session, *, yes: bool, quiet: bool) -> None:
     calls = f"{whole.least:,} to {whole.calls:,}" if whole.least < whole.calls else f"{whole.calls:,}"
     cost = "cost unknown" if whole.cost_usd is None else f"some {money(whole.cost_usd)}"
     basis = f", estimated from {SAMPLE} of them" if options.data.rows > SAMPLE else ""
-    message = f"{left:,} rows{basis}: {calls} calls of {', '.join(dict.fromkeys(paid))}, {cost}"
-    asks = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    message = f"{left:,} rows{basis}: {calls} calls of {', '.join(dict.fromkeys(model.name for model in paid))}, {cost}"
+    spends = whole.cost_usd != 0 if whole.cost_usd is not None else not all(map(_is_on_this_machine, paid))
+    asks = spends and not yes and sys.stdin.isatty() and sys.stderr.isatty()
     if asks or not quiet:
         print_message(message)
     if asks and not typer.confirm("Continue?", default=True, err=True):
         print_error("stopped: no call was made")
         raise typer.Exit(130)
+
+
+def _is_on_this_machine(model: Model) -> bool:
+    """Whether the model is served by this machine, where calls without a price cost nothing."""
+    from verdict_cli.language.egress_hosts import LOOPBACK
+    from verdict_cli.llm.model_families import host_called
+
+    host = host_called(model, os.environ) or ""
+    return any(host == own or host.startswith(f"{own}:") for own in LOOPBACK)

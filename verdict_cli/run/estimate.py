@@ -69,7 +69,7 @@ class _Rendered:
         self.cost_usd = None if price is None or self.cost_usd is None else self.cost_usd + price
 
 
-Key = tuple[str, str]
+UnitModel = tuple[str, str]
 """A unit's id and a model's name."""
 
 
@@ -84,12 +84,12 @@ class DryRun:
         self.plan = plan
         self.seed = seed
         self.kept: list[_KeptRow] = []
-        self.longest: dict[Key, int] = {}
+        self.longest: dict[UnitModel, int] = {}
         self._positions = frozenset(keep)
         self._real = real
         self._counters: dict[str, tuple[Callable[[str], int], str]] = {}
-        self._rendered: dict[Key, _Rendered] = {}
-        self._current: dict[Key, int] = {}
+        self._rendered: dict[UnitModel, _Rendered] = {}
+        self._current: dict[UnitModel, int] = {}
         self._rows = 0
         self._runs: Counter[int] = Counter()
 
@@ -115,7 +115,7 @@ class DryRun:
             *entry_assumptions(self.plan),
         )
 
-    def prompt_tokens(self, key: Key) -> int:
+    def prompt_tokens(self, key: UnitModel) -> int:
         """The prompt tokens of all rows' rendered calls of a unit and model."""
         return self._rendered[key].prompt_tokens if key in self._rendered else 0
 
@@ -190,7 +190,7 @@ class _KeptRow:
     """A row with the tokens of its rendered prompts."""
 
     row: Row
-    prompt_tokens: Mapping[Key, int] = field(default_factory=dict)
+    prompt_tokens: Mapping[UnitModel, int] = field(default_factory=dict)
 
 
 def estimate_run(plan: Plan, rows: Iterable[Row], count: int, seed: int = 0, *, real: bool = True) -> tuple[Line, ...]:

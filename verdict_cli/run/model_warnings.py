@@ -17,7 +17,7 @@ from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts
 from verdict_cli.storage.datasets.read import stream_rows
 
 if TYPE_CHECKING:
-    from verdict_cli.run.estimate import DryRun, Key
+    from verdict_cli.run.estimate import DryRun, UnitModel
 
 NOTICE_DAYS = 30
 """How long before its retirement a model is warned of."""
@@ -48,17 +48,21 @@ def capability_warnings(plan: Plan) -> list[Problem]:
         try:
             check_plan_model(node, model, top_logprobs, plan.fence)
         except Refused as error:
-            message, hint = error.message.removeprefix(f"{node.id}: "), error.hint
-            problems.setdefault(message, Problem("model-cannot-answer", message, hint))
+            message = error.message.removeprefix(f"{node.id}: ")
+            problems.setdefault(
+                message, Problem("model-cannot-answer", message, "a run is refused until this is fixed")
+            )
         for doubt in doubts(model, top_logprobs):
-            problems.setdefault(doubt, Problem("model-capability", doubt))
+            problems.setdefault(
+                doubt, Problem("model-capability", doubt, "see the provider's documentation, or choose another model")
+            )
     return list(problems.values())
 
 
-def context_warnings(plan: Plan, longest: Mapping[Key, int]) -> list[Problem]:
+def context_warnings(plan: Plan, longest: Mapping[UnitModel, int]) -> list[Problem]:
     """A warning for each unit with a prompt that its model's context window cannot hold. ``longest`` are the tokens of
     each unit's longest prompt."""
-    models: dict[Key, Model] = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
+    models: dict[UnitModel, Model] = {(node.id, model.name): model for node, model, _ in models_in_use(plan)}
     problems = []
     for key, tokens in longest.items():
         model = models.get(key)

@@ -11,7 +11,7 @@ from verdict_cli.errors import Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
-from verdict_cli.llm.providers.local import EMBEDDED
+from verdict_cli.llm.providers.local import PACKAGED_MODELS
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
 from verdict_cli.llm.providers.recording import Recording
@@ -65,17 +65,18 @@ def check_plan_model(node: Node, model: Model, top_logprobs: int, policy: PathPo
 def _check_file(node: Node, model: Model, policy: PathPolicy) -> None:
     """Refused for a recording or a model's file outside the pipeline file's folder: later prompts may send a recording's
     replies to any host, and a model's file is read by a library that does not expect malice."""
-    for prefix, what in ((REPLAY_PREFIX, "recording"), (IN_PROCESS_PREFIX, "model's file")):
-        file = model.name.removeprefix(prefix)
-        if file == model.name or model.name in policy.given or (prefix, file) in _EMBEDDED:
-            continue
-        try:
-            policy.path(Path(), file)
-        except OutsideError as error:
-            raise Refused(f"{node.id}: the {what} {error}", hint=ALLOW_OUTSIDE) from None
+    prefix, _, file = model.name.partition("/")
+    if f"{prefix}/" not in (REPLAY_PREFIX, IN_PROCESS_PREFIX) or model.name in policy.given or model.name in _PACKAGED:
+        return
+    try:
+        policy.path(Path(), file)
+    except OutsideError as error:
+        if is_local(model.name):
+            raise Refused(f"{node.id}: the recording {error}", hint=ALLOW_OUTSIDE) from None
+        raise Refused(f"{node.id}: the model's file {error}", hint=ALLOW_OUTSIDE) from None
 
 
-_EMBEDDED = {(IN_PROCESS_PREFIX, name) for name in EMBEDDED}
+_PACKAGED = {f"{IN_PROCESS_PREFIX}{name}" for name in PACKAGED_MODELS}
 
 
 def _check_model(node: Node, work: LLMNode, model: Model, top_logprobs: int) -> None:

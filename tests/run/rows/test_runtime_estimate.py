@@ -143,3 +143,14 @@ def test_a_reasoning_models_hidden_tokens_are_counted(plan_of: Any) -> None:
     assert reply("model: gpt-5.4") == plain, "its default effort is none"
     assert reply("model: anthropic/claude-haiku-4-5") == plain, "it thinks only where it is told to"
     assert reply("model: {name: anthropic/claude-haiku-4-5, reasoning_effort: high}") == plain + 1500
+
+
+def test_a_service_tier_has_its_own_price(plan_of: Any) -> None:
+    def cost(params: str) -> float:
+        head = f"model: {{name: gpt-5-mini, params: {{{params}}}}}"
+        (line,) = estimate_run(plan_of("- {unit: JudgeUnit, prompt: 'Rate {source.text}'}", head), ROWS, 3)
+        assert line.cost_usd is not None
+        return line.cost_usd
+
+    assert cost("service_tier: flex") == pytest.approx(cost("") / 2)
+    assert cost("service_tier: priority") == pytest.approx(cost("") * 1.8)

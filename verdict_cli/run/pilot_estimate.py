@@ -13,7 +13,7 @@ from verdict_cli.llm.model_families import is_free
 from verdict_cli.llm.providers.price_book import cost_usd, rates_of
 from verdict_cli.messages import Call, Result, Row, cost_of
 from verdict_cli.model import Model
-from verdict_cli.run.estimate import DryRun, Key, Line, total
+from verdict_cli.run.estimate import DryRun, Line, UnitModel, total
 from verdict_cli.run.judge_session import JudgeSession
 from verdict_cli.run.preflight import models_of
 
@@ -151,15 +151,15 @@ def _estimate(
     )
 
 
-def _by_key(calls: Sequence[Call]) -> dict[Key, _Sums]:
-    sums: dict[Key, _Sums] = {}
+def _by_key(calls: Sequence[Call]) -> dict[UnitModel, _Sums]:
+    sums: dict[UnitModel, _Sums] = {}
     for call in calls:
         sums.setdefault((call.request.node, call.request.model.name), _Sums()).add(call)
     return sums
 
 
 def _carried_over(
-    key: Key, all_rendered: int, rendered: Sequence[int], found: Sequence[_Sums], model: Model, count: int
+    key: UnitModel, all_rendered: int, rendered: Sequence[int], found: Sequence[_Sums], model: Model, count: int
 ) -> tuple[Line, float]:
     """The line of all rows, and the dollars that a token of a rendered prompt costs. ``rendered`` are the tokens of the
     judged rows' prompts as the dry run counts them, ``all_rendered`` those of all rows.
