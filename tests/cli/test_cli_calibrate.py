@@ -292,3 +292,25 @@ def test_a_bound_on_how_many_votes_agree_makes_a_jury_abstain(tmp_path: Path) ->
     kept = [one for one in zip(*batch.values(), strict=True) if one[0] is not None]
     assert 0 < document["abstained"] == 400 - len(kept)
     assert sum(score == label for score, _, label in kept) / len(kept) >= 0.85
+
+
+REPEATED = """
+  - layer:
+      - {unit: JudgeUnit, name: juror, scale: boolean, prompt: "{source.key}", extract: {type: regex, fields: {score: "true|false"}}}
+    repeat: 5
+  - {unit: ModePoolUnit, name: vote, field: score}
+"""
+
+
+def test_copies_of_a_row_and_rows_of_a_cluster_count_once(tmp_path: Path) -> None:
+    """25 labelled rows, all right: five identical copies of each are no more evidence than one."""
+    rows = [{"key": key, "label": True, "doc": key // 2} for key in range(60)]
+    replies = [{"id": key, "unit": f"juror[{juror}]", "reply": "true"} for key in range(60) for juror in range(5)]
+    for name, lines in (("d.jsonl", rows), ("r.jsonl", replies)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(tmp_path, REPEATED)
+    words = ["calibrate", tmp_path / "run", "--unit", "juror", "--target", "source.label", "--confidence", "1"]
+    verdict(*words, "--agreement", "0.9", "--out", tmp_path / "t.yaml")
+    assert "rows: 60" in (tmp_path / "t.yaml").read_text()
+    verdict(*words, "--agreement", "0.9", "--cluster", "source.doc", "--out", tmp_path / "c.yaml")
+    assert "rows: 30" in (tmp_path / "c.yaml").read_text()

@@ -359,3 +359,20 @@ def test_bounds_of_a_probability_are_those_of_its_ends(table):
     ):
         each = sorted(formula(y, [*p, *ends]) for ends in ([0.0, 1.0], [1.0, 0.0]))
         assert found[name] == pytest.approx(tuple(each)), name
+
+
+def test_labels_that_differ_only_in_type_or_case_are_reported(table):
+    evaluation = Evaluation(**LABELS, metrics=["accuracy"])
+    found = measure({"e": evaluation}, table([(1, "1"), ("a", "a"), (2, 2), ("yes", "Yes")]))["e"]
+    assert found.values["accuracy"].value == 0.5
+    (warning,) = found.warnings
+    assert warning.startswith("2 rows count as wrong although prediction and target differ only in type, case")
+    assert not measure({"e": evaluation}, table([("a", "b"), ("a", "a")]))["e"].warnings
+
+
+def test_the_default_metrics_do_not_repeat_the_balanced_accuracy(table):
+    rows = [("ab"[index % 2], "ab"[index % 3 > 0]) for index in range(12)]
+    found = measure({"e": Evaluation(**LABELS)}, table(rows))["e"]
+    assert "balanced_accuracy" in found.values and "recall" not in found.values
+    assert found.macro == ("precision", "f1")
+    assert "recall" in measure({"e": Evaluation(**LABELS, positive="a")}, table(rows))["e"].values

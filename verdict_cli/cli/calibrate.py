@@ -70,6 +70,13 @@ def calibrate(
     where: Annotated[
         str | None, typer.Option("--where", help="Fit only to rows for which this expression is true.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="The expression that is equal for rows with correlated errors: they count once, and stay in one fold.",
+        ),
+    ] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Folds of the cross-validation.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the folds.")] = 0,
     out: Annotated[
@@ -86,7 +93,7 @@ def calibrate(
 
     kind = fit or (FitChoice.PROBABILITY if agreement is None else FitChoice.THRESHOLD)
     fit_options = FitOptions(
-        unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed
+        unit, kind.value, target, where, method, prediction, confidence, agreement or 0.0, level, folds, seed, cluster
     )
     _check(fit_options, agreement)
     directory, facts, plan = load_run(run)

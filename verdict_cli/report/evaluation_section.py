@@ -67,7 +67,8 @@ def _overview(measures: Measures, comparison: PublishedComparison | None) -> tup
 def _evaluation(
     name: str, measures: Measures, comparison: PublishedComparison | None, context: ReportContext | None
 ) -> Iterator[Part]:
-    metrics = MetricList(formatting.scalar_metrics(measures.values.items()))
+    shown = formatting.scalar_metrics(measures.values.items())
+    metrics = MetricList([(f"{key} (macro)" if key in measures.macro else key, metric) for key, metric in shown])
     matrix = measures.values.get("confusion")
     if matrix is None or matrix.value is None:
         yield metrics

@@ -18,6 +18,7 @@ from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     check_labels,
     check_positive,
+    near_misses,
     reduce_groups,
     requested_metrics,
 )
@@ -42,6 +43,8 @@ from verdict_cli.stats.prediction_powered import GoldFacts, corrected, gold_pair
 
 MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
+MACRO = ("precision", "recall", "f1")
+"""Without a positive label, these are means over the labels."""
 FEW_CLUSTERS = 20
 """Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
 
@@ -54,7 +57,8 @@ class Measures:
     `where` selects; of these `unlabelled` have no target and are left out of every metric, and `missing` have a target
     but no prediction. `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
     and best value that each metric could have if the missing rows had predictions; `unreadable` counts, for each
-    expression, the rows that did not fail but whose value could not be computed.
+    expression, the rows that did not fail but whose value could not be computed. `macro` are the metrics that are means
+    over the labels.
     """
 
     values: Mapping[str, MetricValue]
@@ -71,6 +75,7 @@ class Measures:
     gold: GoldFacts | None = None
     of: str = "rows"
     """What is counted: `rows`, or `entries` under `items`."""
+    macro: tuple[str, ...] = ()
 
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
@@ -232,6 +237,7 @@ def _measures(
         published=evaluation.published,
         gold=gold,
         of="rows" if evaluation.items is None else "entries",
+        macro=tuple(name for name in MACRO if name in metrics) if data.positive is None and kind else (),
     )
 
 
@@ -287,6 +293,8 @@ def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData
         found.append(
             f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
         )
+    if evaluation.target is not None and (spelled := near_misses(data)):
+        found.append(spelled)
     if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
         found.append(f"there are only {clusters} clusters: intervals from so few are rough")
     return found

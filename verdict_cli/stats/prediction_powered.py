@@ -23,19 +23,24 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation, GoldScope
 from verdict_cli.stats.columns.column import MISSING, Column, Floats, Ints, LabelSet
 from verdict_cli.stats.columns.sample import Sample
-from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, student
+from verdict_cli.stats.intervals.effective_size import FEW_EFFECTIVE, FEWEST_CLUSTERS, kish, raised_design_effect
+from verdict_cli.stats.intervals.interval_methods import MetricValue, normal, score, student
 from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
 from verdict_cli.stats.metrics import numbers
 from verdict_cli.stats.metrics.metric_families import RowMask
 
-GOLD_ROUNDING = 1e-12
-"""Residuals that differ by no more than this are all the same."""
+NOT_RANDOM = 0.01
+"""The p-value below which labelled rows are taken to differ from the others: a false alarm in one of 100 evaluations."""
+LABELS_NOT_RANDOM = (
+    "the labels are not a random sample of the rows: the judge's mean is {labelled:.3g} on the labelled rows "
+    "and {others:.3g} on the others"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class GoldFacts:
-    """How many of the rows have a human label, the weight of the judge's answers in `ppi`, and how many labels the
-    `half_width` needs with the judge (None: more than there are rows) and `alone`."""
+    """The rows with a human label, the weight of the judge's answers in `ppi`, and how many labels the `half_width` needs
+    with the judge (None: more than there are rows) and `alone`."""
 
     labels: int
     rows: int
@@ -108,6 +113,8 @@ def corrected(
     weight = tuned(found.judge, found.truth)
     estimates["ppi"] = ppi(found, weight, draw.level, of)
     estimates["rogan_gladen"] = rogan_gladen(found, draw.level, of)
+    warnings = _label_warnings(found)
+    estimates |= {name: estimates[name].warned(*warnings) for name in ("labelled", "ppi", "rogan_gladen")}
     needed = alone = None
     if half_width is not None:
         needed, alone = labels_needed(found.judge, found.truth, half_width, draw.level, of)
@@ -157,36 +164,76 @@ def ppi(found: GoldPairs, weight: float, level: float, of: GoldScope = "populati
         slope = weight * len(judge) / others if others else 0.0
         residuals = truth[labelled] - slope * judge[labelled]
         rest = np.zeros(others)
-    variance = _variance(found, residuals, rest) + _unseen_errors(found, residuals, slope)
-    variance *= others / len(judge) if of == "rows" else 1.0
-    reach = student(level, count - 1) * math.sqrt(variance)
-    value, low, high = map(found.clip, (value, value - reach, value + reach))
-    return MetricValue(value, low, high, len(judge))
+    variance = (_variance(found, residuals, rest) + _unseen_error(found)) * (
+        others / len(judge) if of == "rows" else 1.0
+    )
+    quantile = student(level, _labelled_freedom(found))
+    value = found.clip(value)
+    if found.binary and variance:
+        # Wilson's, of as many rows as the variance is worth at a share that is not quite 0 or 1.
+        inside = min(max(value, 0.5 / count), 1 - 0.5 / count)
+        low, high = score(value, inside * (1 - inside) / variance, quantile)
+    else:
+        low, high = value - quantile * math.sqrt(variance), value + quantile * math.sqrt(variance)
+    low, high = min(found.clip(low), value), max(found.clip(high), value)
+    return MetricValue(value, low, high, len(judge), se=math.sqrt(variance), method="PPI++", level=level)
+
+
+def _labelled_freedom(found: GoldPairs) -> float:
+    """The labelled rows, or what their clusters are worth, minus one."""
+    if found.cluster is None:
+        return max(int(found.labelled.sum()) - 1, 1)
+    sizes = np.bincount(np.unique(found.cluster[found.labelled], return_inverse=True)[1])
+    return max(kish(sizes.astype(np.float64)) - 1, 1.0)
 
 
 def _variance(found: GoldPairs, residuals: Floats, rest: Floats) -> float:
     """The variance of the sum of the two means."""
-    count, others = len(residuals), len(rest)
-    if found.cluster is None:
-        spread = float(rest.var(ddof=1)) / others if others > 1 else 0.0
-        return float(residuals.var(ddof=1)) / count + spread
     influence = np.zeros(len(found.judge))
-    influence[found.labelled] = (residuals - residuals.mean()) / count
-    if others:
-        influence[~found.labelled] = (rest - rest.mean()) / others
-    sums = np.bincount(np.unique(found.cluster, return_inverse=True)[1], influence)
-    return float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1)
+    influence[found.labelled] = (residuals - residuals.mean()) / len(residuals)
+    if len(rest):
+        influence[~found.labelled] = (rest - rest.mean()) / len(rest)
+    spread = float(rest.var(ddof=1)) / len(rest) if len(rest) > 1 else 0.0
+    return (float(residuals.var(ddof=1)) / len(residuals) + spread) * _design_effect(found, influence)
 
 
-def _unseen_errors(found: GoldPairs, residuals: Floats, slope: float) -> float:
-    """The variance that errors add which the labels do not show: where the judge is right on all of them, whatever the
-    weight of its answers, as if it were wrong on half a row each way; likewise where all residuals are the same."""
-    if not found.binary:
-        return 0.0
-    if np.ptp(residuals) <= GOLD_ROUNDING:
-        return 1 / len(residuals) ** 2
-    labelled = found.labelled
-    return slope**2 / len(residuals) ** 2 if np.array_equal(found.judge[labelled], found.truth[labelled]) else 0.0
+def _design_effect(found: GoldPairs, influence: Floats) -> float:
+    """How much larger the variance of an estimate is in clusters, from what each row adds to it; 1 without clusters."""
+    if found.cluster is None:
+        return 1.0
+    of = np.unique(found.cluster, return_inverse=True)[1]
+    alone = float((influence**2).sum())
+    if not alone:
+        return 1.0
+    sizes = np.bincount(of).astype(np.float64)
+    sums = np.bincount(of, influence)
+    seen = float((sums**2).sum()) * len(sums) / max(len(sums) - 1, 1) / alone
+    return raised_design_effect(seen, sizes, 0.5)
+
+
+def _unseen_error(found: GoldPairs) -> float:
+    """The variance of one more error of the judge than the labels show."""
+    return 1 / int(found.labelled.sum()) ** 2 if found.binary else 0.0
+
+
+def _label_warnings(found: GoldPairs) -> list[str]:
+    """Why the estimates from labels may not hold: the judge says something else on labelled rows than on the others
+    (Fisher's exact test of 0 and 1, Mann and Whitney's of numbers), or few clusters have labels."""
+    from scipy.stats import fisher_exact, mannwhitneyu
+
+    warnings = []
+    labelled, others = found.judge[found.labelled], found.judge[~found.labelled]
+    if len(labelled) and len(others) and np.ptp(found.judge) > 0:
+        if np.isin(found.judge, (0.0, 1.0)).all():
+            table = [[float(side.sum()), float(len(side) - side.sum())] for side in (labelled, others)]
+            p = float(fisher_exact(table).pvalue)
+        else:
+            p = float(mannwhitneyu(labelled, others).pvalue)
+        if p < NOT_RANDOM:
+            warnings.append(LABELS_NOT_RANDOM.format(labelled=labelled.mean(), others=others.mean()))
+    if found.cluster is not None and (effective := _labelled_freedom(found) + 1) < FEWEST_CLUSTERS:
+        warnings.append(FEW_EFFECTIVE.format(effective=effective))
+    return warnings
 
 
 def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -> MetricValue:
@@ -216,10 +263,18 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     if of == "population":
         inside = min(max(middle, 0.0), 1.0)
         variance += inside * (1 - inside) / rows * gain**2
-    reach = z * math.sqrt(variance) / gain
+    slope = sensitivity + specificity - 1
+    influence = (judge - share) / rows / slope
+    influence = influence - np.where(positive, value * (judge - sensitivity) / ups / slope, 0.0)
+    influence = influence - np.where(negative, (1 - value) * (judge - 1 + specificity) / downs / slope, 0.0)
+    effect = _design_effect(found, influence)
+    reach = (
+        (z if found.cluster is None else student(level, _labelled_freedom(found))) * math.sqrt(variance * effect) / gain
+    )
     ends = (value, middle + shift - reach, middle + shift + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
-    return MetricValue(value, min(low, value), max(high, value), rows)
+    ends, error = (min(low, value), max(high, value)), math.sqrt(variance * effect) / gain
+    return MetricValue(value, *ends, rows, se=error, method="Lang and Reiczigel", level=level)
 
 
 def labels_needed(

@@ -49,6 +49,8 @@ def requested_metrics(evaluation: Evaluation, kind: EvaluationKind | None, value
     found: list[str] = []
     if kind and evaluation.target is not None:
         found = [metric.name for metric in BUILT_IN_METRICS if kind in metric.kinds and metric.inputs != ("choice",)]
+        if evaluation.positive is None and "balanced_accuracy" in found:
+            found.remove("recall")  # averaged over the labels it is the balanced accuracy
     for of, given in inputs.items():
         found += [metric.name for metric in BUILT_IN_METRICS if given and metric.inputs == (of,)]
     return (*found, "mean") if value is not None and not inputs["value"] else tuple(found)
@@ -141,6 +143,24 @@ def check_labels(name: str, data: EvaluationData, results: Path) -> None:
         "`verdict validate CONFIG DATA` says which fits these labels"
     )
     raise DataError(Problem("label-types", message, hint, file=str(results), path=f"evaluate.{name}"))
+
+
+def near_misses(data: EvaluationData) -> str:
+    """How many rows are wrong only because a label is spelled or typed otherwise, such as '1' and 1; "" if none is."""
+    if data.kind == "ranking" or not data.labels:
+        return ""
+    spellings = [key_text(label).strip().casefold() for label in data.labels]
+    known = {text: code for code, text in reversed([*enumerate(spellings)])}
+    same = np.array([*(known[text] for text in spellings), MISSING], dtype=np.int64)
+    rows = (data.target != data.prediction) & (data.prediction != MISSING)
+    rows &= same[data.target] == same[data.prediction]
+    count = int(rows.sum())
+    if not count:
+        return ""
+    first = int(np.flatnonzero(rows)[0])
+    pair = " and ".join(_literal(data.labels[int(side[first])]) for side in (data.prediction, data.target))
+    wrong = "1 row counts" if count == 1 else f"{count:,} rows count"
+    return f"{wrong} as wrong although prediction and target differ only in type, case or spaces, such as {pair}"
 
 
 def _literal(label: Any) -> str:

@@ -32,12 +32,13 @@ GIVEN = ("source", "human")
 @dataclass(frozen=True, slots=True)
 class Labelled:
     """One row: its number, `source` and `human` as far as expressions name them, the outputs of the units (None: there
-    is none), and its target (None: unknown)."""
+    is none), its target (None: unknown), and the number that rows of its cluster share (by default its own)."""
 
     row: int
     given: dict[str, Any]
     outputs: tuple[dict[str, Any] | None, ...]
     target: Any
+    cluster: int
 
     def of(self, expression: Expression, unit: int = 0) -> Any:
         """The expression's value on this row, with that unit's output as `output`; None where there is none."""
@@ -53,15 +54,18 @@ def _evaluate(expression: Expression, row: int, values: dict[str, Any]) -> Any:
 
 
 def labelled_rows(
-    results: Path, nodes: Sequence[Node], target: str | None, where: str | None, named: Sequence[Expression] = ()
+    results: Path, nodes: Sequence[Node], options: FitOptions, named: Sequence[Expression] = ()
 ) -> list[Labelled]:
     """Every row that `where` selects, in order. UsageError for an expression that cannot be computed.
 
     ``named`` are further expressions that the rows must hold the columns of.
     """
-    target_of = None if target is None else compile_option("--target", target, GIVEN)
-    selects = None if where is None else compile_option("--where", where, GIVEN)
-    paths = [path for each in (target_of, selects, *named) if each is not None for path in each.paths]
+    target_of, selects, together = (
+        None if text is None else compile_option(option, text, GIVEN)
+        for option, text in (("--target", options.target), ("--where", options.where), ("--cluster", options.cluster))
+    )
+    numbers: dict[str, int] = {}
+    paths = [path for each in (target_of, selects, together, *named) if each is not None for path in each.paths]
     paths = [path for path in paths if path[0] in GIVEN] + [("nodes", node.id) for node in nodes]
     found = []
     for row, _, _, values in saved_rows(results, paths):
@@ -71,7 +75,10 @@ def labelled_rows(
         outputs = (values["nodes"].get(node.id, {}) for node in nodes)
         present = tuple(None if all(value is None for value in output.values()) else output for output in outputs)
         label = None if target_of is None else _evaluate(target_of, row, given)
-        found.append(Labelled(row, given, present, label))
+        cluster = row
+        if together is not None:
+            cluster = numbers.setdefault(repr(_evaluate(together, row, given)), len(numbers))
+        found.append(Labelled(row, given, present, label, cluster))
     return found
 
 
@@ -174,6 +181,7 @@ class FitOptions:
     level: float = 0.95
     folds: int = 5
     seed: int = 0
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +220,17 @@ class FitJob:
 
 
 def read_labelled_run(job: FitJob) -> tuple[Floats, list[Any], Ints]:
-    """(probabilities, targets, row numbers) of the recorded replies whose row is labelled."""
+    """(probabilities, targets, numbers of their rows or clusters) of the recorded replies whose row is labelled."""
     rows = {
-        row.row: row.target
-        for row in labelled_rows(job.results, (), job.options.target, job.options.where)
+        row.row: (row.target, row.cluster)
+        for row in labelled_rows(job.results, (), job.options)
         if row.target is not None
     }
     found = [(row, p) for row, _, p in distributions(job.calls, job.nodes) if row in rows]
     check_enough_rows(len({row for row, _ in found}))
     values = values_of(job.scale)
     p = np.array([[one[value] for value in values] for _, one in found])
-    return p, [rows[row] for row, _ in found], np.array([row for row, _ in found])
+    return p, [rows[row][0] for row, _ in found], np.array([rows[row][1] for row, _ in found])
 
 
 def values_of(scale: Scale) -> list[Any]:

@@ -86,14 +86,15 @@ def fit_threshold(job: FitJob) -> Calibrated:
         )
     sure = compile_option("--confidence", options.confidence, (*GIVEN, "output"))
     prediction = compile_option("--prediction", options.prediction, (*GIVEN, "output"))
-    rows = labelled_rows(job.results, job.nodes, options.target, options.where, (sure, prediction))
-    pairs = [
-        (_number(sure, row, unit), answer == row.target)
-        for row in rows
-        if row.target is not None
-        for unit in range(len(job.nodes))
-        if row.outputs[unit] is not None and (answer := row.of(prediction, unit)) is not None
-    ]
+    rows = labelled_rows(job.results, job.nodes, options, (sure, prediction))
+    found_answers: dict[int, list[tuple[float, bool]]] = {}
+    for row in rows:
+        for unit in range(len(job.nodes)):
+            if row.target is None or row.outputs[unit] is None or (answer := row.of(prediction, unit)) is None:
+                continue
+            found_answers.setdefault(row.cluster, []).append((_number(sure, row, unit), answer == row.target))
+    # Copies of one row, and rows of one cluster, agree with each other: one of them, by chance, stands for all.
+    pairs = [answers[int(job.rng.integers(len(answers)))] for answers in found_answers.values()]
     check_enough_rows(len(pairs))
     confidence, agrees = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
     found = threshold_bound(confidence, agrees, options.agreement, options.level)

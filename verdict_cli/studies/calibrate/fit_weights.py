@@ -146,7 +146,7 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
         raise UsageError(f"`{method}` needs --target", hint="`--method dawid_skene` needs no labels")
     rows = [
         row
-        for row in labelled_rows(job.results, parents, job.options.target, job.options.where)
+        for row in labelled_rows(job.results, parents, job.options)
         if (row.target is not None or job.options.target is None) and any(output is not None for output in row.outputs)
     ]
     check_enough_rows(len(rows))
@@ -155,7 +155,9 @@ def fit_pool_weights(job: FitJob) -> Calibrated:
         for row in rows
     ]
     fit_job = _mean_pool if method == "least_squares" else _vote
-    weights, metrics = fit_job(job, method, answers, [row.target for row in rows], np.array([row.row for row in rows]))
+    weights, metrics = fit_job(
+        job, method, answers, [row.target for row in rows], np.array([row.cluster for row in rows])
+    )
     content = PoolWeights.model_validate(
         job.head
         | {"fingerprint": job.marks("output"), "rows": len(rows), "method": method}
