@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # The folder of recorded sets from which docs/reproductions.md is generated.
+UV := 0.13.9
 RECORDINGS ?= $(or $(VERDICT_SHARED),../shared)/data
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -116,6 +117,24 @@ errors: $(VENV)/.core ## Regenerate docs/errors.md from the messages in the code
 reproductions: $(VENV)/.core ## Regenerate docs/reproductions.md from the recordings in RECORDINGS
 	$(BIN)/verdict bench all --replay $(RECORDINGS) --markdown > docs/reproductions.md.part
 	mv docs/reproductions.md.part docs/reproductions.md
+
+$(VENV)/.tools: constraints.txt
+	$(PYTHON) -m venv $(VENV)/tools
+	$(VENV)/tools/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cyclonedx-bom==7.5.0 uv==$(UV)
+	@touch $@
+
+.PHONY: hashes
+hashes: $(VENV)/.core $(VENV)/.tools ## Regenerate constraints-hashed.txt from constraints.txt; needs the network
+	@{ sed -n 's/^#/#/p' constraints-hashed.txt; $(VENV)/tools/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11.5 \
+		--constraint constraints.txt --generate-hashes --no-emit-index-url --no-header --no-annotate; } > constraints-hashed.txt.part
+	mv constraints-hashed.txt.part constraints-hashed.txt
+
+.PHONY: sbom
+sbom: $(VENV)/.core $(VENV)/.tools ## Write sbom.cdx.json (CycloneDX): the packages of an installation without extras
+	$(PYTHON) -m venv --clear $(VENV)/product
+	$(VENV)/product/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
+	$(VENV)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-file sbom.cdx.json $(VENV)/product/bin/python
 
 .PHONY: clean
 clean: ## Remove the environment, caches and runs

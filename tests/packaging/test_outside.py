@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -30,6 +31,52 @@ def test_the_container_copies_what_exists_and_what_the_build_needs() -> None:
     kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert {f"!{name}" for name in copied} <= set(kept)
     assert re.search(r"^USER (?!root)", text, re.M)
+
+
+def test_the_container_has_no_root_and_asks_the_server_for_its_health() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    final = text[text.rindex("FROM ") :]
+    users = [int(number) for number in re.findall(r"^USER (\d+):\d+$", final, re.M)]
+    assert users and users[-1] > 0
+    assert "RUN" not in final[final.index("USER") :]
+    (words,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", final, re.M)
+    program, option, code = json.loads(words)
+    assert (program, option) == ("python", "-c")
+    compile(code, "healthcheck", "exec")
+    port, path = re.findall(r"127\.0\.0\.1:(\d+)(/[a-z/]+)", code)[0]
+    served = (ROOT / "verdict_cli" / "http" / "api" / "app.py").read_text(encoding="utf-8")
+    assert f'@app.get("{path}"' in served and f"EXPOSE {port}" in final
+
+
+def test_every_action_is_pinned_by_its_commit() -> None:
+    for name in ("action.yml", ".github/workflows/ci.yml", "examples/github-workflow.yml"):
+        for used in re.findall(r"uses: *(.*)$", (ROOT / name).read_text(encoding="utf-8"), re.M):
+            assert used == "./" or re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used), used
+
+
+def test_ci_installs_the_versions_of_the_constraints_by_their_hashes() -> None:
+    def normal(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    hashed = (ROOT / "constraints-hashed.txt").read_text(encoding="utf-8")
+    blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", hashed)[1:]
+    pinned = {}
+    for block in blocks:
+        found = re.match(r"([A-Za-z0-9._-]+)==([^ ;]+)", block)
+        assert found and re.search(r"--hash=sha256:[0-9a-f]{64}\b", block), block[:80]
+        pinned[normal(found[1])] = found[2]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    constraints = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    assert {name: version for name, version in pinned.items() if name != "pip"} == constraints
+    assert "://" not in hashed
+    steps = read(".github/workflows/ci.yml")["jobs"]["test"]["steps"]
+    assert any("--require-hashes -r constraints-hashed.txt" in step.get("run", "") for step in steps)
+
+
+def test_the_security_policy_says_what_a_report_needs() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for part in ("What happens", "Who can do it", "How", "With what", "docs/security.md"):
+        assert part in text
 
 
 def test_the_citation_names_the_version_and_the_paper_s_authors() -> None:

@@ -37,6 +37,8 @@ EXPRESSIONS = r"""
 'a' | indent(10**9)
 ('\n' * 100000) | indent('x' * 100000)
 [1] | slice(10**8) | list
+[1] | slice(10**6, 'x') | list
+[1] | batch(3 * 10**7, 'x') | list
 ([[1] * 1000] * 1000) | sum(start=[])
 2**13000 * 2**13000
 10 ** 100000

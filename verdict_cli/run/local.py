@@ -21,7 +21,7 @@ from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_co
 from verdict_cli.run.retry_failed import FailedCalls, was_attempted
 from verdict_cli.run.row import run_pinned, run_row
 from verdict_cli.run.row_writer import RowWriter
-from verdict_cli.run.run_metadata import changed_dataset, finish_run, start_run
+from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -50,10 +50,11 @@ def run_locally(job: RunJob, stop: Stop, show: Callable[[Progress], None]) -> Ru
 
 async def run_within(job: RunJob, stop: Stop, show: Callable[[Progress], None], client: ModelClient) -> RunFacts:
     """As `run_locally`, in the running event loop and with a client whose limits and budget others share."""
-    rows = number_duplicates(stream_rows(job.dataset, job.data.selection))
+    rows = number_duplicates(judged := RowDigest(stream_rows(job.dataset, job.data.selection)))
     if job.transform_row is not None:
         rows = map(job.transform_row, rows)
     run = _FullRun(job, Partition(rows, job.data.rows, job.directory), stop, show, client)
+    run.judged = judged
     await run.go()
     if run.halt.error is not None:
         raise run.halt.error
@@ -178,8 +179,7 @@ class _LocalRunner:
             on_append=self.writer.notify,
             updated=self.job.update,
         )
-        remote = self.part.folder.remote
-        stop = StopSignal(self.halt.is_set, self.halt.fail, remote.confirm_lease if remote else None)
+        stop = StopSignal(self.halt.is_set, self.halt.fail, self.part.folder.confirm_lease)
         chain = self.client.chain(self.job.spans, stop, journal, self.job.rename_unit)
         self.forget = chain.forget
         if self.job.retry_failed and not self.client.recorded:
@@ -288,6 +288,7 @@ class _FullRun(_LocalRunner):
     """All rows, in the run's own directory."""
 
     facts: RunFacts
+    judged: RowDigest
 
     async def claim(self) -> None:
         """Write the run's facts into its directory. JournalError when it belongs to another run."""
@@ -296,6 +297,6 @@ class _FullRun(_LocalRunner):
 
     def conclude(self) -> None:
         """Write `run.json`."""
-        if self.complete and (error := changed_dataset(self.job)):
+        if self.complete and (error := changed_dataset(self.job, self.judged)):
             self.halt.fail(error)
         self.facts = finish_run(self.job, self.stats, complete=self.complete)

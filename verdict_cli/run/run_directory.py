@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -95,6 +95,11 @@ class RunDirectory:
     def lock(self) -> AbstractContextManager[None]:
         """Keep other processes out of a directory in a store. On a disk the lock of the open journal does it."""
         return self.remote.lock() if self.remote else nullcontext()
+
+    @property
+    def confirm_lease(self) -> Callable[[], Awaitable[None]] | None:
+        """What to await before a call, where another process may have taken the directory over; None on a disk."""
+        return self.remote.confirm_lease if self.remote else None
 
     @property
     def results(self) -> Path:

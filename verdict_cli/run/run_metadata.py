@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +11,12 @@ from pathlib import Path
 from verdict_cli import __version__
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.llm.providers.recording import CALLS
-from verdict_cli.messages import RunFacts
+from verdict_cli.messages import Row, RunFacts
 from verdict_cli.plan.node import Plan
 from verdict_cli.run.job import RunJob, RunOptions
 from verdict_cli.run.progress import RunStats
 from verdict_cli.run.run_directory import RunDirectory
-from verdict_cli.storage.datasets.read import dataset_fingerprint
+from verdict_cli.storage.datasets.read import dataset_fingerprint, file_stamps, stream_rows
 from verdict_cli.storage.object_store.folder import is_remote_url, path_of
 
 
@@ -45,11 +46,38 @@ def finish_run(job: RunJob, stats: RunStats, *, complete: bool) -> RunFacts:
     return facts
 
 
-def changed_dataset(job: RunJob) -> DataError | None:
-    """The error of a dataset whose files were rewritten while they were judged; None where they were not."""
+class RowDigest:
+    """The rows that it passes on, and a digest of their contents."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = rows
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows:
+            self._digest.update(row.key.encode())
+            yield row
+
+    def value(self) -> bytes:
+        """The digest of the rows passed on so far."""
+        return self._digest.digest()
+
+
+def changed_dataset(job: RunJob, judged: RowDigest | None = None) -> DataError | None:
+    """The error of a dataset whose files were rewritten while they were judged; None where they were not.
+
+    ``judged`` has the rows as they were judged. They are compared if the files were written to but are as before, because
+    a rewrite may have been undone.
+    """
     try:
         if dataset_fingerprint(job.dataset, job.data.selection) == job.data.of_files:
-            return None
+            if judged is None or file_stamps(job.dataset) == job.data.stamps:
+                return None
+            now = RowDigest(stream_rows(job.dataset, job.data.selection))
+            for _ in now:
+                pass
+            if now.value() == judged.value():
+                return None
     except DataError as error:
         return error
     return DataError(

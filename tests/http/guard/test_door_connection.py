@@ -122,7 +122,7 @@ def test_what_is_no_request_is_answered_with_the_headers_of_every_answer(opened:
     assert b"x-content-type-options: nosniff" in answer and b"default-src 'none'" in answer
 
 
-def test_more_connection_class_than_allowed_are_turned_away(opened: Opened) -> None:
+def test_more_connections_than_allowed_are_turned_away(opened: Opened) -> None:
     at = opened(most=2)
     with closing(socket.create_connection(at)) as one, closing(socket.create_connection(at)) as two:
         for each in (one, two):

@@ -232,6 +232,38 @@ def test_a_dataset_that_is_rewritten_while_it_is_judged_is_told_and_the_run_is_n
     assert job.directory.facts().status == "interrupted"
 
 
+def test_a_rewrite_that_is_undone_before_the_end_is_told_if_a_row_was_read_meanwhile(bench: Any) -> None:
+    long = "x" * 100_000  # more than what is read at once
+    file = bench.folder / "long.jsonl"
+    text = "".join(f'{{"text": "text {number}{long}"}}\n' for number in range(60))
+    file.write_text(text)
+    job = bench.job(file, concurrency=4)
+
+    async def rewrite(request: Request) -> Reply:
+        if request.row.index == 4:
+            file.write_text(text.replace("text 5", "TEXT 5"))
+        if request.row.index == 58:
+            file.write_text(text)
+        return Reply('{"score": 3}')
+
+    bench.rule = rewrite
+    with pytest.raises(DataError, match="rewritten while it was judged"):
+        bench.run(job)
+
+
+def test_a_dataset_that_is_touched_while_it_is_judged_is_no_error(bench: Any) -> None:
+    job = bench.job(10)
+    (file,) = job.dataset.files
+
+    async def touch(request: Request) -> Reply:
+        file.write_text(file.read_text())
+        return Reply('{"score": 3}')
+
+    bench.rule = touch
+    bench.run(job)
+    assert job.directory.facts().status == "finished"
+
+
 def test_a_refusal_stops_the_run_after_the_first_call(bench: Any) -> None:
     async def refuse(_: Request) -> Reply:
         raise Refused("bad key")

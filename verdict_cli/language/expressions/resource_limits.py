@@ -176,7 +176,9 @@ def bounded(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(own)
     def charged(*args: Any, **keys: Any) -> Any:
         value, more = args[first], (*args[first + 1 :], *keys.values())
-        charge(sum(abs(one) for one in more if isinstance(one, int)))
+        # Each slot of `slice` is a list of its own, and `batch` fills one list.
+        size = 40 if name in ("slice", "batch") else 1
+        charge(size * sum(abs(one) for one in more if isinstance(one, int)))
         if name in _TEXT and not isinstance(value, str):
             value = value_text(value)
         if name == "join":

@@ -59,7 +59,7 @@ class DatasetFacts:
     ``rows``: number of selected rows. ``total``: rows read, which ends where ``limit`` is reached.
     ``skipped``: bad rows among them, which were skipped. ``columns``: names in the pipeline, from the first
     good row. ``fingerprint``: 32 hex digits over the files' bytes and everything that selects or changes rows.
-    ``selection`` makes `stream_rows` return the same rows.
+    ``selection`` makes `stream_rows` return the same rows. ``stamps`` are the `file_stamps` before the scan.
     """
 
     rows: int
@@ -69,6 +69,7 @@ class DatasetFacts:
     fingerprint: str
     selection: Selection
     files_fingerprint: str = ""
+    stamps: tuple[tuple[int, ...], ...] = ()
 
     @property
     def of_files(self) -> str:

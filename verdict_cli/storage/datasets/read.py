@@ -62,6 +62,7 @@ def scan(
     are at least 1; with both, the sample is of the first ``limit`` rows. ``on_row`` receives the index and the source of
     each row that could be selected.
     """
+    stamps = file_stamps(dataset)
     total = skipped = kept = 0
     columns: tuple[str, ...] = ()
     for _, source in _records(dataset):
@@ -79,7 +80,8 @@ def scan(
         raise DataError(_empty(dataset, total, skipped))
     rows = kept if sample is None else min(sample, kept)
     selection = Selection(limit, sample, seed, kept)
-    return DatasetFacts(rows, total, skipped, columns, dataset_fingerprint(dataset, selection), selection)
+    fingerprint = dataset_fingerprint(dataset, selection)
+    return DatasetFacts(rows, total, skipped, columns, fingerprint, selection, stamps=stamps)
 
 
 def stream_rows(dataset: Dataset, selection: Selection = EVERYTHING) -> Iterator[Row]:
@@ -184,6 +186,15 @@ def _empty(dataset: Dataset, total: int, skipped: int) -> Problem:
         return Problem("empty-dataset", f"all {total} rows are bad", "run without --skip-bad-rows", file)
     bad = f" ({skipped} of them are bad)" if skipped else ""
     return Problem("empty-dataset", f"`where` leaves none of the {total} rows{bad}", "loosen dataset.where", file)
+
+
+def file_stamps(dataset: Dataset) -> tuple[tuple[int, ...], ...]:
+    """What changes whenever a file of the dataset is written to or replaced, also if its content is as before."""
+    try:
+        found = [path.stat() for path in dataset.files]
+    except OSError:
+        return ()
+    return tuple((file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in found)
 
 
 def dataset_fingerprint(dataset: Dataset, selection: Selection) -> str:

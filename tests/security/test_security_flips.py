@@ -1,0 +1,103 @@
+"""One flipped bit anywhere in a run's journal or tables is told, or changes nothing that is reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLIPS = int(os.environ.get("VERDICT_FLIPS", "50"))
+CONFIG = """\
+verdict: 1
+name: flips
+model: {name: openai/m, api_base: 'http://127.0.0.1:9/v1'}
+pipeline:
+- {unit: JudgeUnit, name: judge, prompt: 'Rate {source.text}', explanation: true}
+evaluate:
+  score: {prediction: output.score, target: source.label, metrics: [mae, spearman]}
+"""
+Command = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scripted_model: Any
+) -> Command:
+    """`verdict` with these words in a folder with a judged dataset: the exit code, and the JSON document."""
+    from verdict_cli.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(CONFIG)
+    rows = [{"text": f"text {number}", "label": 1 + number % 5} for number in range(40)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def answer(request: Any) -> str:
+        number = int(request.row.source["text"].split()[1])
+        return json.dumps({"explanation": f"because of {number}", "score": 1 + number * 7 % 5})
+
+    scripted_model.answer = answer
+
+    def call(*words: str) -> tuple[int, dict[str, Any]]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["verdict", *words, "--json"])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out = capsys.readouterr().out
+        return int(left.value.code or 0), json.loads(out) if out.startswith("{") else {}
+
+    return call
+
+
+def flip(path: Path, draw: random.Random) -> tuple[int, int]:
+    content = bytearray(path.read_bytes())
+    place, bit = draw.randrange(len(content)), draw.randrange(8)
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    return place, bit
+
+
+RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
+
+
+def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(command: Command, tmp_path: Path) -> None:
+    code, whole = command(*RUN)
+    assert code == 0 and whole["evaluations"]
+    shutil.copytree("out", "kept")
+    told = 0
+    for number in range(FLIPS):
+        shutil.rmtree("out")
+        shutil.copytree("kept", "out")
+        name = ("results.parquet", "calls.parquet")[number % 2]
+        where = flip(tmp_path / "out" / name, random.Random(f"tables {number}"))
+        code, report = command("report", "out")
+        assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], (name, where)
+        told += code == 2
+    assert told > FLIPS / 4
+
+
+def test_a_flipped_bit_of_the_journal_is_told_or_changes_no_figure(
+    command: Command, tmp_path: Path, scripted_model: Any
+) -> None:
+    code, whole = command(*RUN)
+    assert code == 0
+    facts = json.loads((tmp_path / "out" / "run.json").read_text())
+    (tmp_path / "out" / "run.json").write_text(json.dumps(facts | {"status": "interrupted", "digests": {}}))
+    shutil.copytree("out", "kept")
+    again = 0
+    for number in range(FLIPS):
+        shutil.rmtree("out")
+        shutil.copytree("kept", "out")
+        where = flip(tmp_path / "out" / "journal.jsonl", random.Random(f"journal {number}"))
+        scripted_model.requests.clear()
+        code, report = command(*RUN)
+        assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], where
+        assert len(scripted_model.requests) <= 2, where
+        again += len(scripted_model.requests)
+    assert again > FLIPS / 2
