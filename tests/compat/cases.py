@@ -7,6 +7,7 @@ be compared one by one. A list of rows goes through `run_from_list`.
 
 from typing import List  # noqa: UP035 - as the library's own documentation writes it
 
+import pandas
 from library import *
 
 TEXT = Schema.of(text="The bridge opened in 1932.", topic="history")
@@ -159,6 +160,11 @@ def weighted_1_to_5():
 
 def weighted_boolean():
     return Pipeline() >> JudgeUnit(BooleanScale()).prompt("Weigh yes and no: {source.text}") \
+        .extract(WeightedSummedScoreExtractor()), TEXT
+
+
+def weighted_1_to_10():
+    return Pipeline() >> JudgeUnit(DiscreteScale((1, 10))).prompt("Weigh to ten: {source.text}") \
         .extract(WeightedSummedScoreExtractor()), TEXT
 
 
@@ -323,6 +329,11 @@ def categorical_with_explanation():
         .prompt("Which? {source.text}"), TEXT
 
 
+def categorical_off_scale():
+    return Pipeline() >> CategoricalJudgeUnit(categories=DiscreteScale(["safe", "unsafe"]), explanation=True) \
+        .prompt("Safe or not? {source.text}").via("gpt-4o-mini", retries=3), TEXT
+
+
 def ranker():
     return Pipeline() >> RankerUnit(k=3).prompt("Rank: {source.text}"), TEXT
 
@@ -426,3 +437,18 @@ def pinned():
 def image():
     shown = Image(mime="image/png", blob="iVBORw0KGgo=")
     return Pipeline() >> JudgeUnit().prompt("Rate the drawing. {source.drawing}").via("gpt-4o"), Schema.of(drawing=shown)
+
+
+def failing_server():
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.text}").via("gpt-4o-mini", retries=3), TEXT
+
+
+def policy_of_two_models():
+    policy = ModelSelectionPolicy.from_names([("gpt-4o", 1, {"temperature": 0.3}), ("gpt-4o-mini", 2, {})])
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.text}").via(policy), TEXT
+
+
+def dataset_of_pandas():
+    table = pandas.DataFrame({"part": ["a", "b", "b"], "text": ["One.", "Two.", "Three."], "label": [1, 2, 3]})
+    parts = DatasetWrapper.from_pandas(table, lambda row: Schema.of(passage=row["text"]), split_column="part")
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.passage}"), parts["b"]

@@ -67,7 +67,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Outcome]:
 
 
 def counted(sent: Iterable[Sent], key: Callable[[Sent], Any]) -> Counter[str]:
-    return Counter(str(key(one)) for one in sent)
+    return Counter(str(found) for one in sent if (found := key(one)))
 
 
 def model(sent: Sent) -> str:
@@ -80,6 +80,8 @@ def parameters(sent: Sent) -> Any:
 
 def sentence(sent: Sent) -> str:
     """The text behind the marker of a token prompt."""
+    if sent.form != "logprobs":
+        return ""
     return " ".join(str(sent.body["messages"][-1]["content"]).partition(MARKER)[2].split())
 
 

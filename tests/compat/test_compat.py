@@ -15,6 +15,7 @@ from verdict_cli.compat import (
     ConversationalUnit,
     DatasetWrapper,
     DiscreteScale,
+    ExperimentConfig,
     JudgeUnit,
     Layer,
     MapUnit,
@@ -27,6 +28,7 @@ from verdict_cli.compat import (
     RegexExtractor,
     Schema,
     Unit,
+    display_stats,
     ratelimit,
     vLLMModel,
 )
@@ -218,3 +220,31 @@ def test_a_unit_without_a_prompt_and_a_tracer_are_errors() -> None:
     with pytest.raises(UsageError, match="tracer"):
         Pipeline(tracer=object())
     assert "judge" in (judges(1)[0] >> judges(2)[0]).plot()
+
+
+def test_agreement_with_labels_is_printed_as_scipy_and_sklearn_compute_it(capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    metrics = pytest.importorskip("sklearn.metrics")
+    stats = pytest.importorskip("scipy.stats")
+    truth, found = [1, 2, 3, 3, 1, 2, 2, 1], [1, 2, 3, 2, 1, 1, 2, 3]
+    table = pandas.DataFrame({"truth": truth, "found": found, "set": list("aaaabbbb"), "word": list("xyxyxyxy")})
+    ((_, _, accuracy, kappa, tau, rho),) = display_stats(table, ExperimentConfig(["truth"], ["found"]))
+    assert accuracy == 5 / 8 and kappa == pytest.approx(metrics.cohen_kappa_score(truth, found))
+    assert tau == pytest.approx(stats.kendalltau(truth, found).statistic)
+    assert rho == pytest.approx(stats.spearmanr(truth, found).statistic)
+    assert "62.50%" in capsys.readouterr().out
+    rows = display_stats(table, ExperimentConfig(["truth", "word"], ["found", "word"], pivot_cols=["set"]))
+    assert [row[:2] for row in rows] == [("*", 8), ("set=a", 4), ("set=b", 4)] * 2
+    assert rows[3][4] == 1.0 and rows[3][6] != rows[3][6], "ranks of words are not defined"
+    assert "—" in capsys.readouterr().out
+
+
+def test_roles_of_a_conversation_can_be_renamed() -> None:
+    from verdict_cli.compat import Conversation, Message
+
+    turns = [Message("<START>", ""), Message("Pro", "yes"), Message("Con", "no"), Message("Pro", "still")]
+    renamed = Conversation(turns).with_roles(["A", "B"])
+    assert str(renamed) == "<A>\nyes\n</A>\n\n<B>\nno\n</B>\n\n<A>\nstill\n</A>"
+    with pytest.raises(UsageError, match="1 roles are given"):
+        renamed.with_roles(["A"])
+    assert Schema.of(score=1).add(more=2).model_dump() == {"score": 1, "more": 2}
