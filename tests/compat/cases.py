@@ -2,7 +2,8 @@
 """Pipelines that run in both libraries: `library` is either haizelabs' `verdict` 0.2.7 or `verdict_cli.compat`.
 
 Each function gives a pipeline and a row. Prompts differ where a unit must be recognised, so that both libraries' calls can
-be compared one by one. A list of rows goes through `run_from_list`.
+be compared one by one. A list of rows goes through `run_from_list`. Several pipelines follow examples of the library's documentation
+(MIT licence), so that its idioms are tried as its users write them.
 """
 
 from typing import List  # noqa: UP035 - as the library's own documentation writes it
