@@ -33,6 +33,7 @@ BY_CASE: dict[str, dict[str, list[Any]]] = {
     "model_ensemble_ready": {"score": [2.5]},
     "validate_retries": {"score": [1, 2, 5]},
     "categorical_off_scale": {"choice": ["perhaps", "safe", "maybe"]},
+    "subclass_with_settings": {"score": [2]},
     "policy_of_two_models": {"score": [4]},
     "image": {"score": [4]},
     "jury_of_juries": {"score": [4]},

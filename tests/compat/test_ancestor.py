@@ -135,6 +135,7 @@ def test_the_page_lists_cases_that_exist_each_under_numbers_that_follow_each_oth
     page = (ROOT / "docs" / "from-verdict.md").read_text(encoding="utf-8")
     numbers = [int(found) for found in re.findall(r"^\| D(\d+) \|", page, re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))
+    assert re.findall(r"^\| (E\d+) \|", page, re.MULTILINE) == ["E1", "E2", "E3"]
     assert len(CASES) >= 33
 
 
