@@ -2,11 +2,13 @@
 """Pipelines that run in both libraries: `library` is either haizelabs' `verdict` 0.2.7 or `verdict_cli.compat`.
 
 Each function gives a pipeline and a row. Prompts differ where a unit must be recognised, so that both libraries' calls can
-be compared one by one. A list of rows goes through `run_from_list`.
+be compared one by one. A list of rows goes through `run_from_list`. Several pipelines follow examples of the library's documentation
+(MIT licence), so that its idioms are tried as its users write them.
 """
 
 from typing import List  # noqa: UP035 - as the library's own documentation writes it
 
+import pandas
 from library import *
 
 TEXT = Schema.of(text="The bridge opened in 1932.", topic="history")
@@ -159,6 +161,11 @@ def weighted_1_to_5():
 
 def weighted_boolean():
     return Pipeline() >> JudgeUnit(BooleanScale()).prompt("Weigh yes and no: {source.text}") \
+        .extract(WeightedSummedScoreExtractor()), TEXT
+
+
+def weighted_1_to_10():
+    return Pipeline() >> JudgeUnit(DiscreteScale((1, 10))).prompt("Weigh to ten: {source.text}") \
         .extract(WeightedSummedScoreExtractor()), TEXT
 
 
@@ -323,6 +330,11 @@ def categorical_with_explanation():
         .prompt("Which? {source.text}"), TEXT
 
 
+def categorical_off_scale():
+    return Pipeline() >> CategoricalJudgeUnit(categories=DiscreteScale(["safe", "unsafe"]), explanation=True) \
+        .prompt("Safe or not? {source.text}").via("gpt-4o-mini", retries=3), TEXT
+
+
 def ranker():
     return Pipeline() >> RankerUnit(k=3).prompt("Rank: {source.text}"), TEXT
 
@@ -426,3 +438,81 @@ def pinned():
 def image():
     shown = Image(mime="image/png", blob="iVBORw0KGgo=")
     return Pipeline() >> JudgeUnit().prompt("Rate the drawing. {source.drawing}").via("gpt-4o"), Schema.of(drawing=shown)
+
+
+def failing_server():
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.text}").via("gpt-4o-mini", retries=3), TEXT
+
+
+def policy_of_two_models():
+    policy = ModelSelectionPolicy.from_names([("gpt-4o", 1, {"temperature": 0.3}), ("gpt-4o-mini", 2, {})])
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.text}").via(policy), TEXT
+
+
+def dataset_of_pandas():
+    table = pandas.DataFrame({"part": ["a", "b", "b"], "text": ["One.", "Two.", "Three."], "label": [1, 2, 3]})
+    parts = DatasetWrapper.from_pandas(table, lambda row: Schema.of(passage=row["text"]), split_column="part")
+    return Pipeline() >> JudgeUnit().prompt("Rate: {source.passage}"), parts["b"]
+
+
+def with_root():
+    return Pipeline() >> JudgeUnit().prompt("First: {source.text}") \
+        >> Layer([CoTUnit().prompt("Linked: {previous.score}"), CoTUnit().prompt("Free: {source.text}")]).with_root(0) \
+        >> MapUnit(lambda thoughts: Schema.of(count=len(thoughts))), TEXT
+
+
+def last_without_chain():
+    return Pipeline() >> Layer([CoTUnit().prompt(f"Think {i}: {{source.text}}") for i in range(3)], outer="last") \
+        >> JudgeUnit().prompt("Rate the last thought: {previous.thinking}"), TEXT
+
+
+def chain_of_blocks():
+    step = CoTUnit().prompt("Think: {source.text}") >> JudgeUnit().prompt("Rate: {previous.thinking}")
+    return Pipeline() >> Layer(step, 2, inner="chain", outer="last") >> MapUnit(lambda judge: Schema.of(score=judge.score)), TEXT
+
+
+def layer_in_a_block_in_a_layer():
+    jury = Layer([JudgeUnit(name=f"J{i}").prompt(f"Rate {i}: {{source.text}}") for i in range(2)]) >> MeanPoolUnit("score")
+    return Pipeline("Outer") >> Layer([jury, Block() >> JudgeUnit().prompt("Alone: {source.text}")]) >> MeanPoolUnit("score"), TEXT
+
+
+def no_format():
+    return Pipeline() >> JudgeUnit().prompt("""
+        @no_format
+        @user
+        Rate:
+            {source.text}
+    """), TEXT
+
+
+def propagate_of_a_layer():
+    judges = Layer([JudgeUnit().prompt(f"Rate {i}: {{source.text}}") for i in range(2)])
+    return Pipeline() >> judges.extract(StructuredOutputExtractor()) >> MapUnit(lambda each: Schema.of(
+        best=max(one.score for one in each), all=[one.score for one in each])), TEXT
+
+
+def process_with_other_names():
+    class EchoUnit(Unit):
+        class ResponseSchema(Schema):
+            answer: str
+
+        class OutputSchema(Schema):
+            answer: str
+
+        def process(self, given, said):
+            return self.OutputSchema(answer=said.answer.upper())
+
+    return Pipeline() >> EchoUnit().prompt("Say: {source.text}"), TEXT
+
+
+def subclass_with_settings():
+    class CriterionJudgeUnit(JudgeUnit):
+        def __init__(self, criterion, **keys):
+            super().__init__(scale=DiscreteScale((1, 3)), **keys)
+            self.criterion = criterion
+
+    return Pipeline() >> CriterionJudgeUnit("clarity").prompt("Rate {unit.criterion} on {unit.scale}: {source.text}"), TEXT
+
+
+def previous_by_the_class_name():
+    return Pipeline() >> CoTUnit().prompt("Think: {source.text}") >> JudgeUnit().prompt("Rate: {previous.cot.thinking}"), TEXT

@@ -32,14 +32,19 @@ BY_CASE: dict[str, dict[str, list[Any]]] = {
     "continuous": {"score": [7.5]},
     "model_ensemble_ready": {"score": [2.5]},
     "validate_retries": {"score": [1, 2, 5]},
+    "categorical_off_scale": {"choice": ["perhaps", "safe", "maybe"]},
+    "subclass_with_settings": {"score": [2]},
+    "policy_of_two_models": {"score": [4]},
     "image": {"score": [4]},
     "jury_of_juries": {"score": [4]},
     "post_hoc": {"score": [3]},
     "max_of_distinct": {"score": [3, 4, 4, 2, 5]},
     "jury_of_figure_4": {"score": [1, 5]},
 }
+FAILURES = {"failing_server": 2, "policy_of_two_models": 1}
+"""How many requests of a case the server refuses before it answers."""
 TEXT = "I would say 4 of 5, because it opened in 1932."
-TOKENS = {"A": 0.7, "B": 0.2, "4": 0.5, "5": 0.25, "yes": 0.6, "no": 0.2, " yes": 0.1}
+TOKENS = {"A": 0.7, "B": 0.2, "4": 0.5, "5": 0.25, "10": 0.1, "yes": 0.6, "no": 0.2, " yes": 0.1}
 MARKER = "--------------------------------"
 
 
@@ -149,8 +154,12 @@ def opened() -> Iterator[ModelServer]:
         def do_POST(self) -> None:
             case = self.path.split("/")[1]
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            content = json.dumps(made.answer(case, body)).encode()
-            self.send_response(200)
+            answer = made.answer(case, body)
+            status = 500 if len(made.sent[case]) <= FAILURES.get(case, 0) else 200
+            content = json.dumps(
+                answer if status == 200 else {"error": {"message": "busy", "type": "server_error"}}
+            ).encode()
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

@@ -49,11 +49,11 @@ def plain(value: Any) -> Any:
 def run(case: Any) -> dict[str, Any]:
     """The outputs of a case."""
     pipeline, data = case()
-    if not isinstance(data, list):
-        outputs, leaves = pipeline.run(data)
-    else:
-        table, leaves = pipeline.run_from_list(data)
+    if isinstance(data, list) or hasattr(data, "samples"):
+        table, leaves = pipeline.run_from_list(data) if isinstance(data, list) else pipeline.run_from_dataset(data)
         outputs = {name: list(table[name]) for name in table.columns}
+    else:
+        outputs, leaves = pipeline.run(data)
     return {"outputs": {name: plain(value) for name, value in outputs.items()}, "leaves": list(leaves)}
 
 

@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from model_server import MARKER, Sent, opened
 
+import verdict_cli.compat
+
 pytestmark = pytest.mark.ancestor
 
 HERE = Path(__file__).parent
@@ -67,7 +69,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Outcome]:
 
 
 def counted(sent: Iterable[Sent], key: Callable[[Sent], Any]) -> Counter[str]:
-    return Counter(str(key(one)) for one in sent)
+    return Counter(str(found) for one in sent if (found := key(one)))
 
 
 def model(sent: Sent) -> str:
@@ -80,6 +82,8 @@ def parameters(sent: Sent) -> Any:
 
 def sentence(sent: Sent) -> str:
     """The text behind the marker of a token prompt."""
+    if sent.form != "logprobs":
+        return ""
     return " ".join(str(sent.body["messages"][-1]["content"]).partition(MARKER)[2].split())
 
 
@@ -131,6 +135,7 @@ def test_the_page_lists_cases_that_exist_each_under_numbers_that_follow_each_oth
     page = (ROOT / "docs" / "from-verdict.md").read_text(encoding="utf-8")
     numbers = [int(found) for found in re.findall(r"^\| D(\d+) \|", page, re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))
+    assert re.findall(r"^\| (E\d+) \|", page, re.MULTILINE) == ["E1", "E2", "E3"]
     assert len(CASES) >= 33
 
 
@@ -162,3 +167,39 @@ def test_the_differences_of_every_call_are_those_of_the_page(both: tuple[Outcome
                 else [message["content"]]
             )
             assert not any(NONCE.match(text) or "{'type'" in text for text in texts), "E1, E3"
+
+
+NAMES = """
+import importlib, inspect, json, pathlib, verdict
+root, names = pathlib.Path(verdict.__file__).parent, []
+for path in sorted(root.rglob("*.py")):
+    if path.stem != "__init__":
+        module = importlib.import_module(".".join(("verdict", *path.relative_to(root).with_suffix("").parts)))
+        for name, value in vars(module).items():
+            own = getattr(value, "__module__", None) == module.__name__
+            names += [name] if own and name[0] != "_" and (inspect.isclass(value) or inspect.isfunction(value)) else []
+print(json.dumps(names))
+"""
+
+
+def test_every_public_name_of_the_library_is_on_the_page(tmp_path: Path) -> None:
+    if not ANCESTOR.exists():
+        pytest.skip("haizelabs' `verdict` is not installed: make test-ancestor")
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [ANCESTOR, "-c", NAMES], cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
+    )
+    names = json.loads(done.stdout.splitlines()[-1])
+    page = (ROOT / "docs" / "from-verdict.md").read_text(encoding="utf-8")
+    assert len(names) > 90
+    assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", page)] == []
+    compat = set(verdict_cli.compat.__all__)
+    shown = page.partition("### Names without a counterpart")[0]
+    hidden = {
+        name
+        for line in shown.splitlines()
+        for part in re.findall(r"[^|;]*\(not in compat\)", line)
+        for name in re.findall(r"`([A-Za-z]+)`", part)
+    }
+    assert hidden.isdisjoint(compat)
+    assert [name for name in compat & set(names) if not re.search(rf"\b{name}\b", shown)] == ["Scale"]

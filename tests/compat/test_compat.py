@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from verdict_cli import UsageError
+from verdict_cli import UsageError, compat
 from verdict_cli.compat import (
     BestOfKJudgeUnit,
     Block,
@@ -15,6 +18,7 @@ from verdict_cli.compat import (
     ConversationalUnit,
     DatasetWrapper,
     DiscreteScale,
+    ExperimentConfig,
     JudgeUnit,
     Layer,
     MapUnit,
@@ -27,9 +31,11 @@ from verdict_cli.compat import (
     RegexExtractor,
     Schema,
     Unit,
+    display_stats,
     ratelimit,
     vLLMModel,
 )
+from verdict_cli.messages import Alternative, Reply
 
 if TYPE_CHECKING:
     from conftest import ScriptedModel
@@ -218,3 +224,81 @@ def test_a_unit_without_a_prompt_and_a_tracer_are_errors() -> None:
     with pytest.raises(UsageError, match="tracer"):
         Pipeline(tracer=object())
     assert "judge" in (judges(1)[0] >> judges(2)[0]).plot()
+
+
+def test_agreement_with_labels_is_printed_as_scipy_and_sklearn_compute_it(capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    metrics = pytest.importorskip("sklearn.metrics")
+    stats = pytest.importorskip("scipy.stats")
+    truth, found = [1, 2, 3, 3, 1, 2, 2, 1], [1, 2, 3, 2, 1, 1, 2, 3]
+    table = pandas.DataFrame({"truth": truth, "found": found, "set": list("aaaabbbb"), "word": list("xyxyxyxy")})
+    ((_, _, accuracy, kappa, tau, rho),) = display_stats(table, ExperimentConfig(["truth"], ["found"]))
+    assert accuracy == 5 / 8 and kappa == pytest.approx(metrics.cohen_kappa_score(truth, found))
+    assert tau == pytest.approx(stats.kendalltau(truth, found).statistic)
+    assert rho == pytest.approx(stats.spearmanr(truth, found).statistic)
+    assert "62.50%" in capsys.readouterr().out
+    rows = display_stats(table, ExperimentConfig(["truth", "word"], ["found", "word"], pivot_cols=["set"]))
+    assert [row[:2] for row in rows] == [("*", 8), ("set=a", 4), ("set=b", 4)] * 2
+    assert rows[3][4] == 1.0 and rows[3][6] != rows[3][6], "ranks of words are not defined"
+    assert "—" in capsys.readouterr().out
+
+
+def test_roles_of_a_conversation_can_be_renamed() -> None:
+    from verdict_cli.compat import Conversation, Message
+
+    turns = [Message("<START>", ""), Message("Pro", "yes"), Message("Con", "no"), Message("Pro", "still")]
+    renamed = Conversation(turns).with_roles(["A", "B"])
+    assert str(renamed) == "<A>\nyes\n</A>\n\n<B>\nno\n</B>\n\n<A>\nstill\n</A>"
+    with pytest.raises(UsageError, match="1 roles are given"):
+        renamed.with_roles(["A"])
+    assert Schema.of(score=1).add(more=2).model_dump() == {"score": 1, "more": 2}
+
+
+def printed(shared: Path, seed: str, fence: str) -> list[str]:
+    """The code blocks with units of a seed, without their imports."""
+    (path,) = (shared / "seeds").glob(f"{seed}_*.txt")
+    found = re.findall(rf"^{fence}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [re.sub(r"^from verdict.*\n", "", block, flags=re.MULTILINE) for block in found if "Unit" in block]
+
+
+def executed(block: str, **names: Any) -> dict[str, Any]:
+    """The names that the block leaves; `made` is the value of its last expression."""
+    tree = ast.parse(block)
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("made", ast.Store())], last.value), last)
+        ast.fix_missing_locations(tree)
+    space = {name: getattr(compat, name) for name in compat.__all__} | names
+    exec(compile(tree, "a seed", "exec"), space)
+    return space
+
+
+def test_the_papers_pipelines_run_as_printed(shared: Path, scripted_model: ScriptedModel) -> None:
+    debate, jury, geval = printed(shared, "001", "```")
+    scripted_model.answer = lambda request: (
+        json.dumps(
+            {
+                name: True if kind["type"] == "boolean" else 5 if kind["type"] == "integer" else "text"
+                for name, kind in request.json_schema["properties"].items()
+            }
+        )
+        if request.json_schema
+        else Reply("4", logprobs=((Alternative("4", 0.0),),))
+    )
+    response, leaves = executed(debate)["made"].run(ROW)
+    assert response[leaves[0]] is True and len(scripted_model.requests) == 7
+    assert "Opponent #6" in scripted_model.texts()[5] and "<Proponent #5>" in scripted_model.texts()[6]
+    words = {"TASK": "Rate it.", "criteria_name": "Coherence", "criteria_description": "it hangs together"}
+    pipeline = executed(geval, **words)["pipeline"]
+    table, _ = pipeline.run_from_list([Schema.of(source="A long text.", summary=f"Text {n}.") for n in range(2)])
+    assert list(table["GEval_root.block.block.unit[Map MeanVariancePool]_mean"]) == [4.0, 4.0]
+    assert len(scripted_model.requests) == 7 + 5 + 2 * 5, "the steps are written once for both rows"
+    assert executed(jury, qa_judge_prompt="Rate {source.text}")["made"].name == "Jury"
+
+
+def test_a_unit_that_the_documentation_defines_runs(shared: Path, scripted_model: ScriptedModel) -> None:
+    _, custom = printed(shared, "003", "```python")
+    scripted_model.answer = lambda _: '{"winner": "B"}'
+    pair = executed(custom)["PairwiseJudgeUnit"]()
+    response, leaves = (Pipeline() >> pair).run(Schema.of(A="first", B="second"))
+    assert response[leaves[0]] == "second" and "A:\nfirst" in scripted_model.texts()[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from verdict_cli.compat.experiment import ExperimentConfig, display_stats
 from verdict_cli.compat.graph import Block, Layer
 from verdict_cli.compat.judges import (
     BestOfKJudgeUnit,
@@ -29,17 +30,8 @@ from verdict_cli.compat.models import (
     vLLMModel,
 )
 from verdict_cli.compat.pipeline import DatasetWrapper, Image, Pipeline
-from verdict_cli.compat.schema import (
-    BooleanScale,
-    ContinuousScale,
-    Conversation,
-    DiscreteScale,
-    LikertScale,
-    Message,
-    Prompt,
-    Scale,
-    Schema,
-)
+from verdict_cli.compat.scales import BooleanScale, ContinuousScale, DiscreteScale, LikertScale, Scale
+from verdict_cli.compat.schema import Conversation, Message, Prompt, Schema
 from verdict_cli.compat.transforms import FieldMapUnit, MapUnit, MaxPoolUnit, MeanPoolUnit, MeanVariancePoolUnit
 from verdict_cli.compat.units import Unit
 from verdict_cli.language.extractors.raw import RawExtractor
@@ -76,6 +68,7 @@ __all__ = [
     "DatasetWrapper",
     "DiscreteScale",
     "EnsembleVerifyJudge",
+    "ExperimentConfig",
     "FieldMapUnit",
     "GEvalJudge",
     "Image",
@@ -105,6 +98,7 @@ __all__ = [
     "TokenProbabilityExtractor",
     "Unit",
     "WeightedSummedScoreExtractor",
+    "display_stats",
     "ratelimit",
     "vLLMModel",
 ]

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from verdict_cli.compat.graph import Block, Layer
 from verdict_cli.compat.pipeline import Pipeline
-from verdict_cli.compat.schema import ContinuousScale, DiscreteScale, LikertScale, Scale, Schema
+from verdict_cli.compat.scales import ContinuousScale, DiscreteScale, LikertScale, Scale
+from verdict_cli.compat.schema import Schema
 from verdict_cli.compat.transforms import MaxPoolUnit, MeanPoolUnit
 from verdict_cli.compat.units import Unit
 from verdict_cli.language.document.document import read_document

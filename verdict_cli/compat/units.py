@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from verdict_cli.compat.models import DEFAULT_MODEL, ModelSelectionPolicy
-from verdict_cli.compat.schema import Prompt, Scale, Schema, followed, literal, plain, shown
+from verdict_cli.compat.scales import Scale
+from verdict_cli.compat.schema import Prompt, Schema, followed, literal, plain, shown
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.functions import OUTPUT_NAMES, RULE_NAMES, Function, function, python_rule
 from verdict_cli.language.authoring.step import StepPath
