@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from verdict_cli.compat.scales import Scale
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.schema import Schema as OwnSchema
-from verdict_cli.language.expressions.value_text import is_conversation, transcript
+from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.scales import Scale as OwnScale
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([^{}]+?)\}(?!\})")
@@ -146,7 +146,7 @@ class Conversation:
         return [{"role": turn.role_name, "content": turn.message} for turn in self.history[1:]]
 
     def __str__(self) -> str:
-        return transcript(self.turns())
+        return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in self.turns())
 
     __repr__ = __str__
 
@@ -219,7 +219,7 @@ def shown(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Schema(**{str(name): shown(item) for name, item in value.items()}) if _named(value) else dict(value)
     if isinstance(value, list | tuple):
-        if value and is_conversation(value):
+        if looks_like_conversation(value):
             return Conversation([Message("<START>", ""), *(Message(turn["role"], turn["content"]) for turn in value)])
         return [shown(item) for item in value]
     return value
