@@ -210,6 +210,7 @@ def test_help_lists_the_commands_in_groups_and_imports_none_of_them() -> None:
         "compare",
         "gate",
     ]
-    listed = re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE)
-    assert (len(groups), sorted(listed)) == (5, sorted(COMMANDS))
+    listed = re.findall(r"^  ([a-z]+(?:, [a-z]+)*)  ", shown, re.MULTILINE)
+    assert (len(groups), sorted(", ".join(listed).split(", "))) == (5, sorted(COMMANDS))
+    assert len(listed) <= 26
     assert shown.rstrip().endswith("imported []")

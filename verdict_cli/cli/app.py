@@ -68,6 +68,14 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 subcommands."""
 
 
+LISTED_TOGETHER = {
+    "explain": (("explain", "units", "schema"), "Explain a unit, key, metric or error; list units; print the JSON Schema."),
+    "estimate": (("estimate", "plan"), "Estimate the cost of a run; the rows or labels that an interval needs."),
+    "bench": (("bench", "reproduce"), "Judge a benchmark, or reproduce published results and the paper's tables."),
+}
+"""Commands that `--help` lists in one line, at the first of them."""
+
+
 class Commands(TyperGroup):
     """The commands. The module of a command is imported when the command is run."""
 
@@ -83,10 +91,18 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups. Their modules are not imported: that takes longer than everything else here."""
-        width = max(map(len, COMMANDS))
+        followers = {name for names, _ in LISTED_TOGETHER.values() for name in names[1:]}
+        lines = {
+            name: (", ".join(LISTED_TOGETHER[name][0]), LISTED_TOGETHER[name][1])
+            if name in LISTED_TOGETHER
+            else (name, text)
+            for name, text in COMMANDS.items()
+            if name not in followers
+        }
+        width = max(len(names) for names, _ in lines.values())
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
+                formatter.write_dl([(lines[name][0].ljust(width), lines[name][1]) for name in commands if name in lines])
 
 
 def _command(name: str) -> Any:
