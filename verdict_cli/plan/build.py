@@ -16,8 +16,8 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
-from verdict_cli.plan.compile_row_steps import RowSteps, check_per_call, finish_nodes
-from verdict_cli.plan.expand import InstancePath, InvalidUnit, Stopping, UnitInstance, expand_steps
+from verdict_cli.plan.compile_row_steps import RowSteps
+from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
 from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
@@ -25,6 +25,7 @@ from verdict_cli.plan.node import Brace, Early, LLMNode, Node, Plan, Used
 from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.result_scope import expand_panel
+from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_filter, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream
 
@@ -112,8 +113,7 @@ class _Build:
         selected = row_filter(self.names, types, self._use_column)
         expanded, block = expand_steps(self.names)
         instances, columns = expanded.instances, types.fields if types else {}
-        row_steps = RowSteps(expanded, columns)
-        compiled = self._nodes(instances, self._edges(block), columns, row_steps)
+        compiled = self._nodes(instances, self._edges(block), columns, row_steps := RowSteps(expanded, columns))
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
         if len(nodes) == len(instances):
@@ -124,10 +124,7 @@ class _Build:
         tables = load_published(self.names)
         self._raise()
         valid = [item for item in instances if isinstance(item, UnitInstance)]
-        found = [group for group in row_steps.groups if group is not None]
-        check_per_call(expanded.groups, found, nodes)
-        nodes, groups = finish_nodes(nodes, found)
-        conditions = tuple(condition for condition in row_steps.conditions if condition is not None)
+        nodes, groups, conditions = row_steps.finish(nodes)
         nodes = judge_digest(valid, nodes)
         check_calibrations(valid, nodes)
         self._raise()

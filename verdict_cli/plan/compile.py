@@ -18,8 +18,9 @@ from verdict_cli.plan.compile_input import compile_input, compile_option_inputs
 from verdict_cli.plan.compile_llm_unit import compile_llm_unit
 from verdict_cli.plan.compile_map_pool import compile_map, compile_pool
 from verdict_cli.plan.compile_python import code_at, compile_output_function, compile_process, compile_python_unit
-from verdict_cli.plan.expand import InstancePath, UnitInstance
+from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import CompiledRule, Escalation, LLMNode, Node, OutputFields, OutputFunction
+from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.scope import NodeScope, Upstream
 
 _ROOTS = (*PROMPT_ROOTS, "response", "output")

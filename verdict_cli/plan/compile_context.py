@@ -16,8 +16,9 @@ from verdict_cli.language.fields.types import FieldType, RecordType, UnknownType
 from verdict_cli.language.namespace import UnknownNameError
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit
-from verdict_cli.plan.expand import InstancePath, UnitInstance
+from verdict_cli.plan.expand import UnitInstance
 from verdict_cli.plan.node import LLMNode, MapNode, PoolNode
+from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.scope import NodeScope
 
 Compiled = TypeVar("Compiled", bound=Fitted)

@@ -63,6 +63,13 @@ class RowSteps:
             else:
                 self.conditions[place] = _compile_condition(step, scope)
 
+    def finish(self, nodes: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...], tuple[Condition, ...]]:
+        """The nodes with what depends on all of them, the `each` steps and the conditions; all are valid."""
+        groups = [group for group in self.groups if group is not None]
+        _check_per_call(self._expanded.groups, groups, nodes)
+        conditions = tuple(condition for condition in self.conditions if condition is not None)
+        return (*_finish_nodes(nodes, groups), conditions)
+
 
 def _compile_each(step: RowStep, scope: NodeScope) -> EachGroup | None:
     path = (*step.path, "each")
@@ -118,7 +125,7 @@ def _expression(step: RowStep, text: str, roots: tuple[str, ...], scope: NodeSco
     return compiled
 
 
-def check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]) -> None:
+def _check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes: Sequence[Node]) -> None:
     """Report steps whose entries cannot be judged several in one call."""
     for step, group in zip(steps, groups, strict=True):
         node = nodes[group.head]
@@ -139,7 +146,7 @@ def check_per_call(steps: Sequence[RowStep], groups: Sequence[EachGroup], nodes:
         step.names.problem("bad-each", f"`per_call` is not possible here: {reason}", hint, (*step.path, "per_call"))
 
 
-def finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
+def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[tuple[Node, ...], tuple[EachGroup, ...]]:
     """The nodes with what depends on all of them, and the `each` steps with the paths that every entry must have."""
     if not groups:
         return tuple(nodes), ()

@@ -14,10 +14,10 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 from verdict_cli.model import Model
 from verdict_cli.plan.link import LinkedBlock, LinkedItem, LinkedLayer, Single
 from verdict_cli.plan.row_steps import (
-    OUTSIDE,
-    Flow,
+    EVERY_ROW,
     InstancePath,
     RowStep,
+    StepFlow,
     begin_row_steps,
     check_keys_of_each,
     check_row_steps,
@@ -38,7 +38,7 @@ class UnitInstance:
     models: tuple[Model, ...] | None
     pinned: bool
     delimited: bool = False
-    flow: Flow = OUTSIDE
+    flow: StepFlow = EVERY_ROW
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class InvalidUnit:
     name: str
     names: Namespace
     path: InstancePath
-    flow: Flow = OUTSIDE
+    flow: StepFlow = EVERY_ROW
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _InheritedSettings:
     using: tuple[tuple[int, str], ...] = ()
     early: bool = False
     delimited: bool = False
-    flow: Flow = OUTSIDE
+    flow: StepFlow = EVERY_ROW
 
 
 class Expander:
@@ -136,7 +136,7 @@ class Expander:
         models = around.models if own is None else names.policy(own, (*path, "model"))
         delimited = around.delimited if delimit is None else delimit
         pinned = around.pinned or unit.pinned
-        if unit.pinned and around.flow != OUTSIDE:
+        if unit.pinned and around.flow != EVERY_ROW:
             message = "a pinned unit runs once for all rows, and cannot be inside `each` or `when`"
             names.problem("pinned-uses-row", message, "leave `pin` out", (*path, "pin"))
         return self._add(UnitInstance(unit, names, path, models, pinned, delimited, around.flow))

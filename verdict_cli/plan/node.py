@@ -140,10 +140,8 @@ class Node:
     """A unit in a plan. ``parents`` and ``children`` are indices into ``Plan.nodes``; ``code`` are the Python
     functions in it, ``fingerprint`` 16 hex digits over everything that affects its calls: the unit and all upstream.
     ``calibrations`` is what was fitted to it, by key; ``marks`` are digests of the judge's parts, by which a calibration recognises it.
-
-    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost one; without the units ``needs``
-    it is skipped. ``spread``: where a parent is inside an `each`. ``copies``: its place among the units of its name inside one
-    entry, and their number, where a graph with a copy for each entry is numbered by these."""
+    ``groups`` are the `each` steps around it, ``checked`` the conditions inside the innermost; without the units ``needs`` it is
+    skipped. ``spread``: a parent is inside `each`. ``copies``: its place among the units of its name in an entry, and their number."""
 
     id: str
     name: str

@@ -14,19 +14,19 @@ InstancePath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Flow:
+class StepFlow:
     """The places, among the plan's `each` steps and `when` conditions, of those around a unit, outermost first.
     ``checked`` are the conditions inside the innermost `each`."""
 
     groups: tuple[int, ...] = ()
     checked: tuple[int, ...] = ()
 
-    def inside(self, place: int, *, is_each: bool) -> Flow:
+    def inside(self, place: int, *, is_each: bool) -> StepFlow:
         """The same with one more `each`, or condition, around it."""
-        return Flow((*self.groups, place)) if is_each else Flow(self.groups, (*self.checked, place))
+        return StepFlow((*self.groups, place)) if is_each else StepFlow(self.groups, (*self.checked, place))
 
 
-OUTSIDE = Flow()
+EVERY_ROW = StepFlow()
 """Of a unit that runs once for every row."""
 
 
@@ -40,7 +40,7 @@ class RowStep:
     keys: RowKeys
     names: Namespace
     path: InstancePath
-    around: Flow
+    around: StepFlow
     first: int
     end: int = 0
 
@@ -68,7 +68,7 @@ def _names_entry(unit: RowKeys) -> bool:
     return any(path[0] in (unit.entry_name or ENTRY, "index") for path in paths)
 
 
-def begin_row_steps(unit: RowKeys, names: Namespace, path: InstancePath, around: Flow, first: int) -> list[RowStep]:
+def begin_row_steps(unit: RowKeys, names: Namespace, path: InstancePath, around: StepFlow, first: int) -> list[RowStep]:
     """The step's `each` and its `when`, the outer one first: a `when` that names the entry is checked for each one."""
     each = [RowStep(True, unit, names, path, around, first)] if unit.each is not None else []
     when = [RowStep(False, unit, names, path, around, first)] if unit.condition is not None else []

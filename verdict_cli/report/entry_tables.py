@@ -30,9 +30,10 @@ def entry_tables(outputs: Mapping[str, Any]) -> tuple[list[EntryTable], dict[str
     tables = []
     for numbers, units in shared.items():
         names = list(dict.fromkeys(name for _, entries in units for entry in entries for name in entry or ()))
-        columns, rows = ["entry", *names], [[number] for number in numbers]
+        columns = ["entry", *names]
+        rows: list[list[Any]] = [[number] for number in numbers]
         for place, cells in enumerate(rows):
-            known = next((entries[place] for _, entries in units if entries[place] is not None), {})
+            known: Mapping[str, Any] = next((entries[place] for _, entries in units if entries[place] is not None), {})
             cells += [known.get(name) for name in names]
         for unit, _ in units:
             left.pop(f"{unit}.{ITEM_COLUMN}")

@@ -20,7 +20,7 @@ from verdict_cli.storage.tables.reader import read_arrow, read_rows, table_colum
 MOST_TEXT_IN_DETAILS = 20_000
 """Characters of one text; a note says how many more it has."""
 MOST_CALLS = 60
-MOST_ENTRIES = 200
+MOST_ENTRY_ROWS = 200
 MOST_POSITIONS = 3
 MOST_SHARES = 8
 ROWS_PER_READ = 1000
@@ -88,11 +88,11 @@ class _RowDetailsBuilder:
         self.entries = [
             {
                 "columns": table.columns,
-                "rows": [[self.cut(cell) for cell in cells] for cells in table.rows[:MOST_ENTRIES]],
+                "rows": [[self.cut(cell) for cell in cells] for cells in table.rows[:MOST_ENTRY_ROWS]],
             }
             for table in tables
         ]
-        self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRIES) for table in tables)
+        self.entries_left_out = sum(max(0, len(table.rows) - MOST_ENTRY_ROWS) for table in tables)
         self.outputs = {name: self.cut(value) for name, value in left.items()}
         self.calls: list[dict[str, Any]] = []
 

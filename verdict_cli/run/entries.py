@@ -110,7 +110,8 @@ async def fan_out(row_runner: RowRunner, head: int) -> None:
     try:
         rows = entry_rows(row_runner.row, group, group.list_of(row_runner.values()))
     except RowError as error:
-        row_runner.failures[head] = row_runner.failure(head, error.failure, str(error))
+        node = row_runner.plan.nodes[head]
+        row_runner.failures[head] = entry_failure(row_runner.row, node, error.failure, str(error))
         return
 
     alone = _only_unit(row_runner, group)

@@ -18,7 +18,7 @@ from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.run.attempts import CallSpec, Context, answer, draw
 from verdict_cli.run.node_run import broken_rule, node_values, passed_on, written_id
 
-INSTRUCTION = (
+SEVERAL_ENTRIES = (
     "There are {count} entries. Judge each of them by itself, as if it were the only one. Answer with a list `entries` of "
     "{count} objects, one for each entry, in their order, each with the entry's `index` and the fields asked for."
 )
@@ -51,7 +51,7 @@ async def answer_together(
     values = [node_values(node, each, previous) for each in rows]
     rendered = [work.prompt.render(each) for each in values]
     suffix = work.suffix(draw(context.seed, row.lot, written))
-    instruction = INSTRUCTION.format(count=len(rows))
+    instruction = SEVERAL_ENTRIES.format(count=len(rows))
     reading = _reading(work.response, places)
     request = Request(
         row=row,

@@ -117,11 +117,12 @@ class ResultRows:
 
     def row(self, result: Result) -> Cells:
         """The row of a result."""
-        failure, source, outputs = result.failure, result.row.source, result.outputs
+        failure, source = result.failure, result.row.source
+        outputs: Sequence[Any] = result.outputs
         last = None if self._last is None else outputs[self._last]
         if self._inside:
             outputs, last = self._in_lists(result)
-        values = [
+        values: list[Any] = [
             result.row.index,
             result.row.id,
             result.status,

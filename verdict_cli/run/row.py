@@ -135,7 +135,7 @@ class RowRunner:
         try:
             runs = self.skipped.isdisjoint(step.needs) and all(self._holds(condition) for condition in step.checked)
         except RowError as error:
-            self.failures[index] = self.failure(index, error.failure, str(error))
+            self.failures[index] = entry_failure(self.row, node, error.failure, str(error))
             return False
         if runs and group is None and isinstance(node.work, PoolNode) and node.work.unit.empty is None:
             runs = not self.skipped.issuperset(node.parents)
@@ -151,7 +151,7 @@ class RowRunner:
 
     def values(self) -> dict[str, Any]:
         """What the list of an `each` and conditions see."""
-        names = {} if self.row.entry is None else self.row.entry.names
+        names = self.row.entry.names if self.row.entry is not None else {}
         return {"source": self.row.source, "previous": self.previous, **names}
 
     def _skip(self, index: int, units: Sequence[int]) -> None:
@@ -273,11 +273,7 @@ class RowRunner:
         if node.skips:
             self._finish(index, None)
         else:
-            self.failures[index] = self.failure(index, kind, message)
-
-    def failure(self, index: int, kind: str, message: str) -> Failure:
-        """A failure of a unit at this row or entry."""
-        return entry_failure(self.row, self.plan.nodes[index], kind, message)
+            self.failures[index] = entry_failure(self.row, node, kind, message)
 
     def _result(self) -> Result:
         failure = self.failures[min(self.failures)] if self.failures else None
@@ -298,6 +294,6 @@ class RowRunner:
         return Result(self.row, outputs, failure, calls, self.saved, stages, abstained, skipped, self.entries)
 
     def _stages(self, index: int) -> tuple[Stage, ...]:
-        node = self.plan.nodes[index]
         answered = None if self.outputs[index] is None else self.stages.get(index, 0)
-        return stages_of(node, answered, self.calls.get(index, []), abstained=index in self.abstained)
+        calls = self.calls.get(index, [])
+        return stages_of(self.plan.nodes[index], answered, calls, abstained=index in self.abstained)

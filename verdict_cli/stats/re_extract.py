@@ -63,7 +63,10 @@ def re_extract(
 
     Raises DataError if `calls` is not a table of calls.
     """
-    units = {node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode)}
+    together = {
+        node for group in plan.groups if group.per_call is not None for node in group.nodes
+    }  # replies are lists
+    units = {node.id: node.work for node in plan.nodes if isinstance(node.work, LLMNode) and node.index not in together}
     readers = {unit: _readers(work, extractors) for unit, work in units.items()}
     scored = {unit: _scored(work.response) for unit, work in units.items()}
     counts = {(unit, name): [0, 0, 0, 0] for unit, named in readers.items() for name in named}

@@ -153,6 +153,8 @@ def _request_attributes(request: Request) -> dict[str, Any]:
     attributes = {f"gen_ai.request.{name}": sampling[name] for name in _SAMPLING if name in sampling}
     if stop := sampling.get("stop"):
         attributes["gen_ai.request.stop_sequences"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    if request.row.item:
+        attributes["verdict.item"] = request.row.item
     return attributes | {
         "gen_ai.output.type": "text" if request.json_schema is None else "json",
         "verdict.row.index": request.row.index,
