@@ -118,7 +118,7 @@ def test_each_turn_of_the_assistant_is_judged(tmp_path: Path) -> None:
 def test_a_submission_earns_the_weights_of_its_leaves(tmp_path: Path) -> None:
     def replies(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         for place, leaf in enumerate(row["rubric"]):
-            yield "grade", place, {"explanation": "", "score": leaf["grade"]}
+            yield "grade", place, {"score": leaf["grade"]}
 
     rows = sample("submissions")
     scores, _ = judged("paperbench", rows, replies, tmp_path)
@@ -137,13 +137,13 @@ def test_paperbenchs_rubrics_give_the_published_scores_and_the_metrics_of_their_
 
     def right(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         for place, leaf in enumerate(row["rubric"]):
-            yield "grade", place, {"explanation": "", "score": leaf["grade"]}
+            yield "grade", place, {"score": leaf["grade"]}
 
     def mistaken(row: dict[str, Any]) -> Iterator[tuple[str, int | None, Any]]:
         for unit, place, reply in right(row):
             assert place is not None
             off = wrong(rows.index(row), place)
-            yield unit, place, {"explanation": "", "score": 1 - reply["score"] if off else reply["score"]}
+            yield unit, place, {"score": 1 - reply["score"] if off else reply["score"]}
 
     scores, found = judged("paperbench", rows, right, tmp_path)
     assert sum(len(row["rubric"]) for row in rows) == 614

@@ -117,9 +117,8 @@ class _Build:
         nodes = tuple(node for node in compiled if node is not None)
         output_nodes = outputs(block)
         if len(nodes) == len(instances):
-            self.used |= set(output_nodes) | check_evaluations(
-                self.names, nodes, output_nodes, self._use_column, row_steps.entries
-            )
+            named = check_evaluations(self.names, nodes, output_nodes, self._use_column, row_steps.entries)
+            self.used |= {*output_nodes, *named}
         early = self._stops(expanded.stopping, compiled)
         tables = load_published(self.names)
         self._raise()
@@ -130,8 +129,7 @@ class _Build:
         self._raise()
         self._warn_unused(nodes, instances)
         resolved = resolve_pipeline(self.names)
-        node_ids = [node.id for node in nodes]
-        evaluations = {name: expand_panel(item, node_ids) for name, item in self.spec.file.evaluate.items()}
+        evaluations = {name: expand_panel(item, nodes) for name, item in self.spec.file.evaluate.items()}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         plan = Plan(

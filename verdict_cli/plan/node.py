@@ -121,8 +121,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class PoolNode:
-    """A pool and its fields; for each field one function a parent that turns a value into what is pooled. A pool of
-    criteria has a ``rubric`` instead."""
+    """A pool and its fields, each with a function a parent that turns a value into what is pooled; or a ``rubric``."""
 
     unit: Pool
     fields: tuple[tuple[str, tuple[Callable[[Any], Any], ...]], ...]

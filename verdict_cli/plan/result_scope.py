@@ -87,11 +87,11 @@ class ResultScope:
 _NAMED = re.compile(r"([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)")
 
 
-def expand_panel(evaluation: Evaluation, ids: Sequence[str]) -> Evaluation:
-    """The evaluation with an expression for each judge of its panel; `ids` are those of all nodes, in order."""
+def expand_panel(evaluation: Evaluation, nodes: Sequence[Node]) -> Evaluation:
+    """The evaluation with an expression for each judge of its panel; `nodes` are all of the plan, in order."""
     if not isinstance(evaluation.panel, str):
         return evaluation
-    return evaluation.model_copy(update={"panel": panel_expressions(evaluation.panel, ids)})
+    return evaluation.model_copy(update={"panel": panel_expressions(evaluation.panel, [node.id for node in nodes])})
 
 
 def panel_expressions(panel: str, ids: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from verdict_cli.config_model import Seq, Whole
 from verdict_cli.errors import RowError, UsageError
@@ -36,7 +36,7 @@ class Pool(UnitBase):
     """The fields to pool; all that can be pooled by default."""
     quorum: Annotated[int, Field(ge=1), Whole] = 1
     """The minimum number of units that must remain when some were skipped."""
-    empty: JsonValue | None = None
+    empty: Any = None
     """The value where there is nothing to pool, because the list of `each` is empty or every unit is skipped: of each pooled
     field, or `{field: value}`. Without it an empty list fails the row."""
 
