@@ -50,10 +50,10 @@ GROUPS = {
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",
-        "reproduce": "Reproduce the paper's tables 1 to 3.",
         "import": "Convert logs of other tools to a dataset.",
         "datasets": "List, download, import and check benchmarks.",
         "demo": "Show a judge, a report and a comparison, offline.",
+        "reproduce": "Reproduce the paper's tables 1 to 3.",
     },
     "Maintenance": {
         "report": "Recompute a run's metrics and rewrite its report.",

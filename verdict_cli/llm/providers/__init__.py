@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from verdict_cli.language.model_address import load_http_client
 from verdict_cli.llm.providers.json_mode import TopLogprobsLimit
 from verdict_cli.messages import Reply, Request
 from verdict_cli.model import Model
@@ -60,6 +59,8 @@ def provider_class(model: Model) -> type[Provider]:
 def _load(path: str) -> type[Provider]:
     module, _, name = path.partition(":")
     if module.endswith(".native"):  # it imports the HTTP client
+        from verdict_cli.language.model_address import load_http_client
+
         load_http_client()
     return cast("type[Provider]", getattr(import_module(module), name))
 
