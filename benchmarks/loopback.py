@@ -93,8 +93,8 @@ class LoopbackServer:
                 lines_sent = "".join(f"{name}: {value}\r\n" for name, value in named.items())
                 writer.write(f"HTTP/1.1 {status}\r\n{lines_sent}\r\n".encode() + content)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client or this server is gone; asyncio reports a handler that was cancelled
         finally:
             writer.close()
 

@@ -13,12 +13,13 @@ from virtual_time import run_in_virtual_time
 
 from verdict_cli.errors import BudgetError, Rejected, Retryable, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
-from verdict_cli.llm.middleware.chain import StopSignal, build_chain
+from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal, build_chain
 from verdict_cli.llm.middleware.hedge import MAX_EXTRA
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Message, Reply, Request, Row, Usage
 from verdict_cli.model import Cost, Model, RateLimit
+from verdict_cli.storage.journal.entry import JournalEntry
 
 HEDGED = Model(name="openai/m", api_base="http://127.0.0.1:1/v1", hedge="auto", timeout=60)
 DOLLAR = HEDGED.model_copy(update={"cost": Cost(input_per_million=0, output_per_million=1e6), "max_tokens": 1})
@@ -33,6 +34,18 @@ def request(number: int, model: Model = HEDGED) -> Request:
     return Request(Row(number, number, {}), "judge", model, (Message("user", "Rate"),))
 
 
+class Journal:
+    """Remembers the last call."""
+
+    last: JournalEntry | None = None
+
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> None:
+        return None
+
+    def append(self, entry: JournalEntry) -> None:
+        self.last = entry
+
+
 class Path:
     """All middleware around a provider, as in a run."""
 
@@ -41,6 +54,7 @@ class Path:
         self.limiters = RateLimiters(concurrency, clock=loop.time)
         self.spending = Spending(budget_usd)
         self.stopped: list[VerdictError] = []
+        self.journal = Journal()
         self.ask = build_chain(
             provider,
             lambda ask: rate_limited(ask, self.limiters),
@@ -49,6 +63,7 @@ class Path:
             stop=StopSignal(lambda: bool(self.stopped), self.stopped.append),
             store=None,
             recorded=False,
+            journal=JournalOptions(self.journal, False, False, lambda _: False, lambda: None),
         ).ask
 
 
@@ -158,6 +173,7 @@ def test_the_first_reply_counts_and_both_requests_are_paid_for() -> None:
     assert (reply.text, reply.cost_usd, reply.usage, reply.latency_s) == ("fast", 2.0, Usage(20, 2), about(1.5))
     assert (server.requests, server.cancelled, seconds) == (102, 1, about(1.5))
     assert path.spending.spent_usd == 102
+    assert path.journal.last is not None and path.journal.last.reply == reply
 
 
 def test_the_second_request_is_cancelled_where_the_first_one_is_answered() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from verdict_cli.llm.providers.http_errors import allowance_of
@@ -17,6 +19,24 @@ def test_openais_headers_are_read() -> None:
         "x-ratelimit-reset-tokens": "6m0s",
     }
     assert allowance_of(headers) == Allowance(60, 59, 1.0, 150000, 149984, 360.0)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "input-tokens", "output-tokens"])
+def test_anthropics_headers_are_read_with_the_time_of_their_reset(kind: str) -> None:
+    reset = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
+    headers = {
+        "anthropic-ratelimit-requests-limit": "50",
+        "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-requests-reset": reset,
+        f"anthropic-ratelimit-{kind}-limit": "30000",
+        f"anthropic-ratelimit-{kind}-remaining": "29000",
+        f"anthropic-ratelimit-{kind}-reset": reset,
+    }
+    found = allowance_of(headers)
+    assert found is not None
+    assert (found.requests, found.requests_left, found.tokens, found.tokens_left) == (50, 49, 30000, 29000)
+    assert found.requests_reset_s == pytest.approx(30, abs=5)
+    assert found.tokens_reset_s == pytest.approx(30, abs=5)
 
 
 def test_headers_that_say_nothing_are_none() -> None:

@@ -124,18 +124,23 @@ def allowance_of(headers: HeaderLookup) -> Allowance | None:
 
 
 def _anthropic_allowance(headers: HeaderLookup) -> Allowance | None:
-    """Anthropic's headers, whose resets are RFC 3339 times."""
+    """Anthropic's headers, whose resets are RFC 3339 times.
+
+    The ``tokens`` headers state the most restrictive of the limits of tokens; where they are absent, that of input or
+    output tokens counts.
+    """
     requests_left = headers.get("anthropic-ratelimit-requests-remaining")
-    tokens_left = headers.get("anthropic-ratelimit-tokens-remaining")
-    if requests_left is None and tokens_left is None:
+    kinds = ("tokens", "input-tokens", "output-tokens")
+    kind = next((kind for kind in kinds if headers.get(f"anthropic-ratelimit-{kind}-remaining") is not None), None)
+    if requests_left is None and kind is None:
         return None
     return Allowance(
         requests=_count(headers.get("anthropic-ratelimit-requests-limit")),
         requests_left=_count(requests_left),
         requests_reset_s=seconds_until(headers.get("anthropic-ratelimit-requests-reset")),
-        tokens=_count(headers.get("anthropic-ratelimit-tokens-limit")),
-        tokens_left=_count(tokens_left),
-        tokens_reset_s=seconds_until(headers.get("anthropic-ratelimit-tokens-reset")),
+        tokens=_count(headers.get(f"anthropic-ratelimit-{kind}-limit")),
+        tokens_left=_count(headers.get(f"anthropic-ratelimit-{kind}-remaining")),
+        tokens_reset_s=seconds_until(headers.get(f"anthropic-ratelimit-{kind}-reset")),
     )
 
 
