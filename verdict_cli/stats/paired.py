@@ -138,7 +138,9 @@ def difference(
     pairs = pair(sides[0], sides[1])
     if isinstance(pairs, str):
         return _undefined(pairs).change
-    return paired_difference(metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level)).change
+    return paired_difference(
+        metric, pairs, Draw(np.random.default_rng([abs(seed), len(pairs.keys)]), level, exact=True)
+    ).change
 
 
 def shared_rows(name: str, evaluation: Evaluation, baseline: Path, run: Path) -> MetricValue:
@@ -193,7 +195,7 @@ def paired_difference(metric: str, pairs: PairedRows, draw: Draw, swaps: int = 0
         both.append(given[metric])
     old_value, new_value = (value_of(statistic, sample) for statistic in both)
     width = max(len(data.labels) + 1 for data in pairs.data) ** 2 if of == "labels" else 1
-    change = paired_metric_value(both[0], both[1], sample, Draw(draw.rng, draw.level, width))
+    change = paired_metric_value(both[0], both[1], sample, replace(draw, width=width))
     p = swap_test(metric, of, pairs.data, rows, draw.rng, swaps) if swaps else None
     return Difference(old_value, new_value, change, p)
 

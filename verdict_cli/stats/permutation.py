@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from verdict_cli.language.metric_registry import MetricInput
 from verdict_cli.stats.columns.column import Column, Floats, Ints
@@ -22,9 +22,12 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import CELLS, Sample
 from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 OF_PROBABILITY = ("auroc", "average_precision")
-RANKED = ("spearman", "kendall", *OF_PROBABILITY)
-LINEAR = ("pearson",)
+_RANKED = ("spearman", "kendall", *OF_PROBABILITY)
+_LINEAR = ("pearson",)
 """Metrics that do not change if all answers of a run are moved to another scale."""
 
 SWAPS = 9999
@@ -38,7 +41,7 @@ WORK = 10**8
 """Numbers that a metric may compute in all swaps: about a second."""
 MOST_FLIPPED = 5000
 """Beyond this the normal limit of a sum is as good."""
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 
 
 def swap_test(
@@ -77,13 +80,13 @@ def swap_test(
 
 def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     """The run with its answers on a scale of their own, where the metric is the same on it."""
-    if data.kind == "ranking" or metric not in RANKED + LINEAR:
+    if data.kind == "ranking" or metric not in _RANKED + _LINEAR:
         return data
     key = "probability" if metric in OF_PROBABILITY else "predictions"
     column: Column = getattr(data, key)
     numbers = column.numbers.copy()
     values = numbers[rows]
-    if metric in LINEAR:
+    if metric in _LINEAR:
         spread = float(values.std()) if np.isfinite(values).all() else 0.0
         numbers = (numbers - values.mean()) / spread if spread > 0 else numbers
     else:
@@ -153,6 +156,8 @@ def _units(old: Ints, new: Ints, atoms: int, cluster: Ints | None) -> tuple[csr_
     else:
         kept, unit = differs, np.unique(cluster[differs], return_inverse=True)[1]
         times = np.ones(int(unit.max(initial=-1)) + 1, np.int64)
+    from scipy.sparse import csr_array
+
     values = np.concatenate([np.ones(len(kept)), -np.ones(len(kept))])
     places = (np.concatenate([unit, unit]), np.concatenate([new[kept], old[kept]]))
     return csr_array((values, places), shape=(len(times), atoms)), times.astype(np.int64)
@@ -167,7 +172,7 @@ def _extreme_share(
     for swapped in _swaps(times, count, step, rng):
         found = np.abs(difference(swapped))
         # An undefined difference counts as large; the tolerance is for rounding.
-        extreme += int((~(found < seen - TOLERANCE * max(1.0, seen))).sum())
+        extreme += int((~(found < seen - _TOLERANCE * max(1.0, seen))).sum())
         total += len(found)
     return extreme / total if times.sum() <= ALL_SWAPPED else (extreme + 1) / (total + 1)
 

@@ -1,4 +1,4 @@
-"""Several runs over the same rows: intervals that hold together, which run may be the best, and which cannot be told apart.
+"""Several runs over the same rows: intervals that hold together, which run may be the best, and which are not significantly different.
 
 The variants' estimates vary together, since they score the same rows. Their covariance is the jackknife's over random
 groups of rows (or clusters), the same groups for every variant. From it come the level at which intervals, each by the
@@ -19,7 +19,7 @@ from verdict_cli.stats.columns.row_data import EvaluationData
 from verdict_cli.stats.columns.sample import MOST_DELETIONS, Sample
 from verdict_cli.stats.metrics.metric_families import input_statistics, key_columns, metric_input
 
-DRAWN = 20_000
+_DRAWN = 20_000
 """Draws of all estimates: the 95% point of their maximum is then known to half a percent."""
 
 
@@ -34,8 +34,8 @@ class JointEstimates:
     def draws(self, rng: np.random.Generator) -> Floats:
         """Student-t noise of the covariance, (draws, variants)."""
         values, vectors = np.linalg.eigh(self.covariance)
-        normal = rng.normal(size=(DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
-        found: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(DRAWN, 1)) / self.freedom)
+        normal = rng.normal(size=(_DRAWN, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+        found: Floats = normal / np.sqrt(rng.chisquare(self.freedom, size=(_DRAWN, 1)) / self.freedom)
         return found
 
     def level(self, level: float, contrasts: Floats, rng: np.random.Generator) -> float:
@@ -56,7 +56,7 @@ class JointEstimates:
         return found
 
     def indistinct(self, level: float, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which pairs of variants the rows cannot tell apart, all pairs together."""
+        """Which pairs of variants are not significantly different, all pairs together."""
         count = len(self.values)
         pairs = np.array([(i, j) for i in range(count) for j in range(i)]).reshape(-1, 2)
         contrasts = np.eye(count)[pairs[:, 0]] - np.eye(count)[pairs[:, 1]]

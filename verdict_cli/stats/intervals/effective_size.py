@@ -33,8 +33,10 @@ CONCENTRATED = 0.8
 
 HEAVY = 2.0
 """So many standard errors of a normal sample's kurtosis above it, the tails are heavy (3% of normal samples)."""
-TAILED_ROWS = 20
-"""Fewer rows than this do not show heavy tails."""
+TAILED_ROWS = 60
+"""Fewer rows than this do not show heavy tails, of values that are not on a scale of a few points."""
+FEW_VALUES, FEWEST_TAILED = 12, 20
+"""Scales have at most so many points; fewer rows than the second show the tails of no values."""
 
 FEW_EFFECTIVE = "the clusters are worth {effective:.1f} of equal size: the interval is rough"
 FEW_OF_LABEL = "the rarest label has {rows} rows: the interval may be too narrow"
@@ -98,13 +100,13 @@ def reliability_warnings(statistic: Statistic, sample: Sample) -> list[str]:
     for values in statistic.varies:
         found += _few_others(values, sample)
     for values in statistic.tails:
-        found += _heavy_tails(values, sample)
+        found += _heavy_tails(values, sample, many=len(np.unique(statistic.varies[0])) > FEW_VALUES)
     return found
 
 
-def _heavy_tails(values: Floats, sample: Sample) -> list[str]:
-    if sample.n < TAILED_ROWS:
-        return [FEW_FOR_TAILS.format(least=TAILED_ROWS)]
+def _heavy_tails(values: Floats, sample: Sample, *, many: bool) -> list[str]:
+    if sample.n < FEWEST_TAILED or (many and sample.n < TAILED_ROWS):
+        return [FEW_FOR_TAILS.format(least=TAILED_ROWS if many else FEWEST_TAILED)]
     away = values - float(sample.counts @ values) / sample.n
     largest = float(np.abs(away).max())
     if not np.isfinite(largest) or not largest:

@@ -42,7 +42,7 @@ from verdict_cli.stats.intervals.interval_methods import (
     skewness_corrected_interval,
     student_interval,
 )
-from verdict_cli.stats.intervals.paired_intervals import SAME, paired_interval, unseen_share
+from verdict_cli.stats.intervals.paired_intervals import SAME, exact_paired_ends, paired_interval, unseen_share
 from verdict_cli.stats.intervals.proportions import mean_share_interval, share_metric
 from verdict_cli.stats.metrics.probability import inverted_test_interval
 from verdict_cli.stats.metrics.statistic import TOO_LARGE, Statistic, TransformedStatistic
@@ -170,6 +170,10 @@ def paired_metric_value(old: Statistic, new: Statistic, sample: Sample, draw: Dr
         reach = unseen_share(sample, draw.level) * (new.bounds[1] - new.bounds[0])
         found = MetricValue(value, value - reach, value + reach, sample.n, SAME, method="rule of three")
     found = found or _metric_value(value, middle, error, both, sample, draw.level)
+    if draw.exact and old.share is not None and new.share is not None:
+        exact = exact_paired_ends(old.share, new.share, sample, draw.level)
+        if exact is not None and found.low is not None and found.high is not None:
+            found = replace(found, low=min(found.low, exact[0]), high=max(found.high, exact[1]))
     # The adjusted Wald interval allows for few differing rows, and needs no warning of them.
     adjusted = found.method == "adjusted Wald"
     return _described(found, replace(both, varies=() if adjusted else both.varies), sample, draw.level)

@@ -13,7 +13,15 @@ import numpy as np
 
 from verdict_cli.stats.columns.sample import Sample
 from verdict_cli.stats.intervals.effective_size import cluster_freedom, effective_clusters
-from verdict_cli.stats.intervals.interval_methods import MetricValue, StandardError, jackknife_variance, normal, student
+from verdict_cli.stats.intervals.interval_methods import (
+    IntervalEnds,
+    MetricValue,
+    StandardError,
+    clopper_pearson,
+    jackknife_variance,
+    normal,
+    student,
+)
 from verdict_cli.stats.metrics.statistic import Proportion, Statistic
 
 SAME = "the runs score every row alike: the interval is what so few rows leave open"
@@ -82,3 +90,17 @@ def _share_row(share: Proportion, sample: Sample) -> float:
     trials = float(sample.counts @ share.trials)
     value = float(sample.counts @ share.hits) / trials
     return (share.metric_of(value + 1e-6) - share.metric_of(value - 1e-6)) / 2e-6 / trials
+
+
+def exact_paired_ends(old: Proportion, new: Proportion, sample: Sample, level: float) -> IntervalEnds | None:
+    """The ends for gates: MOVER (Donner and Zou, 2002) of the exact intervals of the shares of rows that only one run
+    gets right. None in clusters, and where not every row counts."""
+    if sample.cluster is not None or old.transform or new.transform or min(old.trials.min(), new.trials.min()) < 1:
+        return None
+    gain = new.hits - old.hits
+    better, worse = (float(sample.counts @ (gain == sign)) for sign in (1, -1))
+    up, down = (clopper_pearson(count, sample.n, level) for count in (better, worse))
+    change = (better - worse) / sample.n
+    below = math.hypot(better / sample.n - up[0], down[1] - worse / sample.n)
+    above = math.hypot(up[1] - better / sample.n, worse / sample.n - down[0])
+    return change - below, change + above

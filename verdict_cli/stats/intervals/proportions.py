@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from verdict_cli.stats.columns.column import Floats
 from verdict_cli.stats.columns.sample import Sample
@@ -50,6 +49,8 @@ class ClusteredShare:
         if self.clusters < 2:
             return 0.0, 1.0
         if exact:
+            from scipy.special import ndtr
+
             wide = 2 * float(ndtr(student(level, max(self.effective_clusters - 1, LEAST_CLUSTER_FREEDOM)))) - 1
             return clopper_pearson(self.value * self.effective_rows, self.effective_rows, wide)
         if not 0 < self.value < 1:

@@ -66,7 +66,7 @@ def audit_document(facts: Mapping[str, Any], effects: Sequence[Effect], left_out
             )
             for effect, rate in attacks
         ]
-        headers = ("attack", "n", "success rate", "more than when asked again", "p (Holm)", "")
+        headers = ("attack", "n", "success rate", "more than in repeats", "p (Holm)", "")
         table = Table(headers, rows, (1,), records=True)
         sections.append(Section("Attacks", [table], essential=True))
     if left_out:

@@ -36,7 +36,7 @@ class Effect:
     - `shift`: the mean change of the verdict, in the unit that `shift_of` names.
     - `metric_change`: the change of the pipeline's own metric.
     - `success`: of the rows whose verdict was not the attacker's goal, the share whose verdict is now.
-    - `success_beyond_noise`: that share minus the share that is at the goal when the row is only asked again.
+    - `success_beyond_noise`: that share minus the share that is at the goal in a repeat.
     - `p`: of the change against the repeats (`probe_tests.py`), `p_holm` the same among all probes.
     """
 

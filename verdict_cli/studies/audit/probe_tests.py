@@ -1,6 +1,6 @@
-"""Whether a probe changed the verdicts more than asking again does, as a randomised experiment.
+"""Whether a probe changed the verdicts more than a repeat does, as a randomised experiment.
 
-A repeat is the control of a probe: the same row, asked again without the change. If the judge does not see the change,
+A repeat is the control of a probe: the same row without the change. If the judge does not see the change,
 the probe's verdict and the repeats' are exchangeable, so the effect is computed again with any one of them in the
 probe's place (all rows of a cluster alike). The p-value is the share of such draws with an effect as large. Probes are one
 family, corrected by Holm's procedure (1979).
@@ -19,10 +19,10 @@ from verdict_cli.stats.compare import holm_adjusted
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.studies.audit.effects import Effect, mean_change
 
-DRAWS = 1999
+_DRAWS = 1999
 """With the observed one 2,000 effects, so that twelve probes together can be significant at 0.006."""
 STEP = 200
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 
 RowScore = Callable[[Any, Any], float]
 """The verdict of the baseline and another one of the same row -> what the effect is the mean of."""
@@ -58,11 +58,11 @@ def exchange_test(differences: Floats, cluster: Ints | None, rng: np.random.Gene
     counts, at = known.sum(axis=1), np.arange(len(rows))
     seen = abs(float(rows[:, 0].sum()))
     extreme = 0
-    for start in range(0, DRAWS, STEP):
-        drawn = rng.random((min(STEP, DRAWS - start), int(unit.max()) + 1))[:, unit]
+    for start in range(0, _DRAWS, STEP):
+        drawn = rng.random((min(STEP, _DRAWS - start), int(unit.max()) + 1))[:, unit]
         sums = first[at, (drawn * counts).astype(np.int64)].sum(axis=1)
-        extreme += int((np.abs(sums) >= seen - TOLERANCE * max(1.0, seen)).sum())
-    return (extreme + 1) / (DRAWS + 1)
+        extreme += int((np.abs(sums) >= seen - _TOLERANCE * max(1.0, seen)).sum())
+    return (extreme + 1) / (_DRAWS + 1)
 
 
 def probe_p(
@@ -97,7 +97,7 @@ def attack_p(
     cluster: Ints | None,
     seed: int,
 ) -> tuple[MetricValue | None, float | None]:
-    """How much more often rows that were not at the goal are there after the attack than when asked again, and its
+    """How much more often rows that were not at the goal are there after the attack than in the repeats, and its
     p-value; None without a repeat."""
     if not repeats:
         return None, None

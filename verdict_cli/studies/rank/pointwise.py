@@ -14,8 +14,8 @@ from verdict_cli.studies.rank.candidate_columns import CandidateColumns
 from verdict_cli.studies.rank.candidates import Candidate
 from verdict_cli.studies.rank.standings import CandidateResult, CountingJudge, Ranking, rank_candidates
 
-LEVEL = 0.95
-ROUNDING = 1e-12
+_LEVEL = 0.95
+_ROUNDING = 1e-12
 
 
 async def rank_by_score(
@@ -72,7 +72,7 @@ def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
         return None
     means = [sum(values) / len(values) for values in known]
     squares = sum((value - mean) ** 2 for values, mean in zip(known, means, strict=True) for value in values)
-    largest = float(studentized_range.ppf(LEVEL, len(known), freedom)) if len(known) > 1 and squares else 0.0
+    largest = float(studentized_range.ppf(_LEVEL, len(known), freedom)) if len(known) > 1 and squares else 0.0
     return Pooled(squares / freedom, freedom, largest)
 
 
@@ -84,7 +84,7 @@ def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, fa
     failed = samples - len(values)
     if pooled is None:
         return CandidateResult(mean, None, None, contests=samples, failed=failed)
-    reach = student(LEVEL ** (1 / family), pooled.freedom) * math.sqrt(pooled.variance / len(values))
+    reach = student(_LEVEL ** (1 / family), pooled.freedom) * math.sqrt(pooled.variance / len(values))
     return CandidateResult(mean, mean - reach, mean + reach, contests=samples, failed=failed)
 
 
@@ -93,4 +93,4 @@ def _differ(one: Sequence[float], other: Sequence[float], pooled: Pooled | None)
     if pooled is None or not one or not other:
         return False
     error = math.sqrt(pooled.variance / 2 * (1 / len(one) + 1 / len(other)))
-    return abs(sum(one) / len(one) - sum(other) / len(other)) > pooled.range * error + ROUNDING
+    return abs(sum(one) / len(one) - sum(other) / len(other)) > pooled.range * error + _ROUNDING

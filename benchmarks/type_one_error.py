@@ -1,0 +1,223 @@
+"""How often decisions are wrong where they should not be: `python benchmarks/type_one_error.py [SIMULATIONS [PART…]]`.
+
+- `compare`: equal judges; the share of comparisons in which a metric's p-value is at most 0.05, by metric.
+- `gates`: judges exactly at the limit, or exactly `max_drop` worse; the share of gates that pass. In its worst case a
+  missing row is wrong.
+- `rank`: equal candidates; the share of rankings in which any two differ.
+- `audit`: a judge that answers by chance; the share of audits with a significant probe, and the same of a judge that
+  likes length.
+- `plan`: the power of McNemar's test at the number of rows that `verdict plan` gives for 0.80.
+
+Seeds are the numbers of the simulations. Prints Markdown tables.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from verdict_cli.stats.bradley_terry import Choice, fit_ratings
+from verdict_cli.stats.columns.column import MISSING, NUMERIC, Column, Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.compare import significance_of
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals, paired_metric_value
+from verdict_cli.stats.intervals.missing_data_bounds import worst_case_interval
+from verdict_cli.stats.metrics import confusion
+from verdict_cli.stats.permutation import swap_test
+from verdict_cli.studies.audit.effects import Effect
+from verdict_cli.studies.audit.probe_tests import attack_p, probe_p, with_family
+from verdict_cli.studies.power.sample_size import rows_for_difference
+from verdict_cli.studies.rank.pointwise import _differ, _pooled
+
+Lines = Iterator[tuple[str, ...]]
+OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "mcc", "cohen_kappa", "krippendorff_alpha")
+OF_NUMBERS = ("mae", "rmse", "pearson", "spearman", "weighted_kappa")
+
+
+def _numbers(values: Floats) -> Column:
+    codes = np.where(np.isnan(values), MISSING, NUMERIC).astype(np.int32)
+    return Column(values, codes, (), frozenset({"float"}))
+
+
+def _run(target: Floats, said: Floats, cluster: Ints | None, *, numeric: bool) -> EvaluationData:
+    none = _numbers(np.full(len(target), np.nan))
+    codes = [np.where(np.isnan(each), MISSING, np.nan_to_num(each)).astype(np.int64) for each in (target, said)]
+    columns = (_numbers(target), _numbers(said)) if numeric else (none, none)
+    labels = tuple(range(5)) if numeric else ("a", "b", "c")
+    kind = "numeric" if numeric else "classification"
+    return EvaluationData(
+        kind, labels, *codes, *columns, none, none, none, none, (), (), None if numeric else 0, False, cluster
+    )
+
+
+def compare(simulations: int) -> Lines:
+    """The share of comparisons of equal judges with a p-value of at most 0.05."""
+    designs = ((40, 0, 0.0), (200, 0, 0.1), (200, 20, 0.05), (200, 40, 0.0))
+    for metrics, numeric in ((OF_LABELS, False), (OF_NUMBERS, True)):
+        for rows, clusters, missing in designs:
+            low = dict.fromkeys(metrics, 0)
+            for seed in range(simulations):
+                rng = np.random.default_rng([seed, rows, clusters])
+                data = _equal_judges(rng, rows, clusters, missing, numeric=numeric)
+                known = np.flatnonzero((data[0].prediction != MISSING) & (data[1].prediction != MISSING))
+                for metric in metrics:
+                    p = swap_test(metric, "numbers" if numeric else "labels", data, (known, known), rng, 199)
+                    low[metric] += p is not None and p <= 0.05
+            design = f"{rows} rows" + (f" in {clusters} clusters" if clusters else "") + f", {missing:.0%} missing"
+            for metric in metrics:
+                yield design, f"`{metric}`", f"{low[metric] / simulations:.1%}"
+
+
+def _equal_judges(
+    rng: np.random.Generator, rows: int, clusters: int, missing: float, *, numeric: bool
+) -> tuple[EvaluationData, EvaluationData]:
+    cluster = rng.integers(0, clusters, rows) if clusters else None
+    common = rng.normal(size=(3, clusters))[:, cluster] if cluster is not None else np.zeros((3, rows))
+    target = np.clip(np.round(2 + rng.normal(size=rows) + 0.5 * common[0]), 0, 4)
+    if not numeric:
+        target = np.searchsorted([0.1, 0.4], rng.random(rows)).astype(float)
+    runs = []
+    for judge in (1, 2):
+        noise = 0.8 * rng.normal(size=rows) + 0.6 * common[judge]
+        said = target + np.round(noise) if numeric else np.where(noise < 0.9, target, rng.integers(0, 3, rows))
+        said = np.clip(said, 0, 4)
+        said[rng.random(rows) < missing] = np.nan
+        runs.append(_run(target, said, cluster, numeric=numeric))
+    return runs[0], runs[1]
+
+
+def gates(simulations: int) -> Lines:
+    """The share of gates that pass although the limit is not met."""
+    for rows, limit, missing, clusters in (
+        (50, 0.9, 0.0, 0),
+        (300, 0.9, 0.0, 0),
+        (300, 0.9, 0.05, 0),
+        (1000, 0.9, 0.1, 0),
+        (300, 0.8, 0.0, 20),
+        (300, 0.8, 0.05, 50),
+    ):
+        passed = sum(_gate(seed, rows, limit, missing, clusters) for seed in range(simulations))
+        design = f"{rows} rows" + (f" in {clusters} clusters" if clusters else "")
+        yield f"`min: {limit:g}`, {design}, {missing:.0%} missing", f"{passed / simulations:.1%}"
+    for rows, differ in ((50, 0.03), (100, 0.03), (300, 0.03), (300, 0.2), (1000, 0.1)):
+        passed = sum(_drop(seed, rows, differ) for seed in range(simulations))
+        yield f"`max_drop: 0.02`, {rows} rows, {differ:.0%} differ", f"{passed / simulations:.1%}"
+
+
+def _gate(seed: int, rows: int, limit: float, missing: float, clusters: int) -> bool:
+    """Whether `min` passes where the share of right rows, the missing ones counted as wrong, is the limit."""
+    rng = np.random.default_rng([seed, rows, clusters])
+    lost = rng.random(rows) < missing
+    cluster = None
+    chance = np.full(rows, limit / (1 - missing))
+    if clusters:
+        cluster = np.concatenate([np.arange(clusters), rng.integers(0, clusters, rows - clusters)])
+        share = limit / (1 - missing)
+        chance = rng.beta(share * 4, (1 - share) * 4, clusters)[cluster]
+    right = rng.random(rows) < chance
+    kept = np.flatnonzero(~lost)
+    target, said = np.zeros(rows, np.int64), np.where(right, 0, 1)
+    found = _accuracy(target[kept], said[kept], None if cluster is None else cluster[kept], rng)
+    strict = _accuracy(target, np.where(lost, 1, said), cluster, rng)
+    hits = float((right & ~lost).sum())
+    ends = worst_case_interval(found, (hits / rows, (hits + lost.sum()) / rows), strict, int(lost.sum()), 0.95)
+    return not found.warnings and ends is not None and min(ends[0], found.low or 0.0) >= limit
+
+
+def _accuracy(target: Ints, said: Ints, cluster: Ints | None, rng: np.random.Generator):
+    sample = Sample.of((target, said), cluster)
+    at = sample.first
+    given = confusion.label_statistics(target[at], said[at], 2, None, False)
+    return metrics_with_intervals({"accuracy": given["accuracy"]}, sample, Draw(rng, exact=True))["accuracy"]
+
+
+def _drop(seed: int, rows: int, differ: float) -> bool:
+    """Whether `max_drop: 0.02` passes where the second judge is exactly 0.02 worse."""
+    rng = np.random.default_rng([seed, rows])
+    kind = rng.choice(3, rows, p=[1 - differ, differ / 2 + 0.01, differ / 2 - 0.01])
+    right = rng.random(rows) < 0.85
+    first = np.where(kind == 1, True, np.where(kind == 2, False, right))
+    second = np.where(kind == 1, False, np.where(kind == 2, True, right))
+    columns = np.zeros(rows, np.int64), np.where(first, 0, 1), np.where(second, 0, 1)
+    sample = Sample.of(columns)
+    at = [column[sample.first] for column in columns]
+    both = [confusion.label_statistics(at[0], said, 2, None, False)["accuracy"] for said in at[1:]]
+    change = paired_metric_value(both[0], both[1], sample, Draw(rng, exact=True))
+    return not change.warnings and change.low is not None and change.low >= -0.02
+
+
+def rank(simulations: int) -> Lines:
+    """The share of rankings of equal candidates in which any two differ."""
+    for candidates, samples in ((5, 5), (10, 5), (20, 5), (10, 20)):
+        separated = 0
+        for seed in range(simulations):
+            scores = np.random.default_rng([seed, candidates, samples]).integers(1, 6, (candidates, samples)).tolist()
+            pooled = _pooled(scores)
+            best, worst = max(scores, key=np.mean), min(scores, key=np.mean)
+            separated += _differ(best, worst, pooled)
+        yield f"{candidates} candidates, {samples} samples of 1 to 5", f"{separated / simulations:.1%}"
+    for candidates in (6, 12):
+        separated = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, candidates])
+            pairs = [(i, j) for i in range(candidates) for j in range(i)]
+            found = fit_ratings(candidates, [Choice(pair[int(rng.integers(2))], pair) for pair in pairs for _ in "ab"])
+            order = found.strengths.argsort()
+            separated += found.differ(int(order[-1]), int(order[0]))
+        yield f"{candidates} candidates, every pair judged twice", f"{separated / simulations:.1%}"
+
+
+def audit(simulations: int) -> Lines:
+    """The share of audits with a significant probe: three probes and three attacks, two repeats."""
+    for rows, liked in ((60, 0.0), (100, 1.0)):
+        significant = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, rows])
+
+            def ask(rng: np.random.Generator = rng, rows: int = rows) -> list[int]:
+                return rng.integers(1, 6, rows).tolist()
+
+            before, repeats = ask(), [ask(), ask()]
+            longer = [min(5.0, score + liked) for score in ask()]
+            probes = [longer, ask(), ask()]
+            ps = [probe_p(before, after, repeats, 5, None, seed) for after in probes]
+            if liked:
+                significant += (ps[0] or 1.0) * 6 <= 0.05
+                continue
+            ps += [attack_p(before, ask(), repeats, 5, None, seed)[1] for _ in range(3)]
+            family = with_family([Effect("probe", "length", rows, p=p) for p in ps])
+            significant += min(effect.p_holm or 1.0 for effect in family) <= 0.05
+        judge = "adds 1 to every longer text" if liked else "answers by chance"
+        yield f"{rows} rows, a judge that {judge}", f"{significant / simulations:.1%}"
+
+
+def plan(simulations: int) -> Lines:
+    """The power of McNemar's exact test at the planned number of rows."""
+    for effect, apart in ((0.05, 0.1), (0.05, 0.3), (0.1, 0.2), (0.1, 0.4), (0.2, 0.3)):
+        rows = rows_for_difference(effect, apart, 0.95, 0.8)
+        found = 0
+        for seed in range(simulations):
+            rng = np.random.default_rng([seed, rows])
+            kind = rng.choice(3, rows, p=[1 - apart, (apart + effect) / 2, (apart - effect) / 2])
+            test = significance_of((kind == 2).astype(float), (kind == 1).astype(float), None, rng)
+            found += test is not None and test.p <= 0.05
+        yield f"a difference of {effect:g}, {apart:.0%} of rows differ: {rows} rows", f"{found / simulations:.1%}"
+
+
+PARTS = {"compare": compare, "gates": gates, "rank": rank, "audit": audit, "plan": plan}
+HEADS = {"compare": ("Design", "Metric", "p ≤ 0.05"), "plan": ("Design", "Power")}
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    for name in sys.argv[2:] or PARTS:
+        heads = HEADS.get(name, ("Design", "Wrong" if name != "audit" else "Significant"))
+        print(f"\n| {name}: {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+        for line in PARTS[name](count):
+            print(f"| {' | '.join(line)} |", flush=True)

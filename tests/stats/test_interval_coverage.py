@@ -1,0 +1,58 @@
+"""Coverage of the intervals in a few of the adversarial designs of `benchmarks/interval_coverage.py`, with fixed seeds."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "interval_coverage.py"
+spec = importlib.util.spec_from_file_location("interval_coverage", FILE)
+benchmark = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = benchmark
+spec.loader.exec_module(benchmark)
+
+DESIGNS = {
+    "rare label": {"family": "labels", "n": 100, "rare": 0.1, "labels": 2},
+    "accuracy in clusters of one size": {"family": "labels", "n": 120, "clusters": 12, "clustering": "equal"},
+    "accuracy in clusters of Pareto sizes": {"family": "labels", "n": 150, "clusters": 40, "clustering": "pareto"},
+    "half of the rows in one cluster": {"family": "labels", "n": 150, "clusters": 40, "clustering": "giant"},
+    "differences in clusters": {"family": "two judges", "n": 120, "clusters": 12, "clustering": "equal"},
+    "rare positives": {"family": "probabilities", "n": 150, "rare": 0.12},
+    "ratings at the ceiling": {"family": "ratings", "n": 60, "ceiling": True},
+    "two ratings": {"family": "two ratings", "n": 60},
+    "only 0 and 1": {"family": "values", "n": 30, "shape": "binary", "rare": 0.03},
+}
+REST = {
+    "index": 7, "clustering": "independent", "clusters": 0, "rare": 0.3, "labels": 3, "hard": True,
+    "ceiling": False, "shape": "normal",
+}  # fmt: skip
+SAMPLES = 60
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_intervals_without_a_warning_hold_the_truth(name):
+    cell = {**REST, **DESIGNS[name]}
+    cell["correlation"] = 0.4 if cell["clusters"] else 0.0
+    for metric, (given, held, above, below, _) in benchmark.run_cell(cell, SAMPLES, 3)["metrics"].items():
+        # One in a thousand metrics at 93% is below this by chance, and one in a thousand tails at 5% above.
+        if given:
+            margin = 3.1 * (0.93 * 0.07 / given) ** 0.5
+            assert held / given >= 0.93 - margin, (metric, given, held)
+            assert max(above, below) / given <= 0.05 + 3.1 * (0.05 * 0.95 / given) ** 0.5, (metric, above, below)
+
+
+def test_enough_rows_of_each_label_and_clusters_have_no_warning():
+    for family in ("labels", "two judges", "probabilities", "two ratings"):
+        cell = {**REST, "family": family, "n": 200, "clusters": 25, "clustering": "equal", "correlation": 0.2}
+        found = benchmark.run_cell(cell, 20, 4)
+        assert found["benign"] == 20
+        for metric, (given, *_) in found["metrics"].items():
+            assert given >= 17, metric
+
+
+def test_parts_have_the_cells_of_the_whole():
+    whole = [benchmark.draw_cell(20, index) for index in range(30)]
+    parts = [benchmark.draw_cell(20, index) for part in range(3) for index in range(part, 30, 3)]
+    assert sorted(whole, key=lambda cell: cell["index"]) == sorted(parts, key=lambda cell: cell["index"])
+    assert {cell["family"] for cell in whole} == set(benchmark.FAMILIES)
