@@ -155,6 +155,21 @@ def test_no_prompt_is_taken_from_a_hidden_file_or_one_outside(file: str, shell: 
     assert code == 2 and ("is a hidden file" in said or "is outside" in said), said
 
 
+@pytest.mark.parametrize("data", ["-", "xstest_sample", "none.jsonl", "data/*.jsonl", "data"])
+def test_only_the_folders_of_named_files_are_read(data: str, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from verdict_cli.cli import untrusted
+
+    made: list[Any] = []
+    monkeypatch.setattr(untrusted, "_run_child", lambda rules, _: made.append(rules) or 0)
+    shell.write("data/d.jsonl", '{"text": "a"}')
+    config = shell.write("judge/p.yaml", "")
+    assert shell("validate", config, data, "--untrusted").code == 0
+    own = {str(Path(path).relative_to(shell.folder)) for path in made[0].read if path.startswith(str(shell.folder))}
+    assert own == ({"judge", "data"} if data.startswith("data") else {"judge"})
+    assert not (shell.folder / "runs").exists()
+    assert not [path for path in made[0].write if Path(path) == shell.folder]
+
+
 def test_a_module_in_the_working_directory_is_not_imported(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as with the command `verdict`, which does not import from there
     for name in ("yaml", "orjson", "sitecustomize", "usercustomize"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 FLIPS = int(os.environ.get("VERDICT_FLIPS", "50"))
@@ -55,12 +57,26 @@ def command(
     return call
 
 
-def flip(path: Path, draw: random.Random) -> tuple[int, int]:
+def flip(
+    path: Path, draw: random.Random, places: Sequence[int] = (), bits: Sequence[int] = range(8)
+) -> tuple[int, int]:
+    """Flips one of the bits at one of the places, of the whole file where none are given."""
     content = bytearray(path.read_bytes())
-    place, bit = draw.randrange(len(content)), draw.randrange(8)
+    place, bit = draw.choice(places or range(len(content))), draw.choice(bits)
     content[place] ^= 1 << bit
     path.write_bytes(content)
     return place, bit
+
+
+def pages(path: Path, names: set[str]) -> list[int]:
+    """The places of the columns' pages in a table."""
+    found: list[int] = []
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema in names:
+            start = column.dictionary_page_offset or column.data_page_offset
+            found += range(start, start + column.total_compressed_size)
+    return found
 
 
 RUN = ("run", "p.yaml", "d.jsonl", "--out", "out", "--no-cache", "--quiet")
@@ -70,12 +86,14 @@ def test_a_flipped_bit_of_a_table_is_told_or_changes_no_figure(command: Command,
     code, whole = command(*RUN)
     assert code == 0 and whole["evaluations"]
     shutil.copytree("out", "kept")
+    measured = pages(tmp_path / "out" / "results.parquet", {"output.score", "source.label"})
+    assert len(measured) > 50
     told = 0
     for number in range(FLIPS):
         shutil.rmtree("out")
         shutil.copytree("kept", "out")
         name = ("results.parquet", "calls.parquet")[number % 2]
-        where = flip(tmp_path / "out" / name, random.Random(f"tables {number}"))
+        where = flip(tmp_path / "out" / name, random.Random(f"tables {number}"), () if number % 2 else measured)
         code, report = command("report", "out")
         assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], (name, where)
         told += code == 2
@@ -90,11 +108,14 @@ def test_a_flipped_bit_of_the_journal_is_told_or_changes_no_figure(
     facts = json.loads((tmp_path / "out" / "run.json").read_text())
     (tmp_path / "out" / "run.json").write_text(json.dumps(facts | {"status": "interrupted", "digests": {}}))
     shutil.copytree("out", "kept")
+    journal = tmp_path / "out" / "journal.jsonl"
+    scores = [found.start(1) for found in re.finditer(rb'score\\": ?([13])', journal.read_bytes())]
+    assert len(scores) == 16
     again = 0
     for number in range(FLIPS):
         shutil.rmtree("out")
         shutil.copytree("kept", "out")
-        where = flip(tmp_path / "out" / "journal.jsonl", random.Random(f"journal {number}"))
+        where = flip(journal, random.Random(f"journal {number}"), *((scores, (1,)) if number % 5 == 0 else ()))
         scripted_model.requests.clear()
         code, report = command(*RUN)
         assert (code == 2 and not report) or report["evaluations"] == whole["evaluations"], where

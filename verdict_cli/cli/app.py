@@ -69,7 +69,10 @@ subcommands."""
 
 
 LISTED_TOGETHER = {
-    "explain": (("explain", "units", "schema"), "Explain a unit, key, metric or error; list units; print the JSON Schema."),
+    "explain": (
+        ("explain", "units", "schema"),
+        "Explain a unit, key, metric or error; list units; print the JSON Schema.",
+    ),
     "estimate": (("estimate", "plan"), "Estimate the cost of a run; the rows or labels that an interval needs."),
     "bench": (("bench", "reproduce"), "Judge a benchmark, or reproduce published results and the paper's tables."),
 }
@@ -102,7 +105,9 @@ class Commands(TyperGroup):
         width = max(len(names) for names, _ in lines.values())
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(lines[name][0].ljust(width), lines[name][1]) for name in commands if name in lines])
+                formatter.write_dl(
+                    [(lines[name][0].ljust(width), lines[name][1]) for name in commands if name in lines]
+                )
 
 
 def _command(name: str) -> Any:

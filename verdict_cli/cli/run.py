@@ -138,7 +138,7 @@ def _confine(
         )
     confine(
         filter(None, (config, data, how.replay)),
-        out=out,
+        out=out or "runs",
         model=how.model,
         allow_host=how.allow_host,
         forbidden={

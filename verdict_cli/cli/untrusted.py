@@ -47,14 +47,14 @@ class _Process:
 def confine(
     paths: Iterable[Path | str],
     *,
-    out: Path | str | None,
+    out: Path | str | None = None,
     model: str | None = None,
     allow_host: Sequence[str] | None = None,
     forbidden: Mapping[str, object] | None = None,
 ) -> None:
     """Run this command in a confined process and exit with its code; return at once in that process.
 
-    ``paths`` are the files and folders that the user named, ``out`` is the directory to write to. ``forbidden`` has the
+    ``paths`` are the files and folders that the user named, ``out`` is the directory to write to, if any. ``forbidden`` has the
     values of the options that would let the files have more. Raises UsageError for those, and where nothing can be confined.
     """
     if _Process.confined:
@@ -67,9 +67,10 @@ def confine(
         if value:
             raise UsageError(f"--untrusted and {option} cannot be combined", hint=f"leave {option} out")
     environ, hosts = _environment(model, allow_host or ())
-    directory = Path("runs") if out is None else Path(out)
-    existed = directory.exists()
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755 if out is None else 0o700)
+    directory = None if out is None else Path(out)
+    existed = directory is None or directory.exists()
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     cache = _cache_directory()
     temporary = tempfile.mkdtemp(prefix="verdict-untrusted-")
     environ["TMPDIR"] = temporary
@@ -77,8 +78,8 @@ def confine(
     if summary:
         Path(summary).touch()
     rules = Confinement(
-        read=tuple(sorted({*_SYSTEM.split(), *_program_folders(), *map(_folder_of, paths)})),
-        write=tuple(filter(None, (str(directory.resolve()), str(cache), temporary, summary))),
+        read=tuple(sorted({*_SYSTEM.split(), *_program_folders(), *_folders_of(paths)})),
+        write=tuple(str(path) for path in (directory and directory.resolve(), cache, temporary, summary) if path),
         ports=(_DNS, *sorted({port for _, port in hosts} | _proxy_ports(environ))),
         memory_bytes=MEMORY_BYTES,
         cpu_s=CPU_S,
@@ -89,7 +90,7 @@ def confine(
     finally:
         if code != 70:  # the crash report is there
             shutil.rmtree(temporary, ignore_errors=True)
-        if not existed:
+        if directory is not None and not existed:
             with suppress(OSError):  # it is not empty
                 directory.rmdir()
     raise typer.Exit(code)
@@ -140,12 +141,19 @@ def _program_folders() -> Iterator[str]:
     yield from (path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))
 
 
-def _folder_of(path: Path | str) -> str:
-    """The folder of a file, a folder itself, and for a glob the folder before the first pattern."""
-    plain = Path(path)
-    while any(letter in str(plain) for letter in "*?["):
-        plain = plain.parent
-    return str((plain if plain.is_dir() else plain.parent).resolve())
+def _folders_of(paths: Iterable[Path | str]) -> Iterator[str]:
+    """The folder of each file, a folder itself, and for a glob the folder before the first pattern.
+
+    Standard input and the names of samples are no paths: the working directory may hold anything.
+    """
+    for path in paths:
+        plain = Path(path)
+        is_glob = any(letter in str(plain) for letter in "*?[")
+        if not is_glob and not plain.exists():
+            continue
+        while any(letter in str(plain) for letter in "*?["):
+            plain = plain.parent
+        yield str((plain if plain.is_dir() else plain.parent).resolve())
 
 
 def _cache_directory() -> Path:

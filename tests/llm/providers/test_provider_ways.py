@@ -9,8 +9,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
+<<<<<<< HEAD
 from verdict_cli.errors import Rejected, ReplyError
 from verdict_cli.llm.providers import Providers
+||||||| 00eb578
+from verdict_cli.errors import Rejected, ReplyError
+=======
+from verdict_cli.errors import Rejected, ReplyError, Retryable
+>>>>>>> r4-guards
 from verdict_cli.llm.providers.chat_completions import TOOL
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Reply, Request
@@ -149,6 +155,7 @@ def test_free_text_is_asked_for_in_one_way(request_for: Make) -> None:
         ({"content": "", "reasoning_content": "hm, so many"}, "length", "cut-off"),
         ({"content": None, "reasoning_content": "hm"}, "stop", "empty"),
         ({"content": "half"}, "content_filter", "content-filter"),
+        ({"content": [{"type": "text", "text": 5}]}, "stop", "empty"),
     ],
 )
 def test_a_reply_that_is_none_carries_what_was_paid_for(
@@ -164,6 +171,19 @@ def test_a_reply_that_is_none_carries_what_was_paid_for(
     assert problem.failure == failure
     assert isinstance(problem.reply, Reply)
     assert (problem.reply.usage.prompt_tokens, problem.reply.usage.completion_tokens) == (90, 10)
+
+
+@pytest.mark.parametrize("content", [5, {"a": [1]}, True])
+def test_a_content_that_is_no_text_carries_what_was_paid_for(request_for: Make, content: Any) -> None:
+    class Paid(Server):
+        async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+            usage = {"prompt_tokens": 90, "completion_tokens": 10}
+            return web.json_response({"choices": [{"message": {"content": content}}], "usage": usage})
+
+    with pytest.raises(Retryable) as caught:
+        answers(Paid(), request_for, 1)
+    assert caught.value.reply is not None
+    assert (caught.value.reply.usage.prompt_tokens, caught.value.reply.usage.completion_tokens) == (90, 10)
 
 
 def test_reasoning_beside_the_content_is_no_part_of_the_reply(request_for: Make) -> None:
