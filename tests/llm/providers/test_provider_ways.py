@@ -9,14 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
-<<<<<<< HEAD
-from verdict_cli.errors import Rejected, ReplyError
-from verdict_cli.llm.providers import Providers
-||||||| 00eb578
-from verdict_cli.errors import Rejected, ReplyError
-=======
 from verdict_cli.errors import Rejected, ReplyError, Retryable
->>>>>>> r4-guards
+from verdict_cli.llm.providers import Providers
 from verdict_cli.llm.providers.chat_completions import TOOL
 from verdict_cli.llm.providers.native import NativeProvider
 from verdict_cli.messages import Reply, Request
