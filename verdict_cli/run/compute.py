@@ -29,10 +29,11 @@ def compute(
     ``entries`` are the names of the entries at which a unit inside `each` was run, by the unit's place in the plan.
     """
     values = node_values(node, row, previous)
-    before = outputs_before(node, outputs)
+    given = None if node.spread is None else spread_outputs(node.spread, outputs.__getitem__)
+    before = outputs_before(node, outputs) if given is None else [one.output for one in given]
     work = node.work
     if isinstance(work, MapNode):
-        output = work.map(values | {"outputs": [given.output for given in before]})
+        output = work.map(values | {"outputs": before})
     else:
         assert isinstance(work, PoolNode)
         if not before:
@@ -40,55 +41,66 @@ def compute(
             raise RowError("there is nothing to pool: the list of `each` is empty", hint=hint, kind="empty-list")
         try:
             if work.rubric is not None:
-                named = [(given.output, _names(given, number, row, entries)) for number, given in enumerate(before)]
-                criteria = [(output, names) for output, names in named if names is not None]
+                criteria = _criteria(before, given, row, entries)
                 output = work.rubric([one for one, _ in criteria], [names for _, names in criteria], row.source)
             else:
                 lot = draw(seed, row.lot, written_id(node, row)) if work.unit.draws() else 0
-                output = _pool(node, work, before, lot)
+                output = _pool(work, before, _places(node, given), lot)
         except AbstainedError:
             return None
     output = {name: output[name] for name in node.unit.output if name in output} if node.unit.output else output
-    broken = broken_rule(node, values | {"response": output, "output": output})
+    broken = broken_rule(node, values | {"response": output, "output": output}) if node.rules else ""
     if broken:
         raise RowError(broken, kind="invalid")
     passed = propagated(node, values, output, output)
     if node.escalation is not None and doubtful(
-        node.escalation, values | {"response": output, "output": passed, "outputs": [given.output for given in before]}
+        node.escalation, values | {"response": output, "output": passed, "outputs": before}
     ):
         return None
     return passed
 
 
-def outputs_before(node: Node, outputs: Sequence[Any]) -> list[Given]:
+def outputs_before(node: Node, outputs: Sequence[Any]) -> list[Output | None]:
     """The outputs of a node's parents; of parents inside an `each`, those of every entry in order."""
     if node.spread is None:
-        return [Given(parent, (), outputs[parent]) for parent in node.parents]
-    return spread_outputs(node.spread, outputs.__getitem__)
+        return [outputs[parent] for parent in node.parents]
+    return [given.output for given in spread_outputs(node.spread, outputs.__getitem__)]
 
 
-def _names(given: Given, number: int, row: Row, entries: Mapping[int, Any]) -> Mapping[str, Any] | None:
-    """The names of the entry to which an output belongs, and its number; None for an entry at which its unit was
-    skipped."""
-    if not given.place:
-        return {"index": number} if row.entry is None else {**row.entry.names, "index": number}
-    names = entries[given.unit]
-    for place in given.place:
-        names = None if names is None else names[place]
-    return None if names is None else {**names, "index": given.place[-1]}
+def _places(node: Node, given: Sequence[Given] | None) -> Sequence[int]:
+    """The place among a node's parents of the unit that gave each output."""
+    if given is None:
+        return range(len(node.parents))
+    position = {parent: place for place, parent in enumerate(node.parents)}
+    return [position[one.unit] for one in given]
 
 
-def _pool(node: Node, work: PoolNode, before: Sequence[Given], seed: int) -> dict[str, Any]:
-    left = [given for given in before if given.output is not None]
+def _criteria(
+    before: Sequence[Output | None], given: Sequence[Given] | None, row: Row, entries: Mapping[int, Any]
+) -> list[tuple[Output | None, Mapping[str, Any]]]:
+    """The outputs with the names of their entries, but for entries at which their unit was skipped."""
+    around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
+    if given is None:
+        return [(output, around) for output in before]
+    found = []
+    for one in given:
+        names: Any = entries[one.unit] if one.place else around
+        for place in one.place:
+            names = None if names is None else names[place]
+        if names is not None:
+            found.append((one.output, {**names, "index": one.place[-1]} if one.place else names))
+    return found
+
+
+def _pool(work: PoolNode, before: Sequence[Output | None], places: Sequence[int], seed: int) -> dict[str, Any]:
+    left = [(place, output) for place, output in zip(places, before, strict=True) if output is not None]
     if len(left) < work.unit.quorum:
         raise RowError(f"{len(left)} of {len(before)} units are left, the quorum is {work.unit.quorum}", kind="quorum")
-    position = {parent: place for place, parent in enumerate(node.parents)}
-    places = [position[given.unit] for given in left]
-    weights = None if work.weights is None else [work.weights[place] for place in places]
+    weights = None if work.weights is None else [work.weights[place] for place, _ in left]
     pooled: dict[str, Any] = {}
     said: dict[str, list[Any]] = {}
     for name, numbers in work.fields:
-        values = said[name] = [numbers[place](given.output[name]) for place, given in zip(places, left, strict=True)]
+        values = said[name] = [numbers[place](output[name]) for place, output in left]
         pooled[name] = work.unit.pool_seeded(values, weights, seed)
     return work.unit.to_output(pooled) | work.unit.extra_fields(pooled, said, weights)
 

@@ -88,7 +88,7 @@ async def answer_node(
     assert isinstance(work, LLMNode)
     values = node_values(node, row, previous)
     given = values["input"]
-    written = written_id(node, row)
+    written = node.id if row.entry is None else written_id(node, row)
     for letter, option in work.options:
         given[letter] = insert(option(values))
     arrangements = work.unit.option_orders(draw(context.seed, row.lot, written)) if work.letters else ((),)

@@ -216,7 +216,7 @@ class RowRunner:
         if isinstance(node.work, LLMNode):
             return True
         quorum = node.work.unit.quorum if isinstance(node.work, PoolNode) else 1
-        return sum(given.output is not None for given in outputs_before(node, self.outputs)) < quorum
+        return sum(output is not None for output in outputs_before(node, self.outputs)) < quorum
 
     def _complete(self, index: int, output: Output | None) -> None:
         if output is None:
