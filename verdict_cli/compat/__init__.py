@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from verdict_cli.compat.experiment import ExperimentConfig, display_stats
-from verdict_cli.compat.graph import Block, Layer
+from verdict_cli.compat.graph import (
+    Block,
+    FieldMapUnit,
+    Layer,
+    MapUnit,
+    MaxPoolUnit,
+    MeanPoolUnit,
+    MeanVariancePoolUnit,
+)
 from verdict_cli.compat.judges import (
     BestOfKJudgeUnit,
     CategoricalJudgeUnit,
@@ -29,10 +36,9 @@ from verdict_cli.compat.models import (
     RegexExtractor,
     vLLMModel,
 )
-from verdict_cli.compat.pipeline import DatasetWrapper, Image, Pipeline
+from verdict_cli.compat.pipeline import DatasetWrapper, ExperimentConfig, Image, Pipeline, display_stats
 from verdict_cli.compat.scales import BooleanScale, ContinuousScale, DiscreteScale, LikertScale, Scale
 from verdict_cli.compat.schema import Conversation, Message, Prompt, Schema
-from verdict_cli.compat.transforms import FieldMapUnit, MapUnit, MaxPoolUnit, MeanPoolUnit, MeanVariancePoolUnit
 from verdict_cli.compat.units import Unit
 from verdict_cli.language.extractors.raw import RawExtractor
 from verdict_cli.language.extractors.structured import StructuredOutputExtractor
