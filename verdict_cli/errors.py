@@ -13,7 +13,7 @@ VerdictError                 exit
 │  └─ Rejected               -   this row's request: context too long, content filter
 ├─ BudgetError               3   the spend cap is reached: nothing new is started
 ├─ PinnedError               3   a unit that all rows share failed: no row can be judged
-├─ WorkerError               3   a partition whose workers died at every attempt
+├─ WorkerError               4   a partition whose workers died at every attempt
 ├─ ReplyError                -   off scale, no answer, cut off: retried, then the row fails
 └─ RowError                  -   an expression or template fails on this row's values: not retried
 """
@@ -28,7 +28,7 @@ EXITS = {
     1: "a gate failed",
     2: "usage, configuration or data error",
     3: "finished, but some rows failed",
-    4: "the provider refused (key, permission, unknown model), or its endpoint does not answer",
+    4: "the provider refused (key, permission, unknown model), its endpoint does not answer, or Ray's workers die",
     70: "internal error in verdict (please report it); the message names a file to attach",
     130: "interrupted",
     141: "the reader of standard output was closed",
@@ -208,7 +208,7 @@ class PinnedError(VerdictError):
 class WorkerError(VerdictError):
     """A partition of the rows that no worker could finish. The same command resumes it."""
 
-    exit_code = 3
+    exit_code = 4
     kind = "worker"
 
 

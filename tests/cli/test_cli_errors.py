@@ -220,3 +220,10 @@ def test_a_facts_file_that_is_damaged(shell: Any, config: Path) -> None:
     assert done.code == 2
     assert "--fresh" in done.err
     assert shell("run", config, "data.jsonl", "--out", "out", "--fresh").code == 0
+
+
+def test_a_fault_of_the_machines_is_not_the_exit_code_of_failed_rows() -> None:
+    from verdict_cli.errors import BudgetError, Refused, WorkerError
+
+    assert WorkerError("a worker died").exit_code == Refused("no answer").exit_code == 4
+    assert BudgetError("spent").exit_code == 3
