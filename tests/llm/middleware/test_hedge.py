@@ -125,7 +125,7 @@ class Scripted:
             raise
         if isinstance(outcome, Exception):
             raise outcome
-        return outcome  # type: ignore[no-any-return]
+        return outcome
 
 
 def last_call(*script: tuple[float, Any], model: Model = HEDGED, budget_usd: float | None = None) -> Any:

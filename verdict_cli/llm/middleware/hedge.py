@@ -24,7 +24,7 @@ MAX_EXTRA = 0.02
 """The extra requests, as a share of the calls."""
 KEPT_FOR_THE_END = 0.25
 """The share of the extra requests that is sent only at the end of the run."""
-ENDING = 0.75
+END_OF_RUN = 0.75
 """A run is taken to end while fewer requests are in flight than this share of the most so far."""
 QUANTILE = 0.95
 MIN_ANSWERS = 50
@@ -120,7 +120,7 @@ class Hedger:
         self.hedge_slowest()
 
     def _extra_left(self) -> float:
-        ending = self._in_flight < ENDING * self._most_in_flight
+        ending = self._in_flight < END_OF_RUN * self._most_in_flight
         return self.calls * MAX_EXTRA * (1.0 if ending else 1.0 - KEPT_FOR_THE_END) - self.extra
 
 

@@ -106,13 +106,13 @@ def clean(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-def allowance_of(headers: HeaderLookup) -> Allowance | None:
+def allowance_of(headers: HeaderLookup, *, is_chat: bool = False) -> Allowance | None:
     """The ``x-ratelimit-…`` headers of OpenAI and of those who copied them, or Anthropic's; None if there are none that
-    can be read."""
+    can be read. ``is_chat``: a reply of chat completions, which has none of Anthropic's."""
     requests_left = headers.get("x-ratelimit-remaining-requests")
     tokens_left = headers.get("x-ratelimit-remaining-tokens")
     if requests_left is None and tokens_left is None:
-        return _anthropic_allowance(headers)
+        return None if is_chat else _anthropic_allowance(headers)
     return Allowance(
         requests=_count(headers.get("x-ratelimit-limit-requests")),
         requests_left=_count(requests_left),

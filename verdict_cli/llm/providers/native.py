@@ -119,7 +119,7 @@ class NativeProvider:
             lost = Retryable(message, kind="unavailable")
             lost.unreachable = isinstance(error, ConnectError | ConnectTimeoutError)
             raise lost from None
-        allowance = allowance_of(ResponseHeaders(response))
+        allowance = allowance_of(ResponseHeaders(response), is_chat=target.protocol is None)
         if not 200 <= response.status < 300:
             refusal = _error(response, content, model, target)
             refusal.allowance = allowance
