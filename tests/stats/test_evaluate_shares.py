@@ -153,3 +153,20 @@ def test_the_mean_of_zeros_and_ones_is_a_share(hits, n):
     mean = numbers.number_values(x[sample.first], False)["mean"]
     found = metrics_with_intervals({"mean": mean}, sample, Draw(np.random.default_rng(0)))["mean"]
     assert (found.low, found.high) == pytest.approx(wilson(hits, n, 0.95))
+
+
+def test_an_estimate_says_its_error_method_and_what_its_clusters_are_worth():
+    rng = np.random.default_rng(9)
+    cluster = np.repeat(np.arange(30), 5)
+    target = rng.integers(0, 2, 150)
+    said = np.where(np.repeat(rng.random(30) < 0.7, 5), target, 1 - target)
+    for of in (None, cluster):
+        sample = Sample.of((target, said), of)
+        given = confusion.label_statistics(target[sample.first], said[sample.first], 2, None, False)
+        chosen = {name: given[name] for name in ("accuracy", "cohen_kappa")}
+        for metric in metrics_with_intervals(chosen, sample, Draw(rng)).values():
+            assert metric.se and metric.method and metric.level == 0.95 and metric.warnings == ()
+            assert (metric.clusters, metric.effective_n) == (None, 150) if of is None else metric.clusters == 30
+            if of is not None:
+                assert metric.effective_n == pytest.approx(150 / metric.design_effect)
+                assert metric.design_effect > 2 and metric.df == 29

@@ -82,8 +82,7 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
     """The run with its answers on a scale of their own, where the metric is the same on it."""
     if data.kind == "ranking" or metric not in _RANKED + _LINEAR:
         return data
-    key = "probability" if metric in OF_PROBABILITY else "predictions"
-    column: Column = getattr(data, key)
+    column = data.probability if metric in OF_PROBABILITY else data.predictions
     numbers = column.numbers.copy()
     values = numbers[rows]
     if metric in _LINEAR:
@@ -94,7 +93,7 @@ def _scaled(metric: str, data: EvaluationData, rows: Ints) -> EvaluationData:
         middle = (np.cumsum(counts) - counts / 2) / len(values)
         numbers[rows] = middle[inverse]
     scaled = Column(numbers, column.codes, column.words, column.types, column.declared)
-    return replace(data, **{key: scaled})
+    return replace(data, probability=scaled) if metric in OF_PROBABILITY else replace(data, predictions=scaled)
 
 
 def stack_runs(data: Sequence[EvaluationData], rows: tuple[Ints, Ints]) -> EvaluationData:

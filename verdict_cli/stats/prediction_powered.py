@@ -269,8 +269,8 @@ def rogan_gladen(found: GoldPairs, level: float, of: GoldScope = "population") -
     )
     ends = (value, middle + shift - reach, middle + shift + reach)
     value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
-    ends, error = (min(low, value), max(high, value)), math.sqrt(variance * effect) / gain
-    return MetricValue(value, *ends, rows, se=error, method="Lang and Reiczigel", level=level)
+    low, high, error = min(low, value), max(high, value), math.sqrt(variance * effect) / gain
+    return MetricValue(value, low, high, rows, se=error, method="Lang and Reiczigel", level=level)
 
 
 def labels_needed(

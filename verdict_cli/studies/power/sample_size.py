@@ -4,7 +4,8 @@
   statsmodels.
 - A mean: the least n with t * s / sqrt(n) at most the half-width.
 - Any metric, from a pilot: its interval narrows as the square root of the rows.
-- A difference of two shares of the same rows: Connett, Smith and McHugh (1987), the normal approximation of McNemar's test.
+- A difference of two shares of the same rows: Connett, Smith and McHugh (1987), the normal approximation of McNemar's test,
+  with a row less on either side, since the exact test of `verdict compare` counts whole rows.
 - Repeats: the mean over n rows of r askings each has the variance (between + within / r) / n.
 """
 
@@ -64,12 +65,13 @@ def discordant(first: float, second: float) -> float:
 
 
 def rows_for_difference(effect: float, apart: float, level: float, power: float) -> int:
-    """The rows on which McNemar's test finds the difference `effect` of two shares with this power, where the share
-    `apart` of the rows (at least the effect) is right in only one of the two."""
+    """The rows on which McNemar's exact test finds the difference `effect` of two shares with this power, where the share
+    `apart` of the rows (at least the effect) is right in only one of the two; with the continuity correction."""
     from scipy.special import ndtri
 
     reach = normal(level) * math.sqrt(apart) + float(ndtri(power)) * math.sqrt(max(apart - effect * effect, 0.0))
-    return math.ceil((reach / effect) ** 2 - 1e-9)
+    root = (reach + math.sqrt(reach * reach + 4 * effect)) / (2 * effect)
+    return math.ceil(root * root - 1e-9)
 
 
 def rows_for_change(spread: float, effect: float, level: float, power: float) -> int:

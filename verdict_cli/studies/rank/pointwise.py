@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from verdict_cli.errors import RowError
@@ -64,16 +65,21 @@ class Pooled:
 
 def _pooled(scores: Sequence[Sequence[float]]) -> Pooled | None:
     """None where no candidate has two samples."""
-    from scipy.stats import studentized_range
-
     known = [values for values in scores if values]
     freedom = sum(len(values) - 1 for values in known)
     if not freedom:
         return None
     means = [sum(values) / len(values) for values in known]
     squares = sum((value - mean) ** 2 for values, mean in zip(known, means, strict=True) for value in values)
-    largest = float(studentized_range.ppf(_LEVEL, len(known), freedom)) if len(known) > 1 and squares else 0.0
+    largest = _studentized_range(len(known), freedom) if len(known) > 1 and squares else 0.0
     return Pooled(squares / freedom, freedom, largest)
+
+
+@lru_cache(maxsize=64)
+def _studentized_range(candidates: int, freedom: int) -> float:
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.ppf(_LEVEL, candidates, freedom))
 
 
 def _mean_score(values: Sequence[float], samples: int, pooled: Pooled | None, family: int) -> CandidateResult:
