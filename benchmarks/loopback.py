@@ -22,7 +22,7 @@ CHAT = {
 }
 WIRES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "openai": ("openai/gpt-4o-mini", "/chat/completions", CHAT),
-    "groq": ("groq/llama-3.3-70b-versatile", "/chat/completions", CHAT),
+    "groq": ("groq/openai/gpt-oss-20b", "/chat/completions", CHAT),
     "azure": ("azure/gpt-4o-mini", "/chat/completions", CHAT),
     "anthropic": (
         "anthropic/claude-haiku-4-5",

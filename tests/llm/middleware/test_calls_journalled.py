@@ -23,8 +23,8 @@ class Memory:
     def __init__(self) -> None:
         self.entries: dict[CallKey, JournalEntry] = {}
 
-    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0) -> JournalEntry | None:
-        return self.entries.get((row, node, "", call, attempt))
+    def recall(self, row: str, node: str, call: int = 0, attempt: int = 0, item: str = "") -> JournalEntry | None:
+        return self.entries.get((row, node, "", call, attempt, item))
 
     def append(self, entry: JournalEntry) -> None:
         self.entries[entry.key] = entry

@@ -287,7 +287,7 @@ def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:
     result = fake.run(
         plan_of(step % "{turn.index} {turn.role} {turn.content} {index} {turn.before}"), {"messages": messages}
     )
-    assert [prompt.split("\n")[0] for prompt in fake.prompts()] == ["0 user a 0 ", "2 user c 1 <user>"]
+    assert [prompt.split("\n")[0] for prompt in fake.prompts()] == ["0 user a 0 ", "2 user c 1 [1] user: a"]
     assert result.entries[0] == [
         {"turn": {"index": 0, "role": "user", "content": "a"}},
         {"turn": {"index": 2, "role": "user", "content": "c"}},

@@ -175,12 +175,6 @@ _NO_CREDENTIALS = re.compile(r"default credentials were not found|Unable to loca
 
 
 def _translated(name: str, exception: BaseException) -> Ours:
-    module = _missing_module(exception)
-    if module:
-        package = _PACKAGES.get(module.partition(".")[0], module.partition(".")[0])
-        return Refused(
-            f"model {name} needs the Python package {package}, which is not installed", hint=f"pip install {package}"
-        )
     for parent in type(exception).__mro__:
         if parent.__name__ in TABLE:
             return TABLE[parent.__name__](name, exception)
@@ -220,24 +214,6 @@ _INTERNALS = re.compile(r" ssl:(?:<[^>]*>|\w+)|\.? Handle with `litellm\.\w+`\.?
 
 _CLASS_NAMES = re.compile(r"^(?:litellm\.\w+: )+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-def _missing_module(exception: BaseException) -> str:
-    """The module that could not be imported: litellm hides that error in one for a failed connection."""
-    cause: BaseException | None = exception
-    while cause is not None:
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            return cause.name
-        cause = cause.__cause__ or cause.__context__
-    if type(exception).__name__ not in {"APIConnectionError", "APIError", "ImportError"}:
-        return ""
-    found = _NO_MODULE.search(str(exception))
-    return found[1] if found else ""
-
-
-_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-_PACKAGES = {"google": "google-auth", "botocore": "boto3"}
-"""Module -> the package that brings it, where their names differ."""
 
 
 def _failed_to_connect(exception: BaseException) -> bool:
