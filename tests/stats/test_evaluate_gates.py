@@ -293,6 +293,14 @@ def test_rows_that_the_expression_loses_fail_the_implied_gate_on_coverage(tmp_pa
     assert all(one.passed for one in found)
 
 
+def test_a_gate_on_the_runs_coverage_allows_for_as_many_rows_without_a_prediction(tmp_path):
+    results = write(tmp_path, [True] * 90 + [None] * 10)
+    for least, allowed in ((0.9, True), (0.95, False)):
+        gates = [Gate(metric="e.accuracy", min=0.95), Gate(metric="run.coverage", min=least)]
+        found = decide_gates(gates, EVALUATIONS, measure(EVALUATIONS, results), FACTS, results)
+        assert all(one.passed for one in found) == allowed
+
+
 def test_no_gates_imply_none(tmp_path):
     results = write(tmp_path, [True] * 9 + [None])
     assert decide_gates([], EVALUATIONS, measure(EVALUATIONS, results), FACTS, results) == ()

@@ -116,14 +116,16 @@ def decide_gates(
 
 
 def _implied_of_rows(gates: Sequence[Gate], evaluations: Mapping[str, Evaluation]) -> list[Gate]:
-    """Gates on the rows of the evaluations that have gates; none where the file has its own."""
+    """Gates on the rows of the evaluations that have gates; none where the file has its own. A gate on `run.coverage` that
+    allows for failed rows allows for as many without a prediction."""
     found: dict[str, Gate] = {}
+    least = min((gate.min or 0.0 for gate in gates if gate.metric == IMPLIED.metric), default=1.0)
     for gate in gates:
         name, metric = gate.parts
         if name == "run" or metric in ROW_METRICS:
             continue
         if evaluations[name].missing != "wrong":
-            found.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=1.0))
+            found.setdefault(f"{name}.coverage", Gate(metric=f"{name}.coverage", min=least))
         if gate.baseline is not None:
             found.setdefault(f"{name}.shared", Gate(metric=f"{name}.shared", min=1.0))
     named = {gate.metric for gate in gates}
