@@ -83,7 +83,7 @@ def _criteria(
     around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
     if given is None:
         return [(output, {**around, "index": number}) for number, output in enumerate(before)]
-    found = []
+    found: list[tuple[Output | None, Mapping[str, Any]]] = []
     for number, one in enumerate(given):
         names: Any = entries[one.unit] if one.place else around
         for place in one.place:
@@ -122,7 +122,7 @@ def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence
     """The values that a pool takes from each of these parents that has an output, by field."""
     work = node.work
     assert isinstance(work, PoolNode)
-    found = []
+    found: list[tuple[Output | None, Mapping[str, Any]]] = []
     for leaf in leaves:
         output = outputs[leaf]
         if output is not None:
