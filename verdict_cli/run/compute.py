@@ -122,7 +122,7 @@ def pooled_values(node: Node, outputs: Sequence[Output | None], leaves: Sequence
     """The values that a pool takes from each of these parents that has an output, by field."""
     work = node.work
     assert isinstance(work, PoolNode)
-    found: list[tuple[Output | None, Mapping[str, Any]]] = []
+    found = []
     for leaf in leaves:
         output = outputs[leaf]
         if output is not None:
