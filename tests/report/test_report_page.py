@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -159,3 +160,21 @@ def test_a_chart_library_that_does_not_run_leaves_the_tables(look, tmp_path, mon
         page.get_by_role("cell", name="[0.660, 0.760]").wait_for()
     assert page.locator("canvas:visible").count() == canvases
     assert page.get_by_role("cell", name="[0.660, 0.760]").is_visible() == (canvases == 0)
+
+
+def test_the_story_of_a_row_shows_its_entries_as_a_table(verdict, look, tmp_path):
+    (tmp_path / "p.yaml").write_text(
+        "verdict: 1\nname: p\nmodel: baseline/lexical\npipeline:\n"
+        "  - {unit: JudgeUnit, name: check, scale: boolean, each: source.claims, as: claim, prompt: '{claim} {source.text}'}\n"
+        "  - {unit: MeanPoolUnit, field: score}\n"
+        "evaluate: {e: {prediction: output.score, target: source.label, kind: numeric}}\n"
+    )
+    row = {"text": "the sky is blue", "claims": ["sky is blue", "<b>grass</b>"], "label": 1}
+    (tmp_path / "d.jsonl").write_text(json.dumps(row) + "\n")
+    verdict("run", tmp_path / "p.yaml", tmp_path / "d.jsonl", "--out", tmp_path / "out")
+    seen = look(tmp_path / "out" / "report.html")
+    seen.page.locator("table.rows tbody button").first.click()
+    seen.page.wait_for_selector(".entries table")
+    assert seen.text(".entries th") == ["entry", "claim", "check.score"]
+    assert seen.text(".entries td") == ["0", "sky is blue", "true", "1", "<b>grass</b>", "false"]
+    assert "check, entry 1" in seen.page.locator("dialog").inner_text()

@@ -34,7 +34,10 @@ def explained(calls: Sequence[Call]) -> list[str]:
     lines = []
     for call in calls:
         request, reply = call.request, call.reply
-        lines.append(f"── {request.node} · call {request.call} · attempt {request.attempt} · {request.model.name}")
+        entry = f" · entry {request.row.item}" if request.row.item else ""
+        lines.append(
+            f"── {request.node}{entry} · call {request.call} · attempt {request.attempt} · {request.model.name}"
+        )
         for message in request.messages:
             lines += _quoted(message.role, message.content)
         if reply is not None:

@@ -78,17 +78,18 @@ def _places(node: Node, given: Sequence[Given] | None) -> Sequence[int]:
 def _criteria(
     before: Sequence[Output | None], given: Sequence[Given] | None, row: Row, entries: Mapping[int, Any]
 ) -> list[tuple[Output | None, Mapping[str, Any]]]:
-    """The outputs with the names of their entries, but for entries at which their unit was skipped."""
+    """The outputs with the names of their entries, and `index`, but for entries at which their unit was skipped; outside
+    `each`, `index` is the output's number."""
     around: Mapping[str, Any] = {} if row.entry is None else row.entry.names
     if given is None:
-        return [(output, around) for output in before]
-    found = []
-    for one in given:
+        return [(output, {**around, "index": number}) for number, output in enumerate(before)]
+    found: list[tuple[Output | None, Mapping[str, Any]]] = []
+    for number, one in enumerate(given):
         names: Any = entries[one.unit] if one.place else around
         for place in one.place:
             names = None if names is None else names[place]
         if names is not None:
-            found.append((one.output, {**names, "index": one.place[-1]} if one.place else names))
+            found.append((one.output, {**names, "index": one.place[-1] if one.place else number}))
     return found
 
 

@@ -138,3 +138,5 @@ def test_judge_shows_the_outputs_of_entries(tmp_path: Path) -> None:
     judged = json.loads(result.stdout)
     assert judged["output"] == {"score": [True, False]}
     assert judged["units"] == {"check": [{"score": True}, {"score": False}]}
+    explained = CliRunner().invoke(app, ["judge", str(tmp_path / "p.yaml"), "--explain"], input=row)
+    assert "── check · entry 1 · call 0" in explained.output
