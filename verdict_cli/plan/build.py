@@ -16,12 +16,12 @@ from verdict_cli.language.namespace import Namespace
 from verdict_cli.language.units.choice_base import OPTIONS_HINT, ChoiceUnit
 from verdict_cli.plan.check_evaluations import check_evaluations, load_published
 from verdict_cli.plan.compile import compile_node
-from verdict_cli.plan.compile_row_steps import RowSteps
+from verdict_cli.plan.compile_row_steps import RowSteps, check_item_column, check_pinned_uses
+from verdict_cli.plan.data_columns import Brace, Used
 from verdict_cli.plan.expand import InvalidUnit, Stopping, UnitInstance, expand_steps
 from verdict_cli.plan.fingerprint import check_calibrations, fingerprints, judge_digest
-from verdict_cli.plan.levels import ITEM_COLUMN
 from verdict_cli.plan.link import Edge, LinkedBlock, WiringError, inner_edges, outputs
-from verdict_cli.plan.node import Brace, Early, LLMNode, Node, Plan, Used
+from verdict_cli.plan.node import Early, LLMNode, Node, Plan
 from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.result_scope import expand_panel
@@ -225,21 +225,14 @@ class _Build:
                 self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
                 self._note_braces(node, instance)
-                self._check_item_column(node, instance)
+                check_item_column(node, instance)
             if node is not None and node.pinned:
-                self._check_pinned_uses(instance, scope, nodes)
+                check_pinned_uses(instance, scope, nodes)
         for step, scope in row_steps.scopes:
             self.used |= scope.uses.units
             for column in sorted(scope.uses.columns):
                 self._use_column(column, step.names, step.path)
         return nodes
-
-    def _check_item_column(self, node: Node, instance: UnitInstance) -> None:
-        if node.groups and ITEM_COLUMN in node.output.fields:
-            message = (
-                f"a unit inside `each` cannot give a field {ITEM_COLUMN!r}: that column of the results has the entries"
-            )
-            instance.names.problem("reserved-name", message, "rename it with `propagate`", instance.path)
 
     def _note_braces(self, node: Node, instance: UnitInstance) -> None:
         """The prompt's braces around a bare name, which are a mistake where the data has that column."""
@@ -250,19 +243,6 @@ class _Build:
             problem = instance.names.spec.problem("literal-column", message, hint, (*instance.path, "prompt"))
             if Brace(name, problem) not in self.braces:
                 self.braces.append(Brace(name, problem))
-
-    def _check_pinned_uses(
-        self, instance: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]
-    ) -> None:
-        for index in sorted(scope.uses.units):
-            before = nodes[index]
-            if before is not None and not before.pinned:
-                instance.names.problem(
-                    "pinned-uses-row",
-                    f"a pinned unit runs once, but this one uses {before.id!r}, which runs for every row",
-                    f"pin {before.id!r} too, or leave `pin` out",
-                    instance.path,
-                )
 
     def _warner(self, instance: UnitInstance) -> Callable[[str, str, InstancePath], None]:
         def warn(message: str, hint: str, path: InstancePath) -> None:

@@ -21,8 +21,8 @@ from verdict_cli.language.fields.types import (
 )
 from verdict_cli.language.prompts.prompt import PlaceholderPrompt
 from verdict_cli.plan.compile_context import compile_expression_at
-from verdict_cli.plan.expand import Expander
-from verdict_cli.plan.levels import Condition, EachGroup, below, spread
+from verdict_cli.plan.expand import Expander, InvalidUnit, UnitInstance
+from verdict_cli.plan.levels import ITEM_COLUMN, Condition, EachGroup, below, spread
 from verdict_cli.plan.node import LLMNode, Node
 from verdict_cli.plan.row_steps import RowStep
 from verdict_cli.plan.scope import NodeScope, Upstream
@@ -173,3 +173,25 @@ def _finish_nodes(nodes: Sequence[Node], groups: Sequence[EachGroup]) -> tuple[t
     return tuple(finished), tuple(
         replace(group, shown=tuple(sorted(paths, key=str))) for group, paths in zip(groups, shown, strict=True)
     )
+
+
+def check_item_column(node: Node, instance: UnitInstance) -> None:
+    """Report a unit inside `each` with a field that has the name of the column of entries."""
+    if node.groups and ITEM_COLUMN in node.output.fields:
+        message = (
+            f"a unit inside `each` cannot give a field {ITEM_COLUMN!r}: that column of the results has the entries"
+        )
+        instance.names.problem("reserved-name", message, "rename it with `propagate`", instance.path)
+
+
+def check_pinned_uses(instance: UnitInstance | InvalidUnit, scope: NodeScope, nodes: Sequence[Node | None]) -> None:
+    """Report a pinned unit that uses one that runs for every row."""
+    for index in sorted(scope.uses.units):
+        before = nodes[index]
+        if before is not None and not before.pinned:
+            instance.names.problem(
+                "pinned-uses-row",
+                f"a pinned unit runs once, but this one uses {before.id!r}, which runs for every row",
+                f"pin {before.id!r} too, or leave `pin` out",
+                instance.path,
+            )

@@ -22,6 +22,7 @@ from verdict_cli.language.units.base import LLMUnit, UnitBase
 from verdict_cli.language.units.map import MapUnit
 from verdict_cli.language.units.pools import Pool
 from verdict_cli.model import Model
+from verdict_cli.plan.data_columns import Brace, Used
 from verdict_cli.plan.levels import Condition, EachGroup, Level, Spread, listed, plan_level
 from verdict_cli.storage.path_policy import ANYWHERE, PathPolicy
 
@@ -230,28 +231,6 @@ class Early:
     def promise(self) -> float:
         """The probability that the result is that of all units; 0 where nothing is known of it."""
         return self.confidence if self.exchangeable or self.confidence >= 1 else 0.0
-
-
-@dataclass(frozen=True)
-class Used:
-    """A dataset column that something names, and where that is written: ``file:line:column``, path.
-
-    ``asked``: a unit needs it; otherwise only metrics, gates or `where` do, and a row can be judged without it.
-    ``hint`` says what else could be done where the column is missing.
-    """
-
-    column: str
-    place: str
-    asked: bool = True
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Brace:
-    """A literal brace in a prompt that holds a name alone; ``problem`` is what it is where the data has that column."""
-
-    column: str
-    problem: Problem
 
 
 @dataclass(frozen=True)

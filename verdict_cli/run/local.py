@@ -32,7 +32,6 @@ STARTING_S = 0.0004
 """About what starting one call takes (measured): `preload` waits for the first calls, so that it delays none."""
 TICK_S = 0.25
 """Seconds between two reports of the progress."""
-
 T = TypeVar("T")
 
 
@@ -66,9 +65,8 @@ def run_part(
 ) -> PartitionResult:
     """Run a partition of the job's rows; its journal and tables are then in its folder, whatever stopped it.
 
-    The caller has written the run's facts into the run's directory. ``client`` shares its limits and budget with other
-    partitions; without it the partition has its own. What stopped the partition is in its result; what keeps its
-    folder from being used is raised, as by `run_locally`.
+    The caller has written the run's facts. ``client`` shares its limits and budget with other partitions; without it the
+    partition has its own. What stopped it is in its result; an unusable folder is raised.
     """
 
     async def work(client: ModelClient) -> PartitionResult:

@@ -13,16 +13,16 @@ import numpy as np
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, MetricInput
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
-from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels, key_text
+from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import (
     EvaluationData,
     check_labels,
     check_positive,
-    near_misses,
     reduce_groups,
     requested_metrics,
 )
 from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.evaluation_warnings import evaluation_warnings
 from verdict_cli.stats.intervals.interval_methods import MetricValue
 from verdict_cli.stats.intervals.intervals import CONFIDENCE_LEVEL, Draw, metrics_with_intervals
 from verdict_cli.stats.intervals.missing_data_bounds import missing_data_bounds
@@ -45,8 +45,6 @@ MOST_MEASURED_GROUPS = 50
 """A report shows no more groups of an expression; a column of texts by mistake would take hours."""
 MACRO = ("precision", "recall", "f1")
 """Without a positive label, these are means over the labels."""
-FEW_CLUSTERS = 20
-"""Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +193,7 @@ def _measures(
         metric for metric in requested_metrics(evaluation, labels_kind, value) if metric not in GOLD_ESTIMATES
     )
     everything = np.arange(collected.rows)
-    groups, warnings = {}, list(_warnings(evaluation, collected, data))
+    groups, warnings = {}, list(evaluation_warnings(evaluation, collected, data))
     for text, keys in zip(evaluation.by, collected.by, strict=True):
         codes = keys.codes
         sizes = np.bincount(codes[codes != MISSING], minlength=len(keys.labels))
@@ -272,32 +270,6 @@ def _present(collected: Collected, data: EvaluationData) -> RowMask:
 
 def _draw(seed: int, level: float, *names: str) -> Draw:
     return Draw(np.random.default_rng([abs(seed), zlib.crc32("\0".join(names).encode())]), level)
-
-
-def _warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
-    found = []
-    for key, (count, first) in collected.unreadable.items():
-        rows = "1 row counts" if count == 1 else f"{count} rows count"
-        found.append(f"{rows} as without {key}: {first}")
-    if collected.undecided:
-        found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
-    if collected.unreached:
-        many = "1 failed row counts" if collected.unreached == 1 else f"{collected.unreached} failed rows count"
-        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
-    if collected.skipped:
-        rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
-        found.append(f"{rows} left out: `when` skipped what is measured")
-    positive = data.positive
-    if positive is not None and not (data.target == positive).any():
-        labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
-        found.append(
-            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
-        )
-    if evaluation.target is not None and (spelled := near_misses(data)):
-        found.append(spelled)
-    if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
-        found.append(f"there are only {clusters} clusters: intervals from so few are rough")
-    return found
 
 
 def flip_rates(nodes: Sequence[str], results: Path, *, seed: int = 0) -> dict[str, MetricValue]:

@@ -13,16 +13,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from verdict_cli.errors import ReplyError, RowError, UsageError
-from verdict_cli.language.authoring.arguments import check_known, prompt_key
+from verdict_cli.language.authoring.arguments import check_known
 from verdict_cli.language.authoring.schema import Schema, to_view, type_key, unwrap_views
-from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
-from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.authoring.step import Step
 from verdict_cli.language.fields.field_keys import FieldTypes, record
 from verdict_cli.language.fields.type_text import TypeTextError
 from verdict_cli.language.fields.types import RecordType, UnknownType
 from verdict_cli.language.scales import named_scales
 from verdict_cli.language.scales.parse_value import quoted
-from verdict_cli.language.units.base import LLMUnit, snake
 
 OUTPUT_NAMES = ("output", "response", "input", "previous", "source", "unit")
 MAP_NAMES = ("outputs", "input", "previous", "source", "unit")
@@ -247,58 +245,3 @@ def _record_type(fields: Mapping[str, Any] | None) -> RecordType | None:
         return record(keys, named_scales().__getitem__)
     except TypeTextError as error:
         raise UsageError(error.message, hint=error.hint) from None
-
-
-def custom_unit_document(
-    unit: LLMUnit, keys: dict[str, Any], path: StepPath, functions: FunctionsByPath
-) -> dict[str, Any]:
-    """The unit's keys with what its class declares. Its `validate` and `process`, and its class where that decides more,
-    are added to `functions`."""
-    from verdict_cli import Extractor
-
-    kind = type(unit)
-    data = {"unit": keys.pop("unit")}
-    if kind is not unit.language_class():
-        data["name"] = unit.name or snake(_class_attribute(kind, "_char") or kind.__name__)
-    data |= keys
-    prompt = _class_attribute(kind, "_prompt")
-    if "prompt" not in data and prompt is not None:
-        data["prompt"] = prompt_key(prompt)
-    is_processed = kind.process is not LLMUnit.process
-    schemas = {
-        "input": unit.InputSchema or Schema,
-        "response": unit.ResponseSchema or Schema,
-        "output": unit.OutputSchema or Schema,
-    }
-    for key, schema in schemas.items():
-        if schema.declared() and not (key == "output" and is_processed):
-            declared = schema.declared_input() if key == "input" else schema.declared()
-            data[key] = {**data.get(key, {}), **declared}
-    from verdict_cli.language.units.plugins import unit_class
-
-    arguments = {key: schemas[key] for key in ("response", "input")}
-    code = unit_class(unit) if kind is not unit.language_class() else None
-    if code is not None:
-        functions[*path, "class"] = code
-    if kind.validate is not LLMUnit.validate:
-        functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
-    if is_processed:
-        fields = schemas["output"].declared() or None
-        what = f"{kind.__name__}.process"
-        functions[*path, "process"] = method_function(unit.process, what, OUTPUT_NAMES, arguments, fields)
-    extractor = data.get("extract")
-    if isinstance(extractor, Extractor):
-        data["extract"] = extractor.key(_response_fields(unit, data))
-    return data
-
-
-def _class_attribute(kind: type[LLMUnit], name: str) -> Any:
-    """A private attribute of the class. One that is annotated is taken away by pydantic, which keeps its default."""
-    private = getattr(kind, "__private_attributes__", {}).get(name)
-    return getattr(kind, name) if private is None else private.default
-
-
-def _response_fields(unit: LLMUnit, data: dict[str, Any]) -> list[str]:
-    """The names of the response's fields, except the explanation."""
-    own = unit.own_fields(unit.scale or unit.default_scale())  # type: ignore[arg-type]
-    return [name for name in dict.fromkeys([*data.get("response", {}), *own]) if name != EXPLANATION]

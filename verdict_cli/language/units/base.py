@@ -220,7 +220,7 @@ class LLMUnit(UnitBase):
 
     def to_document(self, path: StepPath, functions: FunctionsByPath) -> dict[str, Any]:
         """A custom unit becomes its base type with the keys written out."""
-        from verdict_cli.language.authoring.functions import custom_unit_document
+        from verdict_cli.language.units.plugins import custom_unit_document
 
         return custom_unit_document(self, super().to_document(path, functions), path, functions)
 

@@ -11,9 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import UsageError
-from verdict_cli.language.authoring.functions import Function, source_text
+from verdict_cli.language.authoring.arguments import prompt_key
+from verdict_cli.language.authoring.functions import (
+    OUTPUT_NAMES,
+    RULE_NAMES,
+    Function,
+    method_function,
+    python_rule,
+    source_text,
+)
+from verdict_cli.language.authoring.schema import Schema
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
-from verdict_cli.language.units.base import LLMUnit, UnitBase
+from verdict_cli.language.extractors.bound_extractor import EXPLANATION
+from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
 
 HOOKS = (
     "default_scale", "own_fields", "scaled_field", "response_record", "default_prompt", "prompt_prefix", "prompt_suffix",
@@ -72,6 +82,59 @@ def unit_class(unit: LLMUnit) -> UnitClass | None:
 def _default(kind: type[Step], name: str) -> Any:
     field = kind.model_fields.get(name)
     return field if field is None else (field.get_default(call_default_factory=True),)
+
+
+def custom_unit_document(
+    unit: LLMUnit, keys: dict[str, Any], path: StepPath, functions: FunctionsByPath
+) -> dict[str, Any]:
+    """The unit's keys with what its class declares. Its `validate` and `process`, and its class where that decides more,
+    are added to `functions`."""
+    from verdict_cli import Extractor
+
+    kind = type(unit)
+    data = {"unit": keys.pop("unit")}
+    if kind is not unit.language_class():
+        data["name"] = unit.name or snake(_class_attribute(kind, "_char") or kind.__name__)
+    data |= keys
+    prompt = _class_attribute(kind, "_prompt")
+    if "prompt" not in data and prompt is not None:
+        data["prompt"] = prompt_key(prompt)
+    is_processed = kind.process is not LLMUnit.process
+    schemas = {
+        "input": unit.InputSchema or Schema,
+        "response": unit.ResponseSchema or Schema,
+        "output": unit.OutputSchema or Schema,
+    }
+    for key, schema in schemas.items():
+        if schema.declared() and not (key == "output" and is_processed):
+            declared = schema.declared_input() if key == "input" else schema.declared()
+            data[key] = {**data.get(key, {}), **declared}
+    arguments = {key: schemas[key] for key in ("response", "input")}
+    code = unit_class(unit) if kind is not unit.language_class() else None
+    if code is not None:
+        functions[*path, "class"] = code
+    if kind.validate is not LLMUnit.validate:
+        functions[*path, "validate"] = python_rule(unit.validate, f"{kind.__name__}.validate", RULE_NAMES, arguments)
+    if is_processed:
+        fields = schemas["output"].declared() or None
+        what = f"{kind.__name__}.process"
+        functions[*path, "process"] = method_function(unit.process, what, OUTPUT_NAMES, arguments, fields)
+    extractor = data.get("extract")
+    if isinstance(extractor, Extractor):
+        data["extract"] = extractor.key(_response_fields(unit, data))
+    return data
+
+
+def _class_attribute(kind: type[LLMUnit], name: str) -> Any:
+    """A private attribute of the class. One that is annotated is taken away by pydantic, which keeps its default."""
+    private = getattr(kind, "__private_attributes__", {}).get(name)
+    return getattr(kind, name) if private is None else private.default
+
+
+def _response_fields(unit: LLMUnit, data: dict[str, Any]) -> list[str]:
+    """The names of the response's fields, except the explanation."""
+    own = unit.own_fields(unit.scale or unit.default_scale())  # type: ignore[arg-type]
+    return [name for name in dict.fromkeys([*data.get("response", {}), *own]) if name != EXPLANATION]
 
 
 def unit_of_class(

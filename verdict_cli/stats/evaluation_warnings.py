@@ -1,0 +1,40 @@
+"""What an evaluation warns of besides its metrics: rows that do not count, labels that never occur, few clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.columns.collect import Collected
+from verdict_cli.stats.columns.column import MISSING, key_text
+from verdict_cli.stats.columns.row_data import EvaluationData, near_misses
+
+FEW_CLUSTERS = 20
+"""Intervals from fewer clusters are rough (Cameron and Miller, 2015, section VI)."""
+
+
+def evaluation_warnings(evaluation: Evaluation, collected: Collected, data: EvaluationData) -> list[str]:
+    """The warnings of an evaluation, in sentences."""
+    found = []
+    for key, (count, first) in collected.unreadable.items():
+        rows = "1 row counts" if count == 1 else f"{count} rows count"
+        found.append(f"{rows} as without {key}: {first}")
+    if collected.undecided:
+        found.append(f"{collected.undecided} rows without an output are left out: `where` needs it")
+    if collected.unreached:
+        many = "1 failed row counts" if collected.unreached == 1 else f"{collected.unreached} failed rows count"
+        found.append(f"{many} as one missing entry each: how many of `{evaluation.items}` there are is not known")
+    if collected.skipped:
+        rows = "1 row is" if collected.skipped == 1 else f"{collected.skipped:,} rows are"
+        found.append(f"{rows} left out: `when` skipped what is measured")
+    positive = data.positive
+    if positive is not None and not (data.target == positive).any():
+        labels = ", ".join(repr(data.labels[code]) for code in np.unique(data.target[data.target != MISSING])[:10])
+        found.append(
+            f"`positive: {key_text(evaluation.positive)}` is never a target; the targets are {labels or 'none'}"
+        )
+    if evaluation.target is not None and (spelled := near_misses(data)):
+        found.append(spelled)
+    if data.cluster is not None and 0 < (clusters := len(np.unique(data.cluster))) < FEW_CLUSTERS:
+        found.append(f"there are only {clusters} clusters: intervals from so few are rough")
+    return found
