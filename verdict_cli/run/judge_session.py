@@ -16,6 +16,7 @@ from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
 from verdict_cli.run.row import run_pinned, run_row
+from verdict_cli.run.scores import judged_span, result_scores
 from verdict_cli.storage.datasets.dataset import rename_columns
 
 
@@ -93,9 +94,9 @@ class JudgeSession:
 
     async def judge(self, row: Row) -> Result:
         """The row's result. Raises Refused and BudgetError; any other failure is a value of the result."""
-        with self._spans.row(row) as ended:
+        with self._spans.row(row, judged_span(self.plan, row.source)) as ended:
             result = await run_row(self.plan, row, self._context)
-            ended(result.failure)
+            ended(result.failure, result_scores(self.plan, result))
         return result
 
     async def judge_all(
