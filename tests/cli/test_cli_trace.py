@@ -150,6 +150,7 @@ def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
     )
     shell("run", config, traced_rows(shell, (TRACE, SPAN)), "--out", "out", "-q", "--trace")
     assert to_collector.received["/v1/traces"] and not to_collector.evaluations()
+    assert "0 scores" in shell("export", "out", "--to", "otlp").err
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ GROUPS = {
         "bench": "Judge a benchmark, or reproduce published results.",
         "reproduce": "Reproduce the paper's tables 1 to 3.",
         "import": "Convert logs of other tools to a dataset.",
+        "export": "Write the scores of a run for other tools.",
         "datasets": "List, download, import and check benchmarks.",
         "demo": "Show a judge, a report and a comparison, offline.",
     },
