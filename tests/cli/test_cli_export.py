@@ -175,3 +175,37 @@ def test_each_unit_of_a_last_step_has_its_own_score_and_text_is_none(shell: Any,
     scores = dict(zip(table["columns"], table["data"][0], strict=True))
     values = {name: value for name, value in scores.items() if name.endswith("/value")}
     assert values == {"t.a.score/value": 2.0, "t.b.score/value": 2.0}
+
+
+def test_inspect_itself_reads_the_log(shell: Any, judged: Any) -> None:
+    inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
+    judged(True, "scale: boolean")
+    exported(shell, "inspect")
+    log = inspect_log.read_eval_log("scores.json")
+    assert (log.status, log.results.total_samples, [sample.id for sample in log.samples]) == (
+        "success",
+        3,
+        ["r0", "r1", "r2"],
+    )
+    score = log.samples[0].scores["t.score"]
+    assert (score.value, score.explanation, log.samples[2].error is None) == (True, "because", False)
+    assert inspect_log.read_eval_log("scores.json", header_only=True).eval.task == "t"
+    assert [each.id for each in inspect_log.read_eval_log_sample_summaries("scores.json")] == ["r0", "r1", "r2"]
+
+
+@pytest.mark.filterwarnings("ignore")  # those of its libraries
+def test_mlflow_itself_loads_the_table(shell: Any, judged: Any) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed")
+    import pandas as pd
+
+    judged("good")
+    (table,) = exported(shell, "mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{shell.folder}/mlflow.db")
+    mlflow.set_experiment(
+        experiment_id=mlflow.create_experiment("e", artifact_location=(shell.folder / "artifacts").as_uri())
+    )
+    with mlflow.start_run():
+        mlflow.log_table(pd.DataFrame(**table), "scores.json")
+    loaded = mlflow.load_table("scores.json")
+    assert list(loaded["t.score/value"][:2]) == ["good", "good"] and pd.isna(loaded["t.score/value"][2])
+    assert (loaded["trace_id"][0], loaded["span_id"][0]) == (TRACE, SPAN)

@@ -27,7 +27,7 @@ from verdict_cli.storage.tables.reader import read_table, table_columns
 RECORDS_PER_REQUEST = 512
 """Events of one request to a collector: what the SDK's exporter sends at once."""
 
-SILENCE_S = 30.0
+ANSWER_WITHIN_S = 30.0
 """How long a collector may take to answer."""
 
 
@@ -140,7 +140,7 @@ async def _send(url: str, headers: Mapping[str, str], bodies: Iterable[bytes]) -
         for number, body in enumerate(bodies):
             request = clients.get(address).post(address).headers({"Content-Type": "application/json", **headers})
             try:
-                response = await request.body_bytes(body).timeout(timedelta(seconds=SILENCE_S)).build().send()
+                response = await request.body_bytes(body).timeout(timedelta(seconds=ANSWER_WITHIN_S)).build().send()
                 answer = (await response.bytes()).to_bytes()
             except PyreqwestError as error:
                 raise _not_sent(url, root_cause(error), number) from None

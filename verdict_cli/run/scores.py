@@ -9,13 +9,23 @@ from typing import Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
-from verdict_cli.llm.tracing import JudgedSpan, Score
-from verdict_cli.messages import Result
+from verdict_cli.llm.tracing import JudgedSpan, Score, Spans
+from verdict_cli.messages import Result, Row
 from verdict_cli.plan.node import Plan
+from verdict_cli.run.attempts import Context
+from verdict_cli.run.row import run_row
 
 _EXPLANATION = "explanation"
 _HEX = {"trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"), "span": re.compile(r"(?!0{16})[0-9a-fA-F]{16}")}
 """The ids of OpenTelemetry; one of zeros alone is none."""
+
+
+async def run_traced_row(plan: Plan, row: Row, context: Context, spans: Spans) -> Result:
+    """The row's result, as by `run_row`, with a span around it and its scores sent to the span that it judges."""
+    with spans.row(row, judged_span(plan, row.source)) as ended:
+        result = await run_row(plan, row, context)
+        ended(result.failure, result_scores(plan, result))
+    return result
 
 
 def judged_span(plan: Plan, source: Mapping[str, Any]) -> JudgedSpan | None:
