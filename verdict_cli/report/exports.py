@@ -43,7 +43,7 @@ class ScoredRow:
     failure: str
 
 
-def scored_rows(run: RunResult) -> Iterator[ScoredRow]:
+def exported_rows(run: RunResult) -> Iterator[ScoredRow]:
     """The rows of the run, in the order of its dataset."""
     results, plan = run.directory.results, run.plan
     names = table_columns(results)
@@ -101,7 +101,7 @@ def write_export(run: RunResult, tool: str, out: Path) -> ExportCounts:
             hint="set `dataset: {trace: source.trace_id}`, and repeat the run's command: it makes no call again",
         )
     with replacing(out) as part, part.open("wb") as file:
-        for piece in EXPORTS[tool](run, counts.count(scored_rows(run), needs_trace=tool == "langfuse")):
+        for piece in EXPORTS[tool](run, counts.count(exported_rows(run), needs_trace=tool == "langfuse")):
             file.write(piece)
     return counts
 
@@ -117,7 +117,7 @@ def send_events(run: RunResult, endpoint: str, environ: Mapping[str, str] = os.e
     given = environ.get("OTEL_EXPORTER_OTLP_LOGS_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS") or ""
     pairs = [pair.partition("=") for pair in given.split(",") if "=" in pair]
     headers = {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
-    asyncio.run(_send(url, headers, _otlp(run, counts.count(scored_rows(run), needs_trace=False))))
+    asyncio.run(_send(url, headers, _otlp(run, counts.count(exported_rows(run), needs_trace=False))))
     return counts
 
 
@@ -184,7 +184,7 @@ def _langfuse(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
 
 def _mlflow(run: RunResult, rows: Iterable[ScoredRow]) -> Iterator[bytes]:
     """The table of an evaluation, as `mlflow.load_table` reads it: `NAME/value` and `NAME/rationale` for each score."""
-    names = list(dict.fromkeys(score.name for row in scored_rows(run) for score in row.scores))
+    names = list(dict.fromkeys(score.name for row in exported_rows(run) for score in row.scores))
     sources = [name for name in table_columns(run.directory.results) if name.startswith("source.")]
     inputs = [f"inputs/{name.removeprefix('source.')}" for name in sources]
     columns = ["id", "trace_id", "span_id", *inputs]

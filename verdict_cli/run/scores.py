@@ -81,7 +81,7 @@ def output_scores(plan: Plan, outputs: Mapping[str, Any]) -> Iterator[Score]:
         for field, kind in node.result.fields.items():
             given = output.get(field)
             value, label = _value_and_label(without_null(kind), given)
-            if value is not None or label is not None:
+            if given is not None and (value is not None or label is not None):
                 yield Score(f"{home}.{field}", given, value, label, explanation)
 
 
