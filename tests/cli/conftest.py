@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -111,3 +113,58 @@ def shared() -> Path:
     if not path.exists():
         pytest.skip("the shared folder is not there: set VERDICT_SHARED")
     return path
+
+
+@dataclass
+class Collector:
+    """An OTLP/HTTP collector in this process: the requests to each path, as (content type, headers, body)."""
+
+    url: str
+    received: dict[str, list[tuple[str, Any, bytes]]] = field(default_factory=dict)
+    status: int = 200
+
+    def evaluations(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """(trace id, span id, attributes) of each evaluation event, from protobuf or JSON."""
+        from base64 import b64decode
+
+        from google.protobuf.json_format import MessageToDict
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+        found = []
+        for kind, _, body in self.received.get("/v1/logs", []):
+            is_json = kind == "application/json"
+            request = json.loads(body) if is_json else MessageToDict(ExportLogsServiceRequest.FromString(body))
+            for resource in request["resourceLogs"]:
+                for record in [record for scope in resource["scopeLogs"] for record in scope["logRecords"]]:
+                    assert record["eventName"] == "gen_ai.evaluation.result"
+                    ids = [record.get(key, "") for key in ("traceId", "spanId")]
+                    trace_id, span_id = ids if is_json else [b64decode(text).hex() for text in ids]
+                    attributes = {pair["key"]: next(iter(pair["value"].values())) for pair in record["attributes"]}
+                    found.append((trace_id, span_id, attributes))
+        return found
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector on a free port, until the test ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            made.received.setdefault(self.path, []).append((self.headers["content-type"], self.headers, body))
+            self.send_response(made.status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made = Collector(f"http://127.0.0.1:{server.server_address[1]}")
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield made
+        finally:
+            server.shutdown()
+            thread.join()

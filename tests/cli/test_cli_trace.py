@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,3 +85,94 @@ def test_without_the_flag_nothing_of_opentelemetry_is_loaded(shell: Any) -> None
     loaded = done.stderr.split()
     assert "verdict_cli.run.local" in loaded
     assert not [name for name in loaded if name.startswith("opentelemetry")]
+
+
+TRACE, SPAN = "5b8aa5a2d2c872e8321cf37308d69df2", "051581bf3cb55c13"
+SCORED = "- {unit: JudgeUnit, name: judge, explanation: true, scale: {type: discrete, values: [1, 2, 3]}, prompt: 'Rate {source.text}'}"
+TRACED = "model: baseline/lexical\ndataset: {trace: source.trace_id, span: source.span_id}"
+
+
+def traced_rows(shell: Any, *judged: tuple[str | None, str | None]) -> Path:
+    rows = [{"text": f"text {at}", "trace_id": ids[0], "span_id": ids[1]} for at, ids in enumerate(judged)]
+    written: Path = shell.write("traced.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return written
+
+
+@pytest.fixture
+def to_collector(monkeypatch: pytest.MonkeyPatch, collector: Any) -> Any:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    return collector
+
+
+def test_each_judged_row_is_an_event_on_the_span_that_it_names(shell: Any, to_collector: Any) -> None:
+    rows = traced_rows(shell, (TRACE, SPAN), (TRACE, None), (None, None))
+    done = shell("run", shell.config(SCORED, TRACED), rows, "--out", "out", "-q", "--trace")
+    assert done.code == 0, done.err
+    first, second, third = to_collector.evaluations()
+    assert first[:2] == (TRACE, SPAN)
+    assert second[:2] == (TRACE, "")
+    assert third[0] not in ("", TRACE) and third[1]
+    spans = [span for _, _, body in to_collector.received["/v1/traces"] for span in spans_in(body)]
+    (own,) = [span for span in spans if span.span_id.hex() == third[1]]
+    assert own.name == "row" and not own.links
+    (linked,) = [span for span in spans if span.links and span.links[0].span_id]
+    assert (linked.links[0].trace_id.hex(), linked.links[0].span_id.hex()) == (TRACE, SPAN)
+    assert first[2]["gen_ai.evaluation.name"] == "t.score"
+    assert first[2]["gen_ai.evaluation.score.value"] in (1.0, 2.0, 3.0)
+    assert first[2]["gen_ai.evaluation.explanation"]
+    assert first[2]["verdict.row.id"] == "0"
+
+
+def spans_in(body: bytes) -> list[Any]:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    request = ExportTraceServiceRequest.FromString(body)
+    return [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
+
+
+def test_a_failed_row_has_no_event(shell: Any, to_collector: Any, scripted_model: Any) -> None:
+    scripted_model.answer = lambda request: "no score" if request.row.index else '{"explanation": "fine", "score": 2}'
+    config = shell.config(SCORED, TRACED.replace("baseline/lexical", "{name: m, retries: 0}"))
+    rows = traced_rows(shell, (TRACE, SPAN), (TRACE, SPAN))
+    shell("run", config, rows, "--out", "out", "-q", "--trace")
+    ((_, _, attributes),) = to_collector.evaluations()
+    assert attributes["gen_ai.evaluation.explanation"] == "fine"
+
+
+def test_a_row_that_failed_in_one_unit_has_no_event_of_the_other(
+    shell: Any, to_collector: Any, scripted_model: Any
+) -> None:
+    scripted_model.answer = lambda request: "no score" if request.node == "a" else '{"score": 2}'
+    unit = "{unit: JudgeUnit, name: %s, scale: {type: discrete, values: [1, 2, 3]}, prompt: '%s {source.text}'}"
+    config = shell.config(
+        f"- layer: [{unit % ('a', 'A')}, {unit % ('b', 'B')}]", "model: {name: m, retries: 0}", "two.yaml"
+    )
+    shell("run", config, traced_rows(shell, (TRACE, SPAN)), "--out", "out", "-q", "--trace")
+    assert to_collector.received["/v1/traces"] and not to_collector.evaluations()
+    assert "0 scores" in shell("export", "out", "--to", "otlp").err
+
+
+@pytest.mark.parametrize(
+    ("trace", "span", "named"),
+    [("abc", SPAN, "dataset.trace"), ("0" * 32, SPAN, "dataset.trace"), (TRACE, f"{SPAN}00", "dataset.span")],
+)
+def test_an_id_that_is_none_is_an_error_before_the_first_call(shell: Any, trace: str, span: str, named: str) -> None:
+    config, rows = shell.config(SCORED, TRACED), traced_rows(shell, (TRACE, SPAN), (trace, span))
+    done = shell("run", config, rows, "--out", "out", "-q", "--trace")
+    assert done.code == 2
+    assert "row 1" in done.err and named in done.err and "hex digits" in done.err
+    assert not (shell.folder / "out").exists()
+    assert shell("run", config, rows, "--out", "out", "-q").code == 0
+
+
+def test_a_span_without_a_trace_is_an_error(shell: Any) -> None:
+    done = shell("validate", shell.config(SCORED, "model: baseline/lexical\ndataset: {span: source.span_id}"))
+    assert done.code == 2 and "`span` needs `trace`" in done.err
+
+
+def test_a_run_is_resumed_although_the_trace_is_new(shell: Any) -> None:
+    rows = traced_rows(shell, (TRACE, SPAN))
+    assert shell("run", shell.config(SCORED), rows, "--out", "out", "-q").code == 0
+    assert shell("run", shell.config(SCORED, TRACED), rows, "--out", "out", "-q").code == 0
+    assert "source.trace_id" in (shell.folder / "out" / "spec.yaml").read_text(encoding="utf-8")

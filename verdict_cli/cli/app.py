@@ -51,6 +51,7 @@ GROUPS = {
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",
         "import": "Convert logs of other tools to a dataset.",
+        "export": "Write the scores of a run for other tools.",
         "datasets": "List, download, import and check benchmarks.",
         "demo": "Show a judge, a report and a comparison, offline.",
         "reproduce": "Reproduce the paper's tables 1 to 3.",

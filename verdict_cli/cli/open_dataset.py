@@ -40,10 +40,11 @@ def check_data(
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
+    traced: bool = False,
     warn: Callable[[str], None] = print_error,
 ) -> DatasetFacts:
     """The selected rows, once the pipeline is checked against them; warnings are printed. Raises DataError, SpecError."""
-    facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed)
+    facts, warnings = preflight(plan, dataset, limit=limit, sample=sample, seed=seed, traced=traced)
     for warning in warnings:
         warn(f"warning: {warning}")
     return facts

@@ -205,7 +205,7 @@ def judged_dataset(
         stopping(stop),
     ):
         dataset = open_dataset(plan, data, Path(spool_to), skip_bad_rows=skip_bad_rows)
-        facts = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed)
+        facts = check_data(plan, dataset, limit=how.limit, sample=how.sample, seed=how.seed, traced=trace)
         options = how.run_options(
             plan,
             dataset,

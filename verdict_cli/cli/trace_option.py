@@ -1,4 +1,4 @@
-"""`--trace`: send OpenTelemetry spans, as configured by the OTEL_* environment variables."""
+"""`--trace`: send OpenTelemetry spans and evaluation events, as configured by the OTEL_* environment variables."""
 
 from __future__ import annotations
 
@@ -6,68 +6,85 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from verdict_cli import __version__
 from verdict_cli.errors import UsageError
 from verdict_cli.llm.tracing import Spans
 
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
-
 
 @contextmanager
 def trace_to_otel(*, wanted: bool, content: bool, environ: Mapping[str, str] = os.environ) -> Iterator[Spans]:
-    """Send the spans of a run, and flush them at the end. UsageError if OpenTelemetry or the exporter is not installed."""
+    """Send the spans and scores of a run, and flush them at the end. UsageError if OpenTelemetry or the exporter is not installed."""
     if content and not wanted:
         raise UsageError("--trace-content needs --trace", hint="give both")
     if not wanted:
         yield Spans()
         return
     try:
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         from verdict_cli.llm.middleware.open_telemetry import OpenTelemetrySpans
 
-        exporter = _exporter(environ)
+        span_exporter = _exporter("TRACES", environ)
+        event_exporter = _exporter("LOGS", environ)
     except ImportError:
         raise UsageError(
             "--trace needs OpenTelemetry, which is not installed",
             hint="in a checkout of verdict: pip install '.[otel]'",
         ) from None
     named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    provider = TracerProvider(resource=Resource.create({} if named else {SERVICE_NAME: "verdict"}))
-    if exporter is not None:
-        provider.add_span_processor(BatchSpanProcessor(exporter))
+    resource = Resource.create({} if named else {SERVICE_NAME: "verdict"})
+    tracers, loggers = TracerProvider(resource=resource), LoggerProvider(resource=resource)
+    if span_exporter is not None:
+        tracers.add_span_processor(BatchSpanProcessor(span_exporter))
+    if event_exporter is not None:
+        loggers.add_log_record_processor(BatchLogRecordProcessor(event_exporter))
     try:
-        yield OpenTelemetrySpans(provider.get_tracer("verdict", __version__), content=content)
+        yield OpenTelemetrySpans(
+            tracers.get_tracer("verdict", __version__), loggers.get_logger("verdict", __version__), content=content
+        )
     finally:
-        provider.shutdown()
+        tracers.shutdown()
+        loggers.shutdown()
 
 
-def _exporter(environ: Mapping[str, str]) -> SpanExporter | None:
-    """The exporter that OTEL_TRACES_EXPORTER names; None for `none`."""
-    name = environ.get("OTEL_TRACES_EXPORTER") or "otlp"
+def _exporter(signal: str, environ: Mapping[str, str]) -> Any:
+    """The exporter of a signal that OTEL_TRACES_EXPORTER or OTEL_LOGS_EXPORTER names; None for `none`.
+
+    Events go where spans go unless the latter is set.
+    """
+    variable = f"OTEL_{signal}_EXPORTER"
+    if not environ.get(variable):
+        variable = "OTEL_TRACES_EXPORTER"
+    name = environ.get(variable) or "otlp"
     if name == "none":
         return None
     if name == "console":
+        if signal == "LOGS":
+            from opentelemetry.sdk._logs.export import ConsoleLogRecordExporter
+
+            return ConsoleLogRecordExporter(out=sys.stderr)
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter(out=sys.stderr)
     if name != "otlp":
-        raise UsageError(
-            f"OTEL_TRACES_EXPORTER={name} is not an exporter of --trace", hint="set it to otlp, console or none"
-        )
-    for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        raise UsageError(f"{variable}={name} is not an exporter of --trace", hint="set it to otlp, console or none")
+    for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if environ.get(variable):
             if environ[variable] != "http/protobuf":
                 raise UsageError(
                     f"{variable}={environ[variable]} is not a protocol of --trace", hint="set it to http/protobuf"
                 )
             break
+    if signal == "LOGS":
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+        return OTLPLogExporter()
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    exporter: SpanExporter = OTLPSpanExporter()
-    return exporter
+    return OTLPSpanExporter()

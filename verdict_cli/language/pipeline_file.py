@@ -27,6 +27,10 @@ class DatasetKeys(ConfigModel):
     """The name in the file for a name in the pipeline."""
     where: Annotated[str, Field(min_length=1)] | None = None
     """An expression over `source`: only rows for which it is true are read."""
+    trace: Annotated[str, Field(min_length=1)] | None = None
+    """An expression over `source`: the id of the trace that the row judges, where `--trace` and `verdict export` send its scores."""
+    span: Annotated[str, Field(min_length=1)] | None = None
+    """An expression over `source`: the id of the span in that trace."""
     types: FieldTypes | None = Field(default=None, alias="schema")
     """The type of each column that is checked; CSV texts are converted to it."""
 

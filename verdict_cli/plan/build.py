@@ -26,7 +26,7 @@ from verdict_cli.plan.possible_predictions import shown_labels
 from verdict_cli.plan.resolve import resolve_pipeline
 from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
-from verdict_cli.plan.row_types import row_filter, row_types
+from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
@@ -73,6 +73,8 @@ def _check_name(instance: UnitInstance, first: UnitInstance) -> None:
 
 MOST_LINKS = 1_000_000
 """The most links that a pipeline may have."""
+_ROW_EXPRESSIONS = ("where", "trace", "span")
+"""Keys of `dataset` that are expressions over a row."""
 _BESIDE = frozenset({"dataset", "evaluate", "gates"})
 """Sections whose columns no unit needs."""
 
@@ -110,7 +112,7 @@ class _Build:
         """Everything in turn; stops early only where nothing more can be said."""
         self.names.check()
         types = row_types(self.names)
-        selected = row_filter(self.names, types, self._use_column)
+        where, trace, span = (row_expression(self.names, key, types, self._use_column) for key in _ROW_EXPRESSIONS)
         expanded, block = expand_steps(self.names)
         instances, columns = expanded.instances, types.fields if types else {}
         compiled = self._nodes(instances, self._edges(block), columns, row_steps := RowSteps(expanded, columns))
@@ -138,7 +140,9 @@ class _Build:
             outputs=output_nodes,
             columns=tuple(self.columns.values()),
             row_types=types,
-            where=selected,
+            where=where,
+            trace=trace,
+            span=span,
             evaluations=evaluations,
             gates=self.spec.file.gates,
             published=tables,

@@ -61,7 +61,9 @@ def fingerprints(
     unit_digests: dict[tuple[int, int], str] = {}
     units: list[Any] = []
     node_digests: list[str] = []
-    dataset = names.spec.file.dataset.model_dump(mode="json", by_alias=True, exclude_none=True)
+    dataset = names.spec.file.dataset.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"trace", "span"}
+    )
     row_digest = digest_json({key: dataset[key] for key in _ROWS if key in dataset}, 16)
     for instance, node in zip(instances, nodes, strict=True):
         key = (id(instance.unit), id(instance.names))

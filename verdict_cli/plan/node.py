@@ -254,6 +254,8 @@ class Plan:
     places: Mapping[str, Problem] = field(default_factory=dict)
     groups: tuple[EachGroup, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    trace: Expression | None = None
+    span: Expression | None = None
 
     @cached_property
     def escalating(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Check and convert a dataset's row by `dataset.schema` and `dataset.where`."""
+"""Check and convert a dataset's row by `dataset.schema`, and the expressions over it that `dataset` has."""
 
 from __future__ import annotations
 
@@ -118,14 +118,19 @@ def row_types(names: Namespace) -> RecordType | None:
     return RecordType(types)
 
 
-def row_filter(
-    names: Namespace, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
+def row_expression(
+    names: Namespace, key: str, types: RecordType | None, use_column: Callable[[str, Namespace, InstancePath], None]
 ) -> Expression | None:
-    """The expression that chooses rows, None where all are read; reports when it can never be evaluated."""
-    text = names.spec.file.dataset.where
+    """The expression over rows that a key of `dataset` is (`where`, `trace`, `span`), None where it is not given; reports
+    when it can never be evaluated."""
+    text = getattr(names.spec.file.dataset, key)
+    path = ("dataset", key)
+    if key == "span" and text is not None and names.spec.file.dataset.trace is None:
+        names.problem(
+            "bad-expression", "`span` needs `trace`: a span's id is known in its trace alone", "set both", path
+        )
     if text is None:
         return None
-    path = ("dataset", "where")
     scope = NodeScope((), (), types.fields if types else {})
     expression = compile_expression_at(
         text, ("source",), scope.resolve, lambda message, hint: names.problem("bad-expression", message, hint, path)

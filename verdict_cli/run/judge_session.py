@@ -15,7 +15,8 @@ from verdict_cli.plan.node import Plan
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.attempts import Context
 from verdict_cli.run.model_client import ModelClient
-from verdict_cli.run.row import run_pinned, run_row
+from verdict_cli.run.row import run_pinned
+from verdict_cli.run.scores import run_traced_row
 from verdict_cli.storage.datasets.dataset import rename_columns
 
 
@@ -93,10 +94,7 @@ class JudgeSession:
 
     async def judge(self, row: Row) -> Result:
         """The row's result. Raises Refused and BudgetError; any other failure is a value of the result."""
-        with self._spans.row(row) as ended:
-            result = await run_row(self.plan, row, self._context)
-            ended(result.failure)
-        return result
+        return await run_traced_row(self.plan, row, self._context, self._spans)
 
     async def judge_all(
         self, rows: Sequence[Mapping[str, Any]], convert: Callable[[Result], T], concurrency: int, first: int = 0

@@ -19,9 +19,10 @@ from verdict_cli.run.progress import Progress, RunStats
 from verdict_cli.run.ray.partition import recover_partitions
 from verdict_cli.run.result_columns import CALL_COLUMNS, ResultRows, declared_columns, result_columns
 from verdict_cli.run.retry_failed import FailedCalls, was_attempted
-from verdict_cli.run.row import run_pinned, run_row
+from verdict_cli.run.row import run_pinned
 from verdict_cli.run.row_writer import RowWriter
 from verdict_cli.run.run_metadata import RowDigest, changed_dataset, finish_run, start_run
+from verdict_cli.run.scores import run_traced_row
 from verdict_cli.storage.datasets.read import stream_rows
 from verdict_cli.storage.journal.digest_index import number_duplicates
 from verdict_cli.storage.tables.writer import ParquetTable
@@ -257,9 +258,7 @@ class _LocalRunner:
                     return
                 self.begun += 1
                 chosen = context if self.failed is None else await self.failed.context(row, context)
-                with self.job.spans.row(row) as ended:
-                    result = await run_row(self.job.plan, row, chosen)
-                    ended(result.failure)
+                result = await run_traced_row(self.job.plan, row, chosen, self.job.spans)
                 writer.add(place, result)
                 if monotonic() - self.yielded > BREATH_S:
                     await asyncio.sleep(0)

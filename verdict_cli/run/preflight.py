@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verdict_cli.errors import Problem, Refused, SpecError, UsageError
+from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
@@ -23,6 +23,7 @@ from verdict_cli.plan.possible_predictions import PossibleValues, possible_value
 from verdict_cli.plan.row_types import row_converter
 from verdict_cli.run.label_checks import check_label_values
 from verdict_cli.run.label_counts import LabelCounts, count_labels
+from verdict_cli.run.scores import check_judged_span
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
@@ -200,14 +201,21 @@ class RepeatedIds:
 
 
 def preflight(
-    plan: Plan, dataset: Dataset, *, limit: int | None = None, sample: int | None = None, seed: int = 0
+    plan: Plan,
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    traced: bool = False,
 ) -> tuple[DatasetFacts, tuple[Problem, ...]]:
     """Read the dataset once and check the pipeline against it: the selected rows, and warnings.
 
     DataError for rows that cannot be read. SpecError where the pipeline does not fit the data, so that the run could
     only end in an error or a wrong metric. Memory does not grow with the number of rows.
+    ``traced``: the scores go to the spans that the rows judge, whose ids are checked.
     """
-    checks = _Checks(plan, dataset.id)
+    checks = _Checks(plan, dataset.id, traced=traced)
     facts = scan(dataset, limit=limit, sample=sample, seed=seed, on_row=checks.add)
     errors, warnings = checks.problems(sampled=sample is not None)
     if errors:
@@ -220,7 +228,8 @@ def preflight(
 class _Checks:
     """The checks of one reading of the rows."""
 
-    def __init__(self, plan: Plan, identity: str | None) -> None:
+    def __init__(self, plan: Plan, identity: str | None, *, traced: bool) -> None:
+        self._traced_plan = plan if traced and plan.trace is not None else None
         self.ids = RepeatedIds() if identity is not None else None
         self._identity = identity
         self._braces = plan.braces
@@ -246,6 +255,9 @@ class _Checks:
                 self._named[brace] = None
         for counted, _ in self._labels:
             counted.add(index, source)
+        if self._traced_plan is not None and (reason := check_judged_span(self._traced_plan, source)):
+            hint = "leave --trace out; `verdict export` takes ids of any form"
+            raise DataError(Problem("trace-id", f"row {index}: {reason}", hint))
 
     def problems(self, *, sampled: bool) -> tuple[list[Problem], list[Problem]]:
         """The errors and the warnings."""

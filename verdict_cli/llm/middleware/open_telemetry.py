@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from time import time_ns
 from typing import Any
 
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry._logs import Logger
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    set_span_in_context,
+)
 
 from verdict_cli.errors import ProviderError, ReplyError, RowError, VerdictError
 from verdict_cli.language.model_address import AddressError, parse_address
 from verdict_cli.llm.providers.endpoint import endpoint_address
-from verdict_cli.llm.tracing import Spans
+from verdict_cli.llm.tracing import EVALUATION_EVENT, JudgedSpan, Score, Spans, evaluation_attributes
 from verdict_cli.messages import Ask, Failure, Message, Output, Reply, Request, Row, RunFacts
 from verdict_cli.model import Model
 
@@ -32,10 +45,14 @@ _SAMPLING = ("temperature", "top_p", "max_tokens", "seed", "frequency_penalty", 
 
 
 class OpenTelemetrySpans(Spans):
-    """Spans of a run. Prompts, replies, and messages of errors, which may quote them, only with ``content``."""
+    """Spans of a run, and the scores of its rows as events of ``logger``.
 
-    def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
+    Prompts, replies, and messages of errors, which may quote them, only with ``content``.
+    """
+
+    def __init__(self, tracer: Tracer, logger: Logger | None = None, *, content: bool = False) -> None:
         self._tracer = tracer
+        self._logger = logger
         self._content = content
         self._model_attributes = cache(_model_attributes)
 
@@ -60,16 +77,35 @@ class OpenTelemetrySpans(Spans):
             yield ended
 
     @contextmanager
-    def row(self, row: Row) -> Iterator[Callable[[Failure | None], None]]:
-        """Span `row`, with the row's failure at its end."""
-        with self._span("row", {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}) as span:
+    def row(
+        self, row: Row, judged: JudgedSpan | None = None
+    ) -> Iterator[Callable[[Failure | None, Iterable[Score]], None]]:
+        """Span `row`, linked to the span that it judges, with the row's failure at its end. Its scores are events on the
+        judged span, or on this one if there is none."""
+        attributes = {"verdict.row.index": row.index, "verdict.row.id": str(row.id)}
+        foreign = None if judged is None else _span_context(judged)
+        with self._span("row", attributes, links=[] if foreign is None else [Link(foreign)]) as span:
 
-            def ended(failure: Failure | None) -> None:
+            def ended(failure: Failure | None, scores: Iterable[Score]) -> None:
                 if failure is not None:
                     span.set_attribute("verdict.failure.unit", failure.node)
                     self._fail(span, failure.kind, failure.message)
+                self._send_scores(scores, attributes, span if foreign is None else NonRecordingSpan(foreign))
 
             yield ended
+
+    def _send_scores(self, scores: Iterable[Score], attributes: Mapping[str, Any], span: Span) -> None:
+        """An event for each score, in the context of the span: a span that has ended takes no event of its own."""
+        if self._logger is None:
+            return
+        context = set_span_in_context(span, Context())
+        for score in scores:
+            self._logger.emit(
+                timestamp=time_ns(),
+                context=context,
+                event_name=EVALUATION_EVENT,
+                attributes={**evaluation_attributes(score), **attributes},
+            )
 
     @contextmanager
     def unit(self, node: str) -> Iterator[Callable[[Output | None], None]]:
@@ -100,10 +136,12 @@ class OpenTelemetrySpans(Spans):
         return ask_traced
 
     @contextmanager
-    def _span(self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
+    def _span(
+        self, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL, links: Sequence[Link] = ()
+    ) -> Iterator[Span]:
         """A span that is current while it lasts; an exception marks it as failed."""
         with self._tracer.start_as_current_span(
-            name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+            name, kind=kind, attributes=attributes, links=links, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 yield span
@@ -130,6 +168,17 @@ class OpenTelemetrySpans(Spans):
         if self._content:
             message = _message(Message("assistant", reply.text)) | {"finish_reason": reply.finish_reason}
             span.set_attribute("gen_ai.output.messages", _json([message]))
+
+
+def _span_context(judged: JudgedSpan) -> SpanContext | None:
+    """The span in another tool's trace; None for ids that are not OpenTelemetry's."""
+    try:
+        trace_id, span_id = int(judged.trace_id, 16), int(judged.span_id or "0", 16)
+    except ValueError:
+        return None
+    if not 0 < trace_id < 1 << 128 or not 0 <= span_id < 1 << 64:
+        return None
+    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
 def _model_attributes(name: str, api_base: str | None, api_key_env: str | None) -> dict[str, Any]:
