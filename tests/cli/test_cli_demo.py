@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -197,7 +198,8 @@ def examples() -> dict[str, list[str]]:
 
     found = {}
     for name in COMMANDS:
-        help_ = inspect.getdoc(getattr(import_module(f"verdict_cli.cli.{name}"), name, None)) or ""
+        own = f"{name}_" if iskeyword(name) else name
+        help_ = inspect.getdoc(getattr(import_module(f"verdict_cli.cli.{own}"), own, None)) or ""
         assert "configs/" not in help_ and "datasets/" not in help_, name
         words = shlex.split(help_.partition("Example: verdict ")[2].partition(" > ")[0])
         if len(words) > 1 and words[1] in configs() and name not in {"rank", "serve"}:

@@ -111,10 +111,10 @@ def test_the_graph_as_json(shell: Any) -> None:
     done = shell("graph", shell.config(ENSEMBLE), "--format", "json")
     assert done.json() == {
         "nodes": [
-            {"id": "think", "unit": "CoTUnit"},
-            {"id": "judge[0]", "unit": "JudgeUnit"},
-            {"id": "judge[1]", "unit": "JudgeUnit"},
-            {"id": "mean", "unit": "MeanPoolUnit"},
+            {"id": "think", "unit": "CoTUnit", "each": None, "when": None},
+            {"id": "judge[0]", "unit": "JudgeUnit", "each": None, "when": None},
+            {"id": "judge[1]", "unit": "JudgeUnit", "each": None, "when": None},
+            {"id": "mean", "unit": "MeanPoolUnit", "each": None, "when": None},
         ],
         "edges": [["judge[0]", "mean"], ["judge[1]", "mean"], ["think", "judge[0]"], ["think", "judge[1]"]],
         "roots": ["think"],

@@ -112,10 +112,10 @@ def test_a_full_disk(shell: Any, data: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("d.csv", "id;answer\n1;a\n", "its cells are separated by semicolons: save it with commas"),
-        ("d.csv", "id\tanswer\n1\ta\n", "its cells are separated by tabs: save it with commas"),
+        ("d.tsv", "id;answer\n1;a\n", "its cells are separated by semicolons: save it with commas"),
         ("d.csv", "PK\x03\x04", "this is a spreadsheet or another zip archive"),
-        ("d.xlsx", "PK\x03\x04", "save the sheet as CSV"),
+        ("d.xlsx", "PK\x03\x04", "this is not an Excel workbook"),
+        ("d.xls", "x", "save the sheet as CSV"),
         ("d.jsonl", '[{"answer": "a"}]\n', "one JSON list of rows has the ending .json"),
     ],
 )

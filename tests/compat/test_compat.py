@@ -287,7 +287,7 @@ def test_the_papers_pipelines_run_as_printed(shared: Path, scripted_model: Scrip
     )
     response, leaves = executed(debate)["made"].run(ROW)
     assert response[leaves[0]] is True and len(scripted_model.requests) == 7
-    assert "Opponent #6" in scripted_model.texts()[5] and "[5] Proponent #5:" in scripted_model.texts()[6]
+    assert "Opponent #6" in scripted_model.texts()[5] and "<Proponent #5>" in scripted_model.texts()[6]
     words = {"TASK": "Rate it.", "criteria_name": "Coherence", "criteria_description": "it hangs together"}
     pipeline = executed(geval, **words)["pipeline"]
     table, _ = pipeline.run_from_list([Schema.of(source="A long text.", summary=f"Text {n}.") for n in range(2)])

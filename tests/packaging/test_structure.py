@@ -18,9 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "verdict_cli"
 
 LONGEST_FILE = 300
-# Ceilings that keep the package from growing unnoticed. The design (structure.md) aims at 280 files and 44,000 lines.
-MOST_FILES = 380
-MOST_LINES = 50_500
+# Ceilings that keep the package from growing unnoticed. The design aimed at 280 files and 44,000 lines, before graphs that
+# follow the row, logs of other tools, local models, signing and the compatibility layer were added.
+MOST_FILES = 445
+MOST_LINES = 62_500
 
 OPTIONAL = ("benchmarks", "http", "studies")
 """Packages without which `verdict run` works."""

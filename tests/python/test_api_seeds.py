@@ -41,7 +41,7 @@ def test_the_debate_of_figure_4_runs(shared: Path, recorded: Any) -> None:
     assert judged.score is True
     assert [turn["role"] for turn in judged.nodes["conversational[5]"].conversation] == ["Proponent", "Opponent"] * 3
     (asked,) = (call.request for call in judged.calls if call.request.node == "judge")
-    assert "[6] Opponent: turn 5" in asked.messages[0].content
+    assert "<Opponent>\nturn 5\n</Opponent>" in asked.messages[0].content
 
 
 def test_the_g_eval_of_figure_5_runs(shared: Path, recorded: Any) -> None:

@@ -15,6 +15,7 @@ from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.schema import Schema as OwnSchema
 from verdict_cli.language.conversation import looks_like_conversation
 from verdict_cli.language.scales import Scale as OwnScale
+from verdict_cli.language.transcript import transcript
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([^{}]+?)\}(?!\})")
 _PATH_PART = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
@@ -146,7 +147,7 @@ class Conversation:
         return [{"role": turn.role_name, "content": turn.message} for turn in self.history[1:]]
 
     def __str__(self) -> str:
-        return "\n\n".join(f"<{turn['role']}>\n{turn['content']}\n</{turn['role']}>" for turn in self.turns())
+        return transcript(self.turns())
 
     __repr__ = __str__
 

@@ -8,7 +8,7 @@ The one form is OpenAI's: `{role, content, name?, tool_calls?, tool_call_id?}`. 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 MessageData = dict[str, Any]
@@ -193,98 +193,6 @@ _KINDS: dict[Callable[[Mapping[str, Any]], Any], Callable[[Mapping[str, Any]], M
     lambda part: part.get("type") == "uri" and part.get("modality") == "image": lambda part: _image(part.get("uri")),
 }
 """What a part is, by a test of it, and how it is read. The first test that holds decides; other parts stay as they are."""
-
-
-class NumberedMessages(list[MessageData]):
-    """Messages in the one form, with their numbers in the conversation that they were taken from."""
-
-    def __init__(self, pairs: Iterable[tuple[int, MessageData]]) -> None:
-        kept = list(pairs)
-        super().__init__(message for _, message in kept)
-        self.numbers = tuple(number for number, _ in kept)
-
-
-class Transcript(str):
-    """The text of a conversation, with the addresses of the images in it."""
-
-    images: tuple[str, ...] = ()
-
-
-def numbered(value: Any) -> NumberedMessages:
-    """The messages of a conversation in any form, numbered from 1. Raises ConversationError."""
-    return value if isinstance(value, NumberedMessages) else NumberedMessages(enumerate(read_conversation(value), 1))
-
-
-def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
-    """Some messages of a conversation, by one of MESSAGE_FILTERS; they keep their numbers. Raises ConversationError."""
-    messages = numbered(value)
-    pairs = list(zip(messages.numbers, messages, strict=True))
-    if name in ("last", "first"):
-        count = int(argument)
-        return NumberedMessages(pairs[len(pairs) - min(count, len(pairs)) :] if name == "last" else pairs[:count])
-    wanted = name == "only"
-    return NumberedMessages(pair for pair in pairs if (pair[1]["role"] == argument) == wanted)
-
-
-MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}
-"""Filters of a conversation, and the type of their argument: a number of messages, or a role."""
-
-
-def transcript(value: Any) -> Transcript:
-    """The messages as numbered turns: `[1] user: …`. Raises ConversationError."""
-    messages = numbered(value)
-    pairs = zip(messages.numbers, messages, strict=True)
-    made = Transcript("\n".join(line for number, message in pairs for line in _lines(f"[{number}]", message)))
-    made.images = conversation_images(messages)
-    return made
-
-
-def message_text(value: Any) -> Transcript:
-    """One message in any form, as a turn without a number. Raises ConversationError."""
-    messages = read_conversation([value])
-    made = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
-    made.images = conversation_images(messages)
-    return made
-
-
-def _lines(number: str, message: MessageData) -> Iterator[str]:
-    role, name = message["role"], message.get("name")
-    speaker = f"{role} {name}" if name else role
-    if message.get("content") not in (None, "") or not message.get("tool_calls"):
-        yield f"{number} {speaker}: {content_text(message.get('content'))}"
-    for call in message.get("tool_calls", ()):
-        yield f"{number} {role} called {call['function']['name']}({_arguments(call['function']['arguments'])})"
-
-
-def content_text(content: Any) -> str:
-    """The text of a message's content. Images and other parts are named, not printed."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    return " ".join(part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content)
-
-
-def _part_name(part: Mapping[str, Any]) -> str:
-    kind = part.get("type")
-    return "image" if kind == "image_url" else str(kind or "part").replace("_", " ")
-
-
-def conversation_images(messages: Sequence[MessageData]) -> tuple[str, ...]:
-    """The addresses of the images in the messages, in order."""
-    return tuple(
-        part["image_url"]["url"]
-        for message in messages
-        if isinstance(message.get("content"), list)
-        for part in message["content"]
-        if part.get("type") == "image_url"
-    )
-
-
-def _arguments(text: str) -> str:
-    """A tool's arguments in JSON's usual spelling; as they are where they are not JSON."""
-    try:
-        return _json(json.loads(text)) if text.strip() else "{}"
-    except (ValueError, RecursionError):
-        return text
 
 
 def _json(value: Any) -> str:

@@ -98,7 +98,7 @@ class Expander:
     def _step(self, step: Any, around: _InheritedSettings, path: InstancePath) -> LinkedItem:
         """The step, within its conditions and its `each`."""
         names = around.names
-        unit = names.unit(step, path) if isinstance(step, CustomStep) else step
+        unit = names.unit(step, path) if isinstance(step, CustomStep | UnitBase) else step
         if unit is None:
             return self._add(InvalidUnit(snake(step.unit), names, path, around.flow))
         if unit.each is None and unit.condition is None:

@@ -44,6 +44,11 @@ def test_every_value_of_json_is_inserted_as_the_language_says(value: Any) -> Non
         assert json.loads(insert(value)) == value
 
 
+def test_a_debate_is_inserted_between_tags_of_its_speakers() -> None:
+    turns = [{"role": "Proponent", "content": "Yes."}, {"role": "Opponent", "content": "No."}]
+    assert insert(turns) == "<Proponent>\nYes.\n</Proponent>\n\n<Opponent>\nNo.\n</Opponent>"
+
+
 def test_a_conversation_is_inserted_as_numbered_turns() -> None:
     turns = [{"role": "user", "content": "Hi"}, {"role": "Proponent #1", "content": "No,\nwait."}]
     assert insert(turns) == "[1] user: Hi\n[2] Proponent #1: No,\nwait."

@@ -77,7 +77,7 @@ def test_values_are_written_as_placeholders_write_them() -> None:
     found = messages(
         "{{ source.t }}|{{ source.l }}|{{ source.d }}|{{ 1 / 4 }}", source={"t": turns, "l": ["a"], "d": {"k": [1]}}
     )
-    assert found[0].content == '[1] A: x|a|{"k":[1]}|0.25'
+    assert found[0].content == '<A>\nx\n</A>|a|{"k":[1]}|0.25'
 
 
 @pytest.mark.parametrize(

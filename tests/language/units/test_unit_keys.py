@@ -124,7 +124,7 @@ def test_what_a_type_adds_stands_within_the_prompts_sections() -> None:
     assert (system.role, user.role) == ("system", "user")
     assert "debate as Pro" in system.content
     assert system.content.endswith("Be brief.")
-    assert user.content == "Topic: x\n\nThe debate so far:\n[1] Opponent: {unit.stance}"
+    assert user.content == "Topic: x\n\nThe debate so far:\n<Opponent>\n{unit.stance}\n</Opponent>"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_role_stance_and_target_are_printed_as_they_are(wild: str, jinja: bool) 
     (message,) = asked(debater, text, input={"conversation": TURNS})
     assert f"debate as R{wild}. You argue" in message.content
     assert f"to the end: S{wild}\n" in message.content
-    assert "[1] Opponent: {unit.stance}" in message.content
+    assert "<Opponent>\n{unit.stance}\n</Opponent>" in message.content
     argument = ArgumentUnit(stance="against", target=wild, **keys)
     (message,) = asked(argument, text)
     assert f"case against {wild}. Argue" in message.content

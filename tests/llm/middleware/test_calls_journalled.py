@@ -48,7 +48,7 @@ class Fake:
 def test_a_reply_is_kept_and_not_asked_for_again() -> None:
     memory, model = Memory(), Fake(REPLY)
     assert asyncio.run(replay_journal(model.ask, memory)(REQUEST)) == REPLY
-    assert list(memory.entries) == [("c0ffee", "judge[1]", "", 1, 2)]
+    assert list(memory.entries) == [("c0ffee", "judge[1]", "", 1, 2, "")]
     assert asyncio.run(replay_journal(model.ask, memory)(REQUEST)) == replace(REPLY, recalled=True)
     assert model.calls == 1
 

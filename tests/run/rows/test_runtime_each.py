@@ -292,4 +292,4 @@ def test_turns_of_a_conversation_are_entries(plan_of: Any, model: Any) -> None:
         {"turn": {"index": 0, "role": "user", "content": "a"}},
         {"turn": {"index": 2, "role": "user", "content": "c"}},
     ]
-    assert "entry 0 is no message" in model().run(plan_of(step % "x"), {"messages": ["a"]}).failure.message
+    assert "[0]: 'a' is not a message" in model().run(plan_of(step % "x"), {"messages": ["a"]}).failure.message

@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from verdict_cli.errors import DataError, Problem
-from verdict_cli.language.conversation import (
-    ConversationError,
-    content_text,
-    looks_like_conversation,
-    read_conversation,
-)
+from verdict_cli.language.conversation import ConversationError, looks_like_conversation, read_conversation
+from verdict_cli.language.transcript import content_text
 
 LogRow = dict[str, Any]
 LogReader = Callable[[Path], Iterator[LogRow]]

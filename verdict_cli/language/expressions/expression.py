@@ -12,7 +12,6 @@ from jinja2.environment import Template
 from jinja2.parser import Parser
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import NumberedMessages
 from verdict_cli.language.expressions import resource_limits
 from verdict_cli.language.expressions.ast_check import check_ast, literal_path, rewrite, tested_paths
 from verdict_cli.language.expressions.paths import ExpressionError, ExpressionPath, Resolve, unresolved
@@ -20,6 +19,7 @@ from verdict_cli.language.expressions.sandbox import LARGEST_BITS, Sandbox, sand
 from verdict_cli.language.expressions.turns import TURNS
 from verdict_cli.language.fields.field_keys import fits
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TEXT, TRUTH, FieldType, PlainType, ScaleType, UnknownType
+from verdict_cli.language.transcript import NumberedMessages
 
 
 def to_plain(value: Any) -> Any:

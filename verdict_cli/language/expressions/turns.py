@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from verdict_cli.errors import RowError
-from verdict_cli.language.conversation import ConversationError, NumberedMessages, content_text, numbered
+from verdict_cli.language.conversation import ConversationError
 from verdict_cli.language.fields.types import INTEGER, TEXT, ListType, RecordType, TranscriptType, UnknownType
+from verdict_cli.language.transcript import NumberedMessages, content_text, numbered
 
 TURNS = ListType(
     RecordType({"index": INTEGER, "role": TEXT, "content": TEXT, "before": TranscriptType(), "message": UnknownType()})

@@ -1,0 +1,116 @@
+"""The transcript of a conversation in a prompt: numbered turns, filters that keep the numbers, images (language-2.md, C1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from verdict_cli.language.conversation import MessageData, read_conversation
+
+CHAT_ROLES = {"user", "assistant", "system", "developer", "tool"}
+"""Roles of chat APIs. Other roles are the names of speakers."""
+
+
+class NumberedMessages(list[MessageData]):
+    """Messages in the one form, with their numbers in the conversation that they were taken from."""
+
+    def __init__(self, pairs: Iterable[tuple[int, MessageData]]) -> None:
+        kept = list(pairs)
+        super().__init__(message for _, message in kept)
+        self.numbers = tuple(number for number, _ in kept)
+
+
+class Transcript(str):
+    """The text of a conversation, with the addresses of the images in it."""
+
+    images: tuple[str, ...] = ()
+
+
+def numbered(value: Any) -> NumberedMessages:
+    """The messages of a conversation in any form, numbered from 1. Raises ConversationError."""
+    return value if isinstance(value, NumberedMessages) else NumberedMessages(enumerate(read_conversation(value), 1))
+
+
+def filtered(value: Any, name: str, argument: int | str) -> NumberedMessages:
+    """Some messages of a conversation, by one of MESSAGE_FILTERS; they keep their numbers. Raises ConversationError."""
+    messages = numbered(value)
+    pairs = list(zip(messages.numbers, messages, strict=True))
+    if name in ("last", "first"):
+        count = int(argument)
+        return NumberedMessages(pairs[len(pairs) - min(count, len(pairs)) :] if name == "last" else pairs[:count])
+    wanted = name == "only"
+    return NumberedMessages(pair for pair in pairs if (pair[1]["role"] == argument) == wanted)
+
+
+MESSAGE_FILTERS: dict[str, type] = {"last": int, "first": int, "without": str, "only": str}
+"""Filters of a conversation, and the type of their argument: a number of messages, or a role."""
+
+
+def transcript(value: Any) -> Transcript:
+    """The messages as numbered turns: `[1] user: …`. A debate, whose speakers all have names of their own, has tags of
+    these names instead, as in the ancestor's library: `<Proponent>`. Raises ConversationError."""
+    messages = numbered(value)
+    pairs = zip(messages.numbers, messages, strict=True)
+    if all(map(_is_speech, messages)):
+        tagged = (f"<{message['role']}>\n{message['content']}\n</{message['role']}>" for message in messages)
+        return Transcript("\n\n".join(tagged))
+    made = Transcript("\n".join(line for number, message in pairs for line in _lines(f"[{number}]", message)))
+    made.images = conversation_images(messages)
+    return made
+
+
+def _is_speech(message: MessageData) -> bool:
+    return (
+        message.keys() == {"role", "content"}
+        and message["role"] not in CHAT_ROLES
+        and isinstance(message["content"], str)
+    )
+
+
+def message_text(value: Any) -> Transcript:
+    """One message in any form, as a turn without a number. Raises ConversationError."""
+    messages = read_conversation([value])
+    made = Transcript("\n".join(line.strip() for message in messages for line in _lines("", message)))
+    made.images = conversation_images(messages)
+    return made
+
+
+def _lines(number: str, message: MessageData) -> Iterator[str]:
+    role, name = message["role"], message.get("name")
+    speaker = f"{role} {name}" if name else role
+    if message.get("content") not in (None, "") or not message.get("tool_calls"):
+        yield f"{number} {speaker}: {content_text(message.get('content'))}"
+    for call in message.get("tool_calls", ()):
+        yield f"{number} {role} called {call['function']['name']}({_arguments(call['function']['arguments'])})"
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content. Images and other parts are named, not printed."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return " ".join(part["text"] if part.get("type") == "text" else f"({_part_name(part)})" for part in content)
+
+
+def _part_name(part: Mapping[str, Any]) -> str:
+    kind = part.get("type")
+    return "image" if kind == "image_url" else str(kind or "part").replace("_", " ")
+
+
+def conversation_images(messages: Sequence[MessageData]) -> tuple[str, ...]:
+    """The addresses of the images in the messages, in order."""
+    return tuple(
+        part["image_url"]["url"]
+        for message in messages
+        if isinstance(message.get("content"), list)
+        for part in message["content"]
+        if part.get("type") == "image_url"
+    )
+
+
+def _arguments(text: str) -> str:
+    """A tool's arguments in JSON's usual spelling; as they are where they are not JSON."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False) if text.strip() else "{}"
+    except (ValueError, RecursionError):
+        return text
