@@ -37,7 +37,7 @@ browser: ## Install Chromium for the report tests, if it is missing and apt and 
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ray and not local and not ancestor"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not ray and not local and not ancestor"
 
 .PHONY: test-ray
 test-ray: $(VENV)/.dev ## Run the tests of the Ray engine; installs Ray

@@ -142,7 +142,7 @@ def test_every_command_starts(installed: Installed) -> None:
 
 def test_the_shell_completes_commands_and_options(installed: Installed) -> None:
     asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict exp", "COMP_CWORD": "1"}
-    assert installed(env=asked).split() == ["explain"]
+    assert installed(env=asked).split() == ["explain", "export"]
     asked = {"_VERDICT_COMPLETE": "complete_bash", "COMP_WORDS": "verdict run --rep", "COMP_CWORD": "2"}
     assert "--replay" in installed(env=asked).split()
 

@@ -11,7 +11,7 @@ from verdict_cli.cli.console import print_error, print_json, print_report
 from verdict_cli.cli.model_options import PipelineOptions
 from verdict_cli.cli.options import AllowHost, AsJson, Config, Untrusted
 from verdict_cli.errors import DataError, Problem, SpecError
-from verdict_cli.run.model_warnings import capability_warnings, context_warnings, retirement_warnings, sampled_dry_run
+from verdict_cli.llm.model_families import is_local
 
 if TYPE_CHECKING:
     from verdict_cli.plan.node import Plan
@@ -40,12 +40,13 @@ def validate(
     hosts: list[str] = []
     try:
         built = options.built(config)
-        warnings = (*built.warnings, *retirement_warnings(built.plan), *capability_warnings(built.plan))
+        warnings = (*built.warnings, *_model_warnings(built.plan))
         hosts = _called_hosts(built.plan)
         if data is not None:
             import tempfile
 
             from verdict_cli.cli.open_dataset import open_dataset
+            from verdict_cli.run.model_warnings import context_warnings, sampled_dry_run
             from verdict_cli.run.preflight import preflight
 
             with tempfile.TemporaryDirectory() as spool_to:
@@ -77,6 +78,15 @@ def validate(
                 print_report(f"calls {host}\n")
     if problems:
         raise typer.Exit(2)
+
+
+def _model_warnings(plan: Plan) -> list[Problem]:
+    """What the price data and the environment say against the plan's models; built-in ones need neither."""
+    if all(is_local(model.name) for node in plan.nodes for stage in node.stages for model in stage):
+        return []
+    from verdict_cli.run.model_warnings import capability_warnings, retirement_warnings
+
+    return [*retirement_warnings(plan), *capability_warnings(plan)]
 
 
 def _called_hosts(plan: Plan) -> list[str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import DataError, Problem, Refused, SpecError, UsageError
 from verdict_cli.language.expressions.expression import Expression
-from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.model_families import IN_PROCESS_PREFIX, REPLAY_PREFIX, is_free, is_local
 from verdict_cli.llm.providers.local import PACKAGED_MODELS
 from verdict_cli.llm.providers.model_checks import check_model, sees_images
 from verdict_cli.llm.providers.price_book import cost_usd
-from verdict_cli.llm.providers.recording import Recording
 from verdict_cli.messages import Usage
 from verdict_cli.model import Model
 from verdict_cli.plan.data_columns import Brace
@@ -27,6 +25,10 @@ from verdict_cli.run.scores import check_judged_span
 from verdict_cli.storage.datasets.dataset import Dataset, DatasetFacts, Selection
 from verdict_cli.storage.datasets.read import scan, stream_rows
 from verdict_cli.storage.path_policy import ALLOW_OUTSIDE, OutsideError, PathPolicy
+
+if TYPE_CHECKING:
+    from verdict_cli.llm.middleware.cache_store import CacheStore
+    from verdict_cli.llm.providers.recording import Recording
 
 
 def check_models(plan: Plan, *, priced: bool = False) -> None:
@@ -110,6 +112,8 @@ def open_recording(replay: Path | None, plan: Plan, *, priced: bool = False) -> 
 
 def load_recording(path: Path, plan: Plan) -> Recording:
     """The recording at the path. UsageError where it has calls of no unit of the plan."""
+    from verdict_cli.llm.providers.recording import Recording  # here, because `validate` reads none
+
     recording = Recording.load(path)
     units = [node.id for node in plan.nodes if isinstance(node.work, LLMNode)]
     recorded = recording.units()
@@ -135,6 +139,8 @@ def may_cache(plan: Plan) -> bool:
 
 def open_cache(plan: Plan) -> CacheStore | None:
     """The reply cache, None where no model of the plan may use it. OutputError when it cannot be opened."""
+    from verdict_cli.llm.middleware.cache_store import CacheStore  # here, because SQLite takes 10 ms to import
+
     return CacheStore.open() if may_cache(plan) else None
 
 

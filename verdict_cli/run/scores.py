@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verdict_cli.errors import RowError
 from verdict_cli.language.fields.types import FieldType, MassType, ScaleType, without_null
 from verdict_cli.llm.tracing import JudgedSpan, Score, Spans
 from verdict_cli.messages import Result, Row
 from verdict_cli.plan.node import Plan
-from verdict_cli.run.attempts import Context
-from verdict_cli.run.row import run_row
+
+if TYPE_CHECKING:
+    from verdict_cli.run.attempts import Context
 
 _EXPLANATION = "explanation"
 _HEX = {"trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"), "span": re.compile(r"(?!0{16})[0-9a-fA-F]{16}")}
@@ -22,6 +23,8 @@ _HEX = {"trace": re.compile(r"(?!0{32})[0-9a-fA-F]{32}"), "span": re.compile(r"(
 
 async def run_traced_row(plan: Plan, row: Row, context: Context, spans: Spans) -> Result:
     """The row's result, as by `run_row`, with a span around it and its scores sent to the span that it judges."""
+    from verdict_cli.run.row import run_row  # here, because `validate` checks the spans and runs no row
+
     with spans.row(row, judged_span(plan, row.source)) as ended:
         result = await run_row(plan, row, context)
         ended(result.failure, result_scores(plan, result))
