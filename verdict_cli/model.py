@@ -63,6 +63,8 @@ class Model(ConfigModel):
     """The model whose prices and capabilities hold, where the name is a deployment's or an alias."""
     structured: Literal["auto", "schema", "tool", "json", "words"] = "auto"
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
+    top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
+    """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
     cache: bool = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)

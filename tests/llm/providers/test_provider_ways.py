@@ -242,6 +242,27 @@ def test_fewer_alternatives_are_requested_where_a_server_takes_fewer(
     assert seen == asked
 
 
+@pytest.mark.parametrize(("key", "asked"), [(None, 20), (3, 3), (40, 40)])
+def test_the_models_own_number_of_alternatives_is_requested(request_for: Make, key: int | None, asked: int) -> None:
+    seen: list[int] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append((await request.json())["top_logprobs"])
+        token = {"token": "4", "logprob": -0.1, "top_logprobs": [{"token": "4", "logprob": -0.1}]}
+        choice = {"message": {"content": "4"}, "finish_reason": "stop", "logprobs": {"content": [token]}}
+        return web.json_response({"choices": [choice]})
+
+    async def run() -> None:
+        providers = Providers()
+        async with RawTestServer(handle) as served:
+            model = Model(name="openai/m", api_base=str(served.make_url("/v1")), top_logprobs=key)
+            assert (await providers.ask(request_for(model, top_logprobs=20))).logprobs
+        await providers.close()
+
+    asyncio.run(run())
+    assert seen == [asked]
+
+
 def test_another_rejection_of_a_request_for_log_probabilities_is_raised(request_for: Make) -> None:
     async def refuse(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"error": {"message": "logprobs are not supported by this model"}}, status=400)

@@ -111,7 +111,7 @@ class CacheKeys:
                     [(message.role, message.content, message.images) for message in request.messages],
                     model.sampling() | ({} if model.structured == "auto" else {"structured": model.structured}),
                     request.json_schema,
-                    request.top_logprobs,
+                    request.top_logprobs and (model.top_logprobs or request.top_logprobs),
                     request.seed,
                     _FIRST.sub("", request.written or request.node),
                     request.call,

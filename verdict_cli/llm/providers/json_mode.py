@@ -93,7 +93,8 @@ class TopLogprobsLimit:
     async def ask(self, target: Hashable, request: Request, ask: Callable[[Request], Awaitable[Reply]]) -> Reply:
         """The reply to a request for log-probabilities. A rejection that names the most alternatives is followed by a
         request for so many; one that only names the parameter, by a request for fewer."""
-        asked = min(request.top_logprobs, self._most.get(target, request.top_logprobs))
+        wanted = request.model.top_logprobs or request.top_logprobs
+        asked = min(wanted, self._most.get(target, wanted))
         while True:
             lowered = request if asked == request.top_logprobs else replace(request, top_logprobs=asked)
             try:
