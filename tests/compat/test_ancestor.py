@@ -27,7 +27,7 @@ pytestmark = pytest.mark.ancestor
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ANCESTOR = Path(os.environ.get("VERDICT_ANCESTOR", ROOT / ".venv-ancestor" / "bin" / "python"))
+ANCESTOR = Path(os.environ.get("VERDICT_ANCESTOR", ROOT / ".venv-ancestor" / "bin" / "python")).absolute()
 CASES = [
     node.name
     for node in ast.parse((HERE / "cases.py").read_text(encoding="utf-8")).body

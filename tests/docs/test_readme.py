@@ -95,6 +95,18 @@ PEERS = {
 }
 
 
+READ_LATER = {
+    ("Judge defined in a config file", 3): "partly",
+    ("Pairs judged in both orders", 1): "no",
+    ("Confidence intervals", 1): "no",
+    ("Paired test of two runs", 1): "no",
+    ("Estimate of calls and cost", 1): "no",
+    ("Providers' batch prices", 1): "no",
+    ("VS Code extension", 1): "partly",
+}
+"""Cells (row, tool) that were open, or wrong, in the survey and were read again since (findings on features, part D)."""
+
+
 def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     def rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -106,7 +118,8 @@ def test_what_is_said_of_others_is_what_was_read_of_them(shared: Path) -> None:
     for ours, theirs in PEERS.items():
         (said,) = [row for row in table if row[0].startswith(ours)]
         (known,) = [row for name, row in read.items() if name.startswith(theirs)]
-        assert said[2:] == [words[cell[0]] for cell in known[1:5]], ours
+        expected = [READ_LATER.get((ours, tool), words[cell[0]]) for tool, cell in enumerate(known[1:5])]
+        assert said[2:] == expected, ours
     timed = {row[0]: row for row in rows(shared / "bench" / "README.md")}
     names = ["verdict 0.2.7", "promptfoo", "inspect_ai", "deepeval"]
     found = [next(row for name, row in timed.items() if name.startswith(each)) for each in names]
