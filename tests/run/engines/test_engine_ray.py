@@ -27,6 +27,10 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = 150
+ENTRIES = """
+- {unit: JudgeUnit, name: word, each: source.text.split(), as: word, scale: boolean, when: "word != '7'", prompt: 'Is {word} in {source.text}?'}
+- {unit: MeanPoolUnit, empty: 0}
+"""
 STEPS = """
 - {unit: CoTUnit, name: rule, prompt: 'Say how to rate', pin: true}
 - {unit: CoTUnit, name: think, prompt: 'Think of {source.text} by {previous.thinking}'}
@@ -42,9 +46,11 @@ class Cluster:
     head: subprocess.Popen[str]
     environ: dict[str, str]
 
-    def start(self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = "") -> subprocess.Popen[str]:
+    def start(
+        self, folder: Path, url: str, *flags: str, out: str = "rayed", to: str = "", steps: str = STEPS
+    ) -> subprocess.Popen[str]:
         head = f"model: {{name: openai/loopback, api_base: '{url}', cache: false, retries: 3}}"
-        (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{STEPS}")
+        (folder / f"{out}.yaml").write_text(f"verdict: 1\nname: t\n{head}\npipeline:{steps}")
         data = folder / "data.jsonl"
         if not data.exists():
             data.write_text("".join(f'{{"text": "text {place % 140}"}}\n' for place in range(ROWS)))
@@ -152,6 +158,17 @@ def test_a_killed_worker_loses_no_finished_call_and_the_table_is_that_of_the_loc
     assert (facts(tmp_path)["status"], facts(tmp_path)["done"]) == ("finished", ROWS)
 
 
+def test_entries_and_conditions_give_the_table_of_the_local_engine(
+    cluster: Cluster, loopback: Any, tmp_path: Path
+) -> None:
+    url = loopback.start("--latency-ms", "5")
+    ended(cluster.start(tmp_path, url, out="whole", steps=ENTRIES))
+    ended(cluster.start(tmp_path, url, *cluster.flags, steps=ENTRIES))
+    table = [(tmp_path / out / "results.parquet").read_bytes() for out in ("whole", "rayed")]
+    assert table[0] == table[1]
+    assert facts(tmp_path)["done"] == ROWS
+
+
 def test_a_run_stopped_by_ctrl_c_goes_on_by_either_engine_and_its_budget_is_that_of_all_workers_together(
     cluster: Cluster, loopback: Any, tmp_path: Path
 ) -> None:
@@ -257,7 +274,7 @@ def test_a_run_whose_limits_are_lost_stops_with_a_clear_error_and_goes_on(
     run = cluster.start(tmp_path, url, *cluster.flags)
     wait_for(run, url, ROWS)
     os.kill(cluster.workers(b"ray::Coordinator")[0], signal.SIGKILL)
-    said = ended(run, 3)
+    said = ended(run, 4)
     assert "Ray has lost the coordinator of the run" in said
     assert "the same command resumes the run" in said
     assert "Traceback" not in said
