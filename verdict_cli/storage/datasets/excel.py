@@ -18,21 +18,14 @@ from verdict_cli.storage.datasets.separated import header_problem
 def excel_header(path: Path) -> tuple[str, ...]:
     """The column names in the first row; none for an empty sheet."""
     with _rows(path) as rows:
-        names = next((_names(cells) for _, cells in rows), [])
-    if not names:
-        return ()
-    problem = header_problem(names)
-    if problem:
-        raise DataError(problem.at(str(path), 1, 0, ""))
-    return tuple(names)
+        return _header(path, rows)
 
 
 def excel_records(path: Path) -> Iterator[JsonRecord]:
     """The rows that are not empty, each with its number in the sheet. Dates become ISO text, empty cells null; formulas have
     the value that was last computed."""
-    names = excel_header(path)
     with _rows(path) as rows:
-        next(rows, None)
+        names = _header(path, rows)
         for number, cells in rows:
             values = [_value(cell) for cell in cells]
             if any(value is not None for value in values[len(names) :]):
@@ -41,6 +34,15 @@ def excel_records(path: Path) -> Iterator[JsonRecord]:
             else:
                 values += [None] * (len(names) - len(values))
                 yield number, dict(zip(names, values, strict=False))
+
+
+def _header(path: Path, rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[str, ...]:
+    """The names in the first of the rows, which is taken."""
+    names = next((_names(cells) for _, cells in rows), [])
+    problem = header_problem(names) if names else None
+    if problem:
+        raise DataError(problem.at(str(path), 1, 0, ""))
+    return tuple(names)
 
 
 @contextmanager
