@@ -16,7 +16,7 @@ from verdict_cli.plan.scope import type_at_path
 RESULT_ROOTS = ("source", "output", "nodes")
 EVALUATION_ROOTS = (*RESULT_ROOTS, "human")
 """Evaluations also see the human labels of a row, in `labels.jsonl` in the run's directory."""
-HUMAN_FIELDS = ("label", "note")
+HUMAN_FIELDS = ("label", "note", "inclusion")
 
 
 @dataclass
@@ -79,8 +79,11 @@ class ResultScope:
             self.used.add(node.index)
             followed, kind = type_at_path(node.result, rest[1:], node.id)
             return Resolved(((root, node.id, *followed),), kind)
-        if root == "human" and (len(rest) != 1 or rest[0] not in HUMAN_FIELDS):
-            raise ExpressionError("of people there is a label and a note", "write `human.label` or `human.note`")
+        if root == "human" and not (
+            rest[:1] == ("labels",) if len(rest) == 2 else len(rest) == 1 and rest[0] in HUMAN_FIELDS
+        ):
+            fields = "`human.label`, `human.note`, `human.inclusion`, or one person's label: `human.labels['NAME']`"
+            raise ExpressionError("`human` has no such field", f"write {fields}")
         return Resolved((path,))
 
 

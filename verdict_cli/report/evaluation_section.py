@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from verdict_cli.report import formatting
+from verdict_cli.report.annotator_parts import annotator_parts
 from verdict_cli.report.charts import Bars, ChartPoint, Dots, PlanePoint, Scatter, Series
 from verdict_cli.report.document import PAGE_FORMATS, TEXT_FORMATS, Group, MetricList, Note, Only, Part, Section, Table
 from verdict_cli.report.isolation import isolated_parts
@@ -78,6 +79,8 @@ def _evaluation(
         yield Note(line)
     for line in measures.warnings:
         yield Note(line, warning=True)
+    if measures.annotators is not None:
+        yield from annotator_parts(measures.annotators)
     if comparison is not None:
         published = _published_chart(comparison)
         yield Only(TEXT_FORMATS, [Note(f"{published.title}, {comparison.place}"), published.table(folded=False)])

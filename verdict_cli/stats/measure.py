@@ -12,6 +12,7 @@ import numpy as np
 
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.metric_registry import GOLD_ESTIMATES, MetricInput
+from verdict_cli.stats.annotators import AnnotatorStudy, annotator_study
 from verdict_cli.stats.columns.collect import OUTPUT_KEYS, Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Ints, disambiguate_labels
 from verdict_cli.stats.columns.row_data import (
@@ -56,7 +57,8 @@ class Measures:
     but no prediction. `coverage` is the rest over the labelled ones, None where there are none. `bounds` is the worst
     and best value that each metric could have if the missing rows had predictions; `unreadable` counts, for each
     expression, the rows that did not fail but whose value could not be computed. `macro` are the metrics that are means
-    over the labels.
+    over the labels. `annotators` is there where an evaluation uses the labels of two or more people; `human_alpha` is then
+    among the metrics.
     """
 
     values: Mapping[str, MetricValue]
@@ -74,6 +76,7 @@ class Measures:
     of: str = "rows"
     """What is counted: `rows`, or `entries` under `items`."""
     macro: tuple[str, ...] = ()
+    annotators: AnnotatorStudy | None = None
 
 
 def metric_values(metrics: Sequence[str], data: EvaluationData, rows: Ints, draw: Draw) -> dict[str, MetricValue]:
@@ -179,7 +182,11 @@ def iterate_measures(
         if "prediction" in collected.columns:
             check_labels(name, data, results)
         check_positive(name, evaluation, data, results)
-        yield name, _measures(name, evaluation, collected, data, seed, level, exact), data, collected.at
+        measures = _measures(name, evaluation, collected, data, seed, level, exact)
+        study = annotator_study(evaluation, results, _draw(seed, level, name, "annotators"))
+        if study is not None:
+            measures = replace(measures, annotators=study, values={**measures.values, "human_alpha": study.alpha})
+        yield name, measures, data, collected.at
 
 
 def _measures(

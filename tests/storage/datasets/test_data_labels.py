@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from verdict_cli.errors import DataError, OutputError
-from verdict_cli.storage.tables.human_labels import FILE, add_label, label_key, read_labels
+from verdict_cli.storage.tables.human_labels import FILE, add_label, consensus, label_key, read_annotations, read_labels
 
 
 def test_the_last_line_of_a_row_counts_and_an_empty_one_takes_it_back(tmp_path):
@@ -38,3 +38,45 @@ def test_what_a_crash_left_unfinished_is_passed_over_and_the_next_label_stands_o
 def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         add_label(tmp_path / "none" / FILE, "a", "yes", None, "")
+
+
+def test_each_annotator_has_their_own_label_and_the_row_their_consensus(tmp_path):
+    path = tmp_path / FILE
+    add_label(path, "a", "good", "clear", "2026-01-01", "ann")
+    add_label(path, "a", "bad", None, "2026-01-02", "bob")
+    add_label(path, "a", "bad", None, "2026-01-03", "cyd")
+    add_label(path, "b", None, None, "2026-01-04", "ann", skipped=True)
+    annotations = read_annotations(path)
+    assert {by: one.label for by, one in annotations[label_key("a")].items()} == {
+        "ann": "good",
+        "bob": "bad",
+        "cyd": "bad",
+    }
+    assert annotations[label_key("b")]["ann"].skipped
+    assert read_labels(path)[label_key("a")] == {"label": "bad", "note": "ann: clear", "at": "2026-01-03"}
+    assert read_labels(path)[label_key("b")]["label"] is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "agreed"),
+    [
+        ([], None),
+        (["x"], "x"),
+        (["x", "y"], None),
+        (["x", "y", "y"], "y"),
+        (["x", "y", "z"], None),
+        ([True, 1], None),
+        ([4, 5], 4.5),
+        ([1, 5, 5], 5),
+        ([1, 3, 5], 3),
+    ],
+)
+def test_a_consensus_is_the_majority_or_of_numbers_the_median(labels, agreed):
+    assert consensus(labels) == agreed
+
+
+def test_a_line_whose_annotator_is_not_a_name_is_an_error_with_its_line(tmp_path):
+    path = tmp_path / FILE
+    path.write_text('{"id": "a", "label": "x", "by": ["ann"]}\n')
+    with pytest.raises(DataError, match=r"labels\.jsonl:1.*`by` is not a name"):
+        read_annotations(path)

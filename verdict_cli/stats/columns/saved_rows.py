@@ -11,7 +11,8 @@ from typing import Any
 
 from verdict_cli.errors import DataError, Problem
 from verdict_cli.stats.columns.column import key_text
-from verdict_cli.storage.tables.human_labels import FILE, NOTHING, label_key, read_labels
+from verdict_cli.storage.tables.human_labels import label_key
+from verdict_cli.storage.tables.label_queue import NOBODY, human_values
 from verdict_cli.storage.tables.reader import read_table, table_columns
 
 SavedRowPath = tuple[str | int, ...]
@@ -67,7 +68,7 @@ def saved_rows(
     homes = _homes(names, paths)
     flow = [SKIPPED] if SKIPPED in names else []
     with_labels = any(path[0] == "human" for path in paths)
-    labels = read_labels(results.with_name(FILE)) if with_labels else {}
+    labels = human_values(results.parent) if with_labels else {}
     at = 0
     for batch in read_table(results, ["row", "status", *flow, *(["id"] if with_labels else []), *homes]):
         columns = [(home, batch[name]) for name, home in homes.items()]
@@ -77,7 +78,7 @@ def saved_rows(
             if flow:
                 values[SKIPPED] = batch[SKIPPED][index] or ()
             if with_labels:
-                values["human"] = labels.get(label_key(batch["id"][index]), NOTHING)
+                values["human"] = labels.get(label_key(batch["id"][index]), NOBODY)
             failed = batch["status"][index] != "ok"
             for (root, node, field), column in columns:
                 value = column[index]

@@ -1,0 +1,247 @@
+"""Several people's labels of the same rows: how far they agree with each other, and the judge with them.
+
+- `human_alpha`: Krippendorff's alpha of the annotators over the rows with two or more labels; nominal for labels, interval for
+  numbers.
+- The ceiling: the mean agreement of two annotators of a row, beside that of the judge with an annotator, on the same rows. Labels
+  agree when they are equal; of numbers the agreement is minus the distance.
+- The alternative annotator test (Calderon, Reichart and Dror, 2025): each annotator in turn is left out, and a one-sided test says
+  whether the judge agrees with the others as well as that annotator does, less `ADVANTAGE`. The judge may replace the annotators
+  if it wins against at least half of them (`winning_rate` >= 0.5). Oracle: the formulas of the paper's section 3, in the tests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from verdict_cli.language.evaluations import Evaluation
+from verdict_cli.stats.columns.collect import collect
+from verdict_cli.stats.columns.column import MISSING, Floats, Ints
+from verdict_cli.stats.columns.row_data import EvaluationData
+from verdict_cli.stats.columns.sample import Sample
+from verdict_cli.stats.intervals.interval_methods import MetricValue
+from verdict_cli.stats.intervals.intervals import Draw, metrics_with_intervals
+from verdict_cli.stats.metrics.numbers import number_values
+from verdict_cli.stats.metrics.panel import panel_statistics
+from verdict_cli.storage.tables.human_labels import FILE, read_annotations
+
+ADVANTAGE = 0.2
+"""How much worse than an annotator the judge may be in the test, for saving the annotator's time: the paper's value for experts."""
+FALSE_DISCOVERIES = 0.05
+"""The share of false rejections that the test allows over all annotators (Benjamini and Yekutieli, 2001)."""
+LEAST_ANNOTATORS, T_TEST_ROWS = 3, 30
+"""The test needs others to compare with, and from 30 rows on Student's t; below, Wilcoxon's signed ranks."""
+
+Agreements = npt.NDArray[np.float64]
+"""Shape (rows, voices, voices): how far two voices agree on a row, NaN where one of them is missing. Voice 0 is the judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """One annotator: the rows with a label, the skipped ones, and the mean agreement with the other annotators and the judge.
+
+    `p` and `wins` are those of the test: the adjusted p-value, and whether the judge may replace this annotator.
+    """
+
+    name: str
+    rows: int
+    skipped: int
+    with_others: float | None
+    with_judge: float | None
+    p: float | None = None
+    wins: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorPair:
+    """Two annotators: the rows that both labelled, their mean agreement, and what they said on each: `labels` and `counts`.
+
+    `counts` has the first's labels as rows and the second's as columns; both are empty for numbers.
+    """
+
+    first: str
+    second: str
+    rows: int
+    agreement: float
+    labels: tuple[Any, ...] = ()
+    counts: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorStudy:
+    """The annotators of a run. `ceiling`, `judge` and `difference` are over the rows with two labels and a verdict.
+
+    `winning_rate` is the share of annotators against whom the judge wins, None where `untested` says why not.
+    """
+
+    alpha: MetricValue
+    ceiling: MetricValue
+    judge: MetricValue
+    difference: MetricValue
+    annotators: tuple[Annotator, ...]
+    pairs: tuple[AnnotatorPair, ...]
+    nominal: bool
+    winning_rate: float | None = None
+    untested: str = ""
+
+
+def annotator_study(evaluation: Evaluation, results: Path, draw: Draw) -> AnnotatorStudy | None:
+    """The annotators behind an evaluation of human labels; None where it uses none, or fewer than two people labelled."""
+    texts = (evaluation.target, evaluation.gold.target if evaluation.gold is not None else None)
+    if evaluation.prediction is None or evaluation.items is not None or evaluation.group is not None:
+        return None
+    if not any("human." in text for text in texts if text is not None):
+        return None
+    rows = read_annotations(results.with_name(FILE)).values()
+    given = Counter(name for row in rows for name, label in row.items() if label.label is not None)
+    if len(given) < 2:
+        return None
+    skipped = Counter(name for row in rows for name, label in row.items() if label.skipped)
+    names = sorted(given)
+    panel = Evaluation(
+        panel=(evaluation.prediction, *(f"human.labels[{name!r}]" for name in names)),
+        where=evaluation.where,
+        cluster=evaluation.cluster,
+    )
+    data = EvaluationData.of(panel, collect({"annotators": panel}, results)["annotators"])
+    return _study(data, names, skipped, draw)
+
+
+def _study(data: EvaluationData, names: Sequence[str], skipped: Counter[str], draw: Draw) -> AnnotatorStudy:
+    nominal = any(not column.numeric or column.types == {"bool"} for column in data.panel if column.types)
+    agreements = _agreements(data, nominal=nominal)
+    people = agreements[:, 1:, 1:]
+    mutual = _mean(people[:, *np.triu_indices(len(names), 1)], 1)
+    judged = _mean(agreements[:, 0, 1:], 1)
+    both = np.flatnonzero(np.isfinite(mutual) & np.isfinite(judged))
+    tests = _alternative_tests(agreements) if len(names) >= LEAST_ANNOTATORS else {}
+    annotators = tuple(
+        Annotator(
+            name=name,
+            rows=int((data.votes[1 + index] != MISSING).sum()),
+            skipped=skipped[name],
+            with_others=_overall(np.delete(people[:, index], index, 1)),
+            with_judge=_overall(agreements[:, 0, 1 + index]),
+            p=tests[index][0] if index in tests else None,
+            wins=tests[index][1] if index in tests else None,
+        )
+        for index, name in enumerate(names)
+    )
+    bounds = (0.0, 1.0) if nominal else None
+    return AnnotatorStudy(
+        alpha=_alpha(data, draw, nominal=nominal),
+        ceiling=_interval(mutual, both, data, draw, bounds),
+        judge=_interval(judged, both, data, draw, bounds),
+        difference=_interval(judged - mutual, both, data, draw, (-1.0, 1.0) if nominal else None),
+        annotators=annotators,
+        pairs=tuple(_pairs(data, names, people, nominal=nominal)),
+        nominal=nominal,
+        winning_rate=float(np.mean([wins for _, wins in tests.values()])) if tests else None,
+        untested="" if tests else f"it needs {LEAST_ANNOTATORS} annotators with labels of the same rows",
+    )
+
+
+def _agreements(data: EvaluationData, *, nominal: bool) -> Agreements:
+    if nominal:
+        codes = np.stack(data.votes, axis=1)
+        same = (codes[:, :, None] == codes[:, None, :]).astype(np.float64)
+        missing = codes == MISSING
+    else:
+        values = np.stack([column.numbers for column in data.panel], axis=1)
+        same = -np.abs(values[:, :, None] - values[:, None, :])
+        missing = np.isnan(values)
+    agreements: Agreements = np.where(missing[:, :, None] | missing[:, None, :], np.nan, same)
+    return agreements
+
+
+def _mean(values: Floats, axis: int) -> Floats:
+    """The mean of what is known, NaN where nothing is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    found: Floats = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return found
+
+
+def _overall(values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _alpha(data: EvaluationData, draw: Draw, *, nominal: bool) -> MetricValue:
+    votes = np.stack(data.votes[1:], axis=1)
+    kept = np.flatnonzero((votes != MISSING).sum(axis=1) >= 2)
+    if not len(kept):
+        return MetricValue(None, None, None, 0, "no row has labels of two annotators")
+    columns = [votes[kept, index] for index in range(votes.shape[1])]
+    sample = Sample.of(tuple(columns), None if data.cluster is None else data.cluster[kept])
+    atoms = kept[sample.first]
+    values = [column.numbers[atoms] for column in data.panel[1:]]
+    statistics = panel_statistics([votes[atoms, index] for index in range(votes.shape[1])], values, None, nominal)
+    return metrics_with_intervals({"alpha": statistics["krippendorff_alpha"]}, sample, draw)["alpha"]
+
+
+def _interval(
+    values: Floats, rows: Ints, data: EvaluationData, draw: Draw, bounds: tuple[float, float] | None
+) -> MetricValue:
+    sample = Sample.of((values[rows],), None if data.cluster is None else data.cluster[rows])
+    mean = number_values(values[rows][sample.first], False, bounds)["mean"]
+    return metrics_with_intervals({"mean": mean}, sample, draw)["mean"]
+
+
+def _pairs(data: EvaluationData, names: Sequence[str], people: Agreements, *, nominal: bool) -> list[AnnotatorPair]:
+    found = []
+    for one, other in combinations(range(len(names)), 2):
+        shared = np.flatnonzero(np.isfinite(people[:, one, other]))
+        if not len(shared):
+            continue
+        agreement = float(people[shared, one, other].mean())
+        if not nominal:
+            found.append(AnnotatorPair(names[one], names[other], len(shared), agreement))
+            continue
+        first, second = data.votes[1 + one][shared], data.votes[1 + other][shared]
+        used = np.union1d(first, second)
+        counts = np.zeros((len(used), len(used)), dtype=int)
+        np.add.at(counts, (np.searchsorted(used, first), np.searchsorted(used, second)), 1)
+        labels = tuple(data.labels[code] for code in used)
+        table = tuple(tuple(row) for row in counts.tolist())
+        found.append(AnnotatorPair(names[one], names[other], len(shared), agreement, labels, table))
+    return found
+
+
+def _alternative_tests(agreements: Agreements) -> dict[int, tuple[float, bool]]:
+    """Annotator -> (adjusted p-value, whether the judge wins), of those with rows that another one labelled too."""
+    from scipy.stats import false_discovery_control
+
+    found: dict[int, float] = {}
+    for left_out in range(agreements.shape[1] - 1):
+        others = [1 + index for index in range(agreements.shape[1] - 1) if index != left_out]
+        labelled = np.isfinite(agreements[:, 1 + left_out][:, others])
+        judge = _mean(np.where(labelled, agreements[:, 0][:, others], np.nan), 1)
+        human = _mean(agreements[:, 1 + left_out][:, others], 1)
+        known = np.isfinite(judge) & np.isfinite(human)
+        if known.sum() >= 2:
+            found[left_out] = advantage_p(judge[known], human[known])
+    if not found:
+        return {}
+    adjusted = false_discovery_control(list(found.values()), method="by")
+    return {index: (float(p), bool(p <= FALSE_DISCOVERIES)) for index, p in zip(found, adjusted, strict=True)}
+
+
+def advantage_p(judge: Floats, human: Floats) -> float:
+    """The p-value against "the annotator is better than the judge by `ADVANTAGE` or more", from both agreements by row."""
+    from scipy.stats import ttest_1samp, wilcoxon
+
+    lead = (human >= judge).astype(np.float64) - (judge >= human).astype(np.float64)
+    if np.all(lead == lead[0]):
+        return 0.0 if lead[0] < ADVANTAGE else 1.0
+    if len(lead) < T_TEST_ROWS:
+        return float(wilcoxon(lead - ADVANTAGE, alternative="less").pvalue)
+    return float(ttest_1samp(lead, ADVANTAGE, alternative="less").pvalue)

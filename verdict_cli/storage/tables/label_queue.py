@@ -1,0 +1,143 @@
+"""The rows of a run that people are to label: `queue.jsonl` next to its tables, in the order in which they are shown."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from verdict_cli.errors import DataError, Problem
+from verdict_cli.storage.tables.human_labels import (
+    FILE,
+    NOTHING,
+    HumanLabel,
+    RowLabels,
+    consensus,
+    label_key,
+    read_annotations,
+    row_label,
+)
+
+QUEUE_FILE = "queue.jsonl"
+QueueDraw = Literal["random", "uncertain", "disagree", "stratified"]
+"""How the rows of a queue are drawn."""
+
+
+class ByAnnotator(dict[str, Any]):
+    """The labels of a row by annotator; None for whoever gave none."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+NOBODY: Mapping[str, Any] = {**NOTHING, "labels": ByAnnotator(), "inclusion": None}
+"""What expressions see as `human` at a row that is neither labelled nor in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRow:
+    """A row to label: its id, its position in the table, and the probability with which it was drawn."""
+
+    id: Any
+    row: int
+    inclusion: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelQueue:
+    """The rows to label and how: `choose` names the draw, `annotators` how many people label each row, `blind` whether the
+    judge's verdict is hidden from a person until their part is done."""
+
+    choose: str
+    annotators: int
+    blind: bool
+    seed: int
+    rows: tuple[QueuedRow, ...]
+
+    def file_text(self) -> bytes:
+        """The file: a line on the draw, then one for each row."""
+        head = {
+            "queue": 1,
+            "choose": self.choose,
+            "annotators": self.annotators,
+            "blind": self.blind,
+            "seed": self.seed,
+        }
+        lines = [{"id": each.id, "row": each.row, "inclusion": each.inclusion} for each in self.rows]
+        return b"".join(orjson.dumps(line) + b"\n" for line in (head, *lines))
+
+
+def read_queue(folder: Path) -> LabelQueue | None:
+    """The queue of a run's directory, None where it has none. DataError for a file that is not a queue."""
+    path = folder / QUEUE_FILE
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(
+            Problem("not-readable", error.strerror or str(error), "check the permissions", str(path))
+        ) from error
+    rows: list[QueuedRow] = []
+    try:
+        head = orjson.loads(lines[0])
+        for entry in map(orjson.loads, lines[1:]):
+            rows.append(QueuedRow(entry["id"], int(entry["row"]), float(entry["inclusion"])))
+        if head["queue"] != 1 or not all(0 < each.inclusion <= 1 for each in rows):
+            raise ValueError
+        return LabelQueue(
+            str(head["choose"]), int(head["annotators"]), head["blind"] is True, int(head["seed"]), tuple(rows)
+        )
+    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+        problem = Problem("bad-queue", "this file is not a queue", "draw again: verdict queue RUN --replace")
+        raise DataError(problem.at(str(path), len(rows) + 2 if rows else 1, 1, "")) from None
+
+
+def human_values(folder: Path) -> dict[str, dict[str, Any]]:
+    """`label_key` -> what expressions see as `human` of each row that is labelled or queued: `label`, the annotators'
+    consensus, `note`, `labels` of each by name, and `inclusion`. Raises what `read_annotations` and `read_queue` do."""
+    queue = read_queue(folder)
+    drawn = {label_key(each.id): each.inclusion for each in queue.rows} if queue is not None else {}
+    found: dict[str, dict[str, Any]] = {key: {**NOBODY, "inclusion": inclusion} for key, inclusion in drawn.items()}
+    for key, row in read_annotations(folder / FILE).items():
+        labels = ByAnnotator({by: one.label for by, one in row.items() if one.label is not None})
+        found[key] = {**row_label(row), "labels": labels, "inclusion": drawn.get(key)}
+    return found
+
+
+def is_open(queue: LabelQueue, row: RowLabels, by: str) -> bool:
+    """Whether a row still waits for this person: they have not seen it, and it has too few labels.
+
+    A row whose annotators disagree waits for one more: a second opinion.
+    """
+    if by in row:
+        return False
+    given = [one.label for one in row.values() if one.label is not None]
+    wanted = queue.annotators + (len(given) >= queue.annotators and disagree(given))
+    return len(given) < wanted
+
+
+def disagree(labels: Sequence[Any]) -> bool:
+    """Whether labels of one row need another opinion: no majority; of numbers, a difference of more than 1."""
+    numbers = [label for label in labels if isinstance(label, int | float) and not isinstance(label, bool)]
+    if labels and len(numbers) == len(labels):
+        return max(numbers) - min(numbers) > 1
+    return bool(labels) and consensus(labels) is None
+
+
+def personal_order(queue: LabelQueue, by: str) -> list[QueuedRow]:
+    """The rows in this person's order: each sees another one, so that rows do not all get their labels from who comes first."""
+    seed = f"{queue.seed}\0{by}\0"
+    return sorted(queue.rows, key=lambda each: hashlib.blake2b(f"{seed}{label_key(each.id)}".encode()).digest())
+
+
+def next_rows(queue: LabelQueue, annotations: Mapping[str, Mapping[str, HumanLabel]], by: str) -> list[QueuedRow]:
+    """The rows that wait for this person: those that others have labelled first, so that rows are finished."""
+    waiting = [
+        each for each in personal_order(queue, by) if is_open(queue, annotations.get(label_key(each.id), {}), by)
+    ]
+    return sorted(waiting, key=lambda each: -len(annotations.get(label_key(each.id), {})))
