@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Annotated
@@ -31,13 +32,21 @@ def view(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Also accept requests with this Host header."),
     ] = None,
+    annotator: Annotated[
+        str,
+        typer.Option("--as", metavar="NAME", help="Label under this name. A run with a queue opens at its next row."),
+    ] = "",
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Show runs in a browser: search, filter, sort and label rows, compare runs, follow running ones.
 
     Needs the extra `view`. The pages load nothing from the network.
 
-    Example: verdict view runs
+    Examples:
+
+      verdict view runs
+
+      verdict view runs/demo --as ann
     """
     try:
         from verdict_cli.http.guard.listening import bind_socket, listening_address, needs_token
@@ -49,6 +58,10 @@ def view(
             f"verdict view needs {error.name}, which is not installed",
             hint="in a checkout of verdict: pip install '.[view]'",
         ) from None
+    if not re.fullmatch(r"[\w.@ -]{0,64}", annotator) or annotator != annotator.strip():
+        raise UsageError(
+            f"--as {annotator!r} is not a name", hint="at most 64 letters, digits, spaces, and any of . _ @ -"
+        )
     if not where.is_dir():
         raise UsageError(f"there is no directory {where}", hint="give a run, or a directory of runs")
     token = os.environ.get(token_env) or None
@@ -64,4 +77,5 @@ def view(
             AccessPolicy(token, AccessPolicy.allowed_hosts(host, allow_host or ())),
             listener,
             print_message,
+            annotator,
         )

@@ -1,0 +1,85 @@
+"""`verdict queue`: rows of a run to label, and the metrics of several annotators."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from verdict_cli.storage.tables.human_labels import add_label
+from verdict_cli.storage.tables.label_queue import read_queue
+
+STEPS = """- layer:
+    - {unit: JudgeUnit, name: strict, scale: boolean, prompt: 'Strict: {source.text}'}
+    - {unit: JudgeUnit, name: kind, scale: boolean, prompt: 'Kind: {source.text}'}
+- {unit: ModePoolUnit, agreement: true}
+"""
+EVALUATE = "\nevaluate:\n  right: {prediction: output.score, target: human.label}\n"
+
+
+@pytest.fixture
+def run(shell: Any) -> Any:
+    config = shell.config(STEPS + EVALUATE)
+    rows = shell.write(
+        "data.jsonl", "".join(f'{{"id": "r{place}", "text": "words {place} {place % 7}"}}\n' for place in range(60))
+    )
+    config.write_text(config.read_text() + "dataset: {id: id}\n")
+    done = shell("run", config, rows, "--model", "baseline/random", "--out", "out")
+    assert done.code == 0, done.err
+    return shell
+
+
+def test_rows_are_drawn_and_the_next_steps_are_told(run: Any) -> None:
+    done = run("queue", "out", "--n", "12", "--annotators", "2", "--blind")
+    assert done.code == 0, done.err
+    assert "12 rows, random, drawn with probability 0.2" in done.err and "verdict view out --as NAME" in done.err
+    queue = read_queue(run.folder / "out")
+    assert (len(queue.rows), queue.annotators, queue.blind) == (12, 2, True)
+    assert {row.inclusion for row in queue.rows} == {0.2}
+    again = run("queue", "out", "--n", "12")
+    assert again.code != 0 and "--replace" in again.err
+    assert run("queue", "out", "--n", "12", "--seed", "1", "--replace").code == 0
+    assert read_queue(run.folder / "out") != queue
+
+
+@pytest.mark.parametrize("choose", ["stratified", "uncertain", "disagree"])
+def test_rows_can_be_drawn_by_what_the_run_says_of_them(run: Any, choose: str) -> None:
+    done = run("queue", "out", "--n", "20", "--choose", choose, "--json")
+    assert done.code == 0, done.err
+    told = done.json()
+    assert told["choose"] == choose and told["by"]
+    assert 0 < told["least_inclusion"] <= told["most_inclusion"] <= 1
+    if choose != "stratified":
+        assert told["most_inclusion"] / told["least_inclusion"] == pytest.approx(11)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--n", "61"], "more than the 60 rows"),
+        (["--by", "output.score"], "--by has no meaning"),
+        (["--choose", "uncertain", "--by", "source.text"], "is not a number"),
+        (["--choose", "disagree", "--by", "strict.score"], "does not name a field of two or more units"),
+        (["--choose", "disagree", "--by", "strict.score, lenient.score"], "there is no unit 'lenient'"),
+        (["--choose", "stratified", "--by", "source.none"], "--by cannot be computed"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_error(run: Any, flags: list[str], message: str) -> None:
+    done = run("queue", "out", "--n", "10", *flags)
+    assert done.code == 2 and message in done.err and "Traceback" not in done.err
+
+
+def test_a_report_says_how_far_people_agree_and_the_judge_with_them(run: Any) -> None:
+    for row in range(40):
+        for index, name in enumerate(("ann", "bob", "cyd")):
+            add_label(
+                run.folder / "out" / "labels.jsonl", f"r{row}", (row + (row % 5 == index)) % 2 == 0, None, "", name
+            )
+    done = run("report", "out")
+    assert done.code == 0, done.err
+    assert "human_alpha" in done.out and "alternative annotator test" in done.out and "people agree on" in done.out
+    found = json.loads((run.folder / "out" / "report.json").read_text())["evaluations"]["right"]
+    assert found["figures"]["human_alpha"]["n"] == 40
+    assert [each["name"] for each in found["annotators"]["annotators"]] == ["ann", "bob", "cyd"]
+    assert "annotator" in (run.folder / "out" / "report.html").read_text()

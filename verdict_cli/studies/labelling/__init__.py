@@ -1,0 +1,1 @@
+"""Which rows of a run people should label, drawn with known probabilities."""
