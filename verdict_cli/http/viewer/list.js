@@ -2,9 +2,10 @@
 
 class RunsPage {
   async start() {
-    const { runs, single, root } = await fetchJson('/api/runs');
+    const { runs, single, root, annotator } = await fetchJson('/api/runs');
     if (single !== null) {
-      window.location.replace(urlWith({ run: single }, '/run'));
+      const queued = annotator && runs[0].queue;
+      window.location.replace(urlWith({ run: single }, queued ? '/queue' : '/run'));
       return;
     }
     this.runs = runs;

@@ -17,12 +17,14 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from verdict_cli.errors import UsageError, VerdictError
+from verdict_cli.http.viewer.labelling import check_shown, hides_verdicts, queue_state
 from verdict_cli.http.viewer.query import Query, QueryTimeout
 from verdict_cli.http.viewer.run_registry import LARGE, RunRegistry
 from verdict_cli.http.viewer.run_view import PER_PAGE
 from verdict_cli.http.viewer.runs import headline
 from verdict_cli.report.compress import encoded
 from verdict_cli.report.renderers.html import PAGE_FOLDER, page_environment
+from verdict_cli.storage.tables.label_queue import QUEUE_FILE
 
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
@@ -41,7 +43,7 @@ _REPORT_POLICY = (
 
 FOLDER = Path(__file__).parent
 SHARED = ("data.js", "theme.js", "cells.js", "story.js")
-VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "run.js", "compare.js", "view.js")
+VIEWER_FILES = ("address.js", "list.js", "table.js", "labels.js", "queue.js", "run.js", "compare.js", "view.js")
 
 PageHandler = Callable[[Request, RunRegistry], Any]
 
@@ -60,7 +62,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
     shell = _page()
     routes = [
         Route(path, lambda _: HTMLResponse(shell, headers={"content-security-policy": POLICY}))
-        for path in ("/", "/run", "/compare")
+        for path in ("/", "/run", "/compare", "/queue")
     ]
     routes += [
         Route("/assets/view.js", _asset(_script(), "text/javascript")),
@@ -70,6 +72,7 @@ def viewer_application(registry: RunRegistry) -> Starlette:
         Route("/api/run", _in_thread(_run, registry)),
         Route("/api/rows", _in_thread(_rows, registry)),
         Route("/api/row", _in_thread(_row, registry)),
+        Route("/api/queue", _in_thread(_queue, registry)),
         Route("/api/compare", _in_thread(_compare, registry)),
         Route("/api/label", _label(registry), methods=["POST"]),
     ]
@@ -114,7 +117,11 @@ def _runs(request: Request, registry: RunRegistry) -> Any:
     return {
         "root": registry.runs.root.name,
         "single": runs[0].name if registry.runs.single and runs else None,
-        "runs": [{**_facts(run), "headline": headline(run)} for run in runs],
+        "annotator": registry.annotator,
+        "runs": [
+            {**_facts(run), "headline": headline(run), "queue": (run.directory.path / QUEUE_FILE).is_file()}
+            for run in runs
+        ],
     }
 
 
@@ -125,9 +132,22 @@ def _run(request: Request, registry: RunRegistry) -> Any:
     if run.live:
         return {**content, "live": registry.live(run).state()}
     view = registry.view(run)
+    queued = (run.directory.path / QUEUE_FILE).is_file()
+    if hides_verdicts(view):
+        return {
+            **content,
+            "headline": None,
+            "report": False,
+            "annotator": view.annotator,
+            "queue": queued,
+            "hidden": True,
+        }
     ready = False if view.rows > LARGE and not view.shown_once else registry.evaluate(view)
     return {
         **content,
+        "annotator": view.annotator,
+        "queue": queued,
+        "hidden": False,
         "table": view.rows,
         "ready": ready,
         "columns": view.columns(),
@@ -141,6 +161,7 @@ def _run(request: Request, registry: RunRegistry) -> Any:
 def _rows(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
     view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
     if view.rows <= LARGE or view.shown_once:
         registry.evaluate(view, wait_s=0.0 if view.shown_once else 1.0)
     columns = view.columns()
@@ -156,6 +177,7 @@ def _rows(request: Request, registry: RunRegistry) -> Any:
 def _row(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
     view = registry.view(registry.run(params.get("run", "")))
+    check_shown(view)
     try:
         position = view.position(params["id"]) if "id" in params else _number(params.get("row", ""))
         return view.details(position)
@@ -163,9 +185,20 @@ def _row(request: Request, registry: RunRegistry) -> Any:
         raise HTTPException(404, "no such row") from None
 
 
+def _queue(request: Request, registry: RunRegistry) -> Any:
+    params = request.query_params
+    view = registry.view(registry.run(params.get("run", "")))
+    registry.evaluate(view, wait_s=5.0)
+    return queue_state(view, _number(params["row"]) if "row" in params else None)
+
+
 def _compare(request: Request, registry: RunRegistry) -> Any:
     params = request.query_params
-    done, comparison = registry.compare(registry.run(params.get("a", "")), registry.run(params.get("b", "")))
+    runs = [registry.run(params.get(side, "")) for side in ("a", "b")]
+    for run in runs:
+        if not run.live:
+            check_shown(registry.view(run))
+    done, comparison = registry.compare(runs[0], runs[1])
     if not done:
         return {"ready": False}
     name = params.get("evaluation", "") or next(iter(comparison["evaluations"]))
@@ -197,30 +230,35 @@ def _label(registry: RunRegistry) -> Callable[[Request], Awaitable[Response]]:
             raise HTTPException(415, "send JSON")
         try:
             body = await request.json()
-            run, position, label, note = (body.get(key) for key in ("run", "row", "label", "note"))
+            run, position, label, note, skip = (body.get(key) for key in ("run", "row", "label", "note", "skip"))
         except (ValueError, AttributeError, RecursionError):
             raise HTTPException(422, "the body is not a JSON object") from None
         is_valid = isinstance(run, str) and type(position) is int and (note is None or isinstance(note, str))
+        is_valid = is_valid and (skip is None or (isinstance(skip, bool) and not (skip and label is not None)))
         if not is_valid or not (label is None or isinstance(label, str | int | float | bool)):
-            raise HTTPException(422, "give `run`, `row` (the position), `label` and `note`")
+            raise HTTPException(422, "give `run`, `row` (the position), and `label` and `note`, or `skip`")
         if len(str(label)) > MOST_LABEL_CHARS or len(note or "") > MOST_NOTE_CHARS:
             raise HTTPException(413, "the label or the note is too long")
-        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, note)
+        await anyio.to_thread.run_sync(_store_label, registry, run, position, label, note, skip is True)
         return _json({"saved": True})
 
     return endpoint
 
 
-def _store_label(registry: RunRegistry, run: str, position: int, label: Any, note: str | None) -> None:
+def _store_label(registry: RunRegistry, run: str, position: int, label: Any, note: str | None, skipped: bool) -> None:
     view = registry.view(registry.run(run))
     try:
-        view.add_label(position, label, note, datetime.now(UTC).isoformat(timespec="seconds"))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        view.add_label(position, label, note, at, skipped=skipped)
     except KeyError:
         raise HTTPException(404, "no such row") from None
 
 
 def _report(request: Request, registry: RunRegistry) -> Response:
-    path = registry.run(request.query_params.get("run", "")).directory.path / "report.html"
+    run = registry.run(request.query_params.get("run", ""))
+    if not run.live:
+        check_shown(registry.view(run))
+    path = run.directory.path / "report.html"
     if not path.is_file() or path.is_symlink():
         raise HTTPException(404, "this run has no report.html")
     headers = {"content-security-policy": _REPORT_POLICY}

@@ -34,6 +34,7 @@ class ShownRow {
     return [
       make('dl', { class: 'facts' }, ...list.map(([name, value]) => fact(visible(columnTitle(name)), name === 'cost_usd' ? money(value) : shown(value, kinds[name] ?? '')))),
       labelForm(this.page.name, position, human, this.details.answers, () => this.page.onLabelSaved()),
+      ...fields('Labels of others', this.details.others),
     ];
   }
 }
@@ -50,6 +51,10 @@ class RunPage {
       await this.follow();
       return;
     }
+    if (this.run.hidden) {
+      this.head(make('p', { class: 'notice' }, 'This queue is blind: the verdicts are shown once your part of it is labelled.'));
+      return;
+    }
     this.build();
     await this.update();
     while (!this.run.ready) {
@@ -64,6 +69,7 @@ class RunPage {
 
   head(...rest) {
     const links = make('p', {});
+    if (this.run.queue) links.append(link(urlWith({ run: this.name }, '/queue'), this.run.annotator ? `Label as ${visible(this.run.annotator)}` : 'Label the queue'), ' · ');
     if (this.run.report) links.append(link(urlWith({ run: this.name }, '/report'), 'Report'), ' · ');
     const other = make('button', { type: 'button' }, 'Compare with another run');
     other.addEventListener('click', async () => {

@@ -60,8 +60,9 @@ class BackgroundTasks:
 class RunRegistry:
     """The runs of a directory, those that are open, and their tasks."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, annotator: str = "") -> None:
         self.runs = runs
+        self.annotator = annotator
         self._evaluations = BackgroundTasks(threads=2, most_results=MOST_OPEN)
         self._comparisons = BackgroundTasks(threads=1, most_results=2)
         self._views: OrderedDict[str, RunView] = OrderedDict()
@@ -82,7 +83,7 @@ class RunRegistry:
         with self._lock:
             view = self._views.get(run.name)
             if view is None or view.stamp != run.stamp:
-                view = self._views[run.name] = RunView(run)
+                view = self._views[run.name] = RunView(run, self.annotator)
             view.run = run
             self._views.move_to_end(run.name)
             while len(self._views) > MOST_OPEN:

@@ -28,7 +28,16 @@ from verdict_cli.run.load_run import load_run
 from verdict_cli.stats.evaluation_results import scored_rows
 from verdict_cli.storage.datasets.parquet import open_parquet
 from verdict_cli.storage.tables.arrow_vectors import truths
-from verdict_cli.storage.tables.human_labels import FILE, NOTHING, add_label, label_key, read_labels
+from verdict_cli.storage.tables.human_labels import (
+    FILE,
+    NOTHING,
+    HumanLabel,
+    RowLabels,
+    add_label,
+    label_key,
+    read_annotations,
+    row_label,
+)
 from verdict_cli.storage.tables.reader import read_arrow, read_rows
 
 PER_PAGE = 50
@@ -40,10 +49,11 @@ _FACTS = ("outcome", "prediction", "target", "score", "status", "calls", "cost_u
 
 
 class RunView:
-    """The table of a run. The registry opens it again when the file changes."""
+    """The table of a run as one annotator sees it. The registry opens it again when the file changes."""
 
-    def __init__(self, run: RunEntry) -> None:
+    def __init__(self, run: RunEntry, annotator: str = "") -> None:
         self.run = run
+        self.annotator = annotator
         self.results = run.directory.results
         self.stamp = run.stamp
         with open_parquet(self.results) as file:
@@ -53,6 +63,7 @@ class RunView:
         self._queries: OrderedDict[tuple[Any, ...], RowPositions] = OrderedDict()
         self._lock = Lock()
         self._labels: tuple[int, dict[str, dict[str, Any]]] = (-1, {})
+        self._annotations: Mapping[str, RowLabels] = {}
         self._prompt_columns: list[str] | None = None
         self._uses_labels: bool | None = None
         self.shown_once = False
@@ -77,8 +88,17 @@ class RunView:
         except FileNotFoundError:
             return 0, {}
         if self._labels[0] != stamp:
-            self._labels = (stamp, read_labels(self.labels_file))
+            self._annotations = read_annotations(self.labels_file)
+            self._labels = (stamp, {key: row_label(row) for key, row in self._annotations.items()})
         return self._labels
+
+    def annotations(self) -> Mapping[str, RowLabels]:
+        """What each annotator said of each row, by `label_key`."""
+        return self._annotations if self.labels()[0] else {}
+
+    def judged_columns(self) -> list[str]:
+        """The columns of the dataset that a person needs to label a row: those in prompts."""
+        return [name for name in self.prompt_columns() if name in self.kinds]
 
     def prompt_columns(self) -> list[str]:
         """The columns of the dataset that appear in prompts; all of them if the run has no readable spec."""
@@ -160,14 +180,23 @@ class RunView:
             "facts": facts,
             "story": story,
             "answers": list(self.evaluation.answers),
-            "human": dict(self.labels()[1].get(label_key(row_id), NOTHING)),
+            "human": self._own_label(row_id),
+            "others": self._other_labels(row_id),
         }
 
-    def add_label(self, position: int, label: Any, note: str | None, at: str) -> None:
-        """Store a human label of a row. KeyError if there is no such row."""
+    def _own_label(self, row_id: Any) -> dict[str, Any]:
+        own = self.annotations().get(label_key(row_id), {}).get(self.annotator, HumanLabel())
+        return {"label": own.label, "note": own.note, "at": own.at}
+
+    def _other_labels(self, row_id: Any) -> dict[str, Any]:
+        row = self.annotations().get(label_key(row_id), {})
+        return {by or "unnamed": one.label for by, one in row.items() if by != self.annotator and not one.skipped}
+
+    def add_label(self, position: int, label: Any, note: str | None, at: str, *, skipped: bool = False) -> None:
+        """Store the annotator's label of a row. KeyError if there is no such row."""
         if not 0 <= position < self.rows:
             raise KeyError(position)
-        add_label(self.labels_file, self._id(position), label, note, at)
+        add_label(self.labels_file, self._id(position), label, note, at, self.annotator, skipped=skipped)
 
     def position(self, row_id: str) -> int:
         """The position of the row with this id, compared as text. KeyError if there is no such row."""

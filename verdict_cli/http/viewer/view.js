@@ -1,6 +1,6 @@
 startTheme();
 (async () => {
-  const Page = { '/run': RunPage, '/compare': ComparePage }[window.location.pathname] ?? RunsPage;
+  const Page = { '/run': RunPage, '/compare': ComparePage, '/queue': QueuePage }[window.location.pathname] ?? RunsPage;
   shownPage = new Page();
   window.addEventListener('popstate', () => shownPage?.update());
   try {

@@ -19,10 +19,12 @@ _MOST_CONNECTIONS = 200
 """The most open connections."""
 
 
-def serve_viewer(runs: Runs, policy: AccessPolicy, listener: socket.socket, log: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def serve_viewer(
+    runs: Runs, policy: AccessPolicy, listener: socket.socket, log: Callable[[str], None], annotator: str = ""
+) -> None:
+    """Serve until SIGTERM or SIGINT. Labels that are given are those of the `annotator`."""
     guarded = GuardMiddleware(
-        viewer_application(RunRegistry(runs)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
+        viewer_application(RunRegistry(runs, annotator)), policy, body_bytes=BODY_BYTES, body_s=BODY_S, pages=True
     )
     server = uvicorn.Server(
         uvicorn.Config(

@@ -1,0 +1,99 @@
+"""Two people label the queue of a run in their own viewers, without the verdicts in sight."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.storage.tables.human_labels import FILE, read_annotations
+
+
+@pytest.fixture
+def queued(two_runs: Path, tmp_path: Path, verdict: Any) -> Path:
+    """A run with a blind queue of four rows for two people."""
+    run = tmp_path / "run"
+    shutil.copytree(two_runs / "lexical", run)
+    verdict("queue", run, "--n", "4", "--annotators", "2", "--blind")
+    return run
+
+
+def progress(page: Any) -> str:
+    return str(page.locator(".tools .told").first.inner_text())
+
+
+def until(page: Any, text: str) -> None:
+    for _ in range(200):
+        if progress(page) == text:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{text!r} has not come, there is {progress(page)!r}")
+
+
+def refused(address: str) -> int:
+    try:
+        urllib.request.urlopen(address, timeout=10)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
+
+
+def test_two_people_label_a_blind_queue_and_the_report_says_how_far_they_agree(
+    queued: Path, shown: Any, look: Any, verdict: Any
+) -> None:
+    ann, bob = shown(queued, "--as", "ann"), shown(queued, "--as", "bob")
+    page = look(f"{ann}/", wait="form.label").page
+    assert "/queue" in page.url and "as ann" in page.locator(".lead").inner_text()
+    until(page, "0 labelled, 0 skipped, 4 to go")
+    text = page.locator("#content").inner_text()
+    assert "prompt" in text and "baseline" not in text and "output" not in text
+    page.keyboard.press("1")
+    until(page, "1 labelled, 0 skipped, 3 to go")
+    page.get_by_role("textbox", name="Comment").fill("not <b>clear</b>")
+    page.get_by_role("button", name=re.compile("unsafe")).click()
+    until(page, "2 labelled, 0 skipped, 2 to go")
+    page.keyboard.press("b")
+    page.wait_for_selector("button[aria-pressed=true]")
+    assert page.get_by_role("textbox", name="Comment").input_value() == "not <b>clear</b>"
+    page.go_back()
+    page.wait_for_selector("form.label:not(:has(button[aria-pressed=true]))")
+    page.keyboard.press("s")
+    until(page, "2 labelled, 1 skipped, 1 to go")
+    for path in ("api/rows", "api/row", "report"):
+        assert refused(f"{ann}/{path}?run=run&row=0") == 403
+    page.keyboard.press("1")
+    page.wait_for_selector("text=No row is waiting for you.")
+    assert refused(f"{ann}/api/rows?run=run") == 200
+
+    other = look(f"{bob}/", wait="form.label").page
+    for done in range(1, 5):
+        other.keyboard.press("1")
+        if done < 4:
+            until(other, f"{done} labelled, 0 skipped, {4 - done} to go")
+    other.wait_for_selector("text=No row is waiting for you.")
+
+    annotations = read_annotations(queued / FILE)
+    assert sorted(len(row) for row in annotations.values()) == [2, 2, 2, 2]
+    assert sum(one.skipped for row in annotations.values() for one in row.values()) == 1
+    notes = [one.note for row in annotations.values() for one in row.values() if one.note]
+    assert notes == ["not <b>clear</b>"]
+    verdict("report", queued, "--labels")
+    found = json.loads((queued / "report.json").read_text())["evaluations"]
+    (study,) = [each["annotators"] for each in found.values() if each.get("annotators")]
+    assert [(each["name"], each["rows"], each["skipped"]) for each in study["annotators"]] == [
+        ("ann", 3, 1),
+        ("bob", 4, 0),
+    ]
+
+
+def test_a_run_without_a_queue_says_how_to_draw_one(two_runs: Path, shown: Any) -> None:
+    address = shown(two_runs / "lexical", "--as", "ann")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{address}/api/queue?run=lexical", timeout=10)
+    assert caught.value.code == 404 and b"verdict queue" in caught.value.read()
