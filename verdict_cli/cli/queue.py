@@ -12,7 +12,7 @@ from verdict_cli.cli.options import AsJson
 from verdict_cli.errors import OutputError, UsageError
 from verdict_cli.run.load_run import load_run
 from verdict_cli.run.run_directory import output_errors
-from verdict_cli.storage.tables.label_queue import QUEUE_FILE, QueueDraw, LabelQueue
+from verdict_cli.storage.tables.label_queue import QUEUE_FILE, LabelQueue, QueueDraw
 
 
 def queue(

@@ -14,7 +14,7 @@ from verdict_cli.plan.result_scope import panel_expressions
 from verdict_cli.stats.columns.collect import Collected, collect
 from verdict_cli.stats.columns.column import MISSING, Floats, LabelSet
 from verdict_cli.storage.tables.human_labels import label_key
-from verdict_cli.storage.tables.label_queue import QueueDraw, LabelQueue, QueuedRow
+from verdict_cli.storage.tables.label_queue import LabelQueue, QueueDraw, QueuedRow
 from verdict_cli.storage.tables.reader import read_table, table_columns
 from verdict_cli.studies.labelling.draw import (
     inclusion_probabilities,
