@@ -11,7 +11,7 @@ from pydantic import Discriminator, Tag
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
-from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
     Slot,
@@ -63,7 +63,7 @@ class Rendered(NamedTuple):
 
 class CompiledPrompt(Protocol):
     """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `bare` are
-    (as written, name) of the literal braces around a bare name."""
+    (as written, name) of the literal braces around a bare name. A delimited prompt has `columns`, which the plan sets."""
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]: ...
@@ -88,12 +88,14 @@ class CompiledPrompt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderPrompt:
-    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled."""
+    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled.
+    `columns` are those of the row that the pipeline's units use, None: all."""
 
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
     slots: tuple[Slot, ...]
     delimited: bool = False
     bare: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] | None = ()
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]:
@@ -114,7 +116,7 @@ class PlaceholderPrompt:
         """The messages for these values."""
         message = _message()
         filled = [slot.fill(values) for slot in self.slots]
-        mark = boundary(filled) if self.delimited else ""
+        mark = boundary(filled, row_content(values.get("source") or {}, self.columns)) if self.delimited else ""
         texts = iter(filled)
         inserted: list[str] = []
         messages = []
