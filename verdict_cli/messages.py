@@ -111,7 +111,8 @@ class Request(Struct, frozen=True):
     number of alternatives requested at each position (0: none), ``support`` the tokens for which they are
     requested, worst value first. ``inserted`` are the row's values in the messages, in order; only the baselines
     use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
-    has a copy of it for every entry, "" outside `each`.
+    has a copy of it for every entry, "" outside `each`. ``marks`` are where what the request shares with others ends, as
+    (message, position in its text), (-1, -1) for the end of the request, for providers that cache only what is marked.
     """
 
     row: Row
@@ -127,6 +128,7 @@ class Request(Struct, frozen=True):
     seed: int = 0
     stream: bool = False
     written: str = ""
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Allowance(Struct, frozen=True):

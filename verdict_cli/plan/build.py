@@ -28,7 +28,7 @@ from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream
-from verdict_cli.plan.shared_prefix import with_row_tags
+from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
 """Heads of the result columns that no unit brings."""
@@ -137,7 +137,7 @@ class _Build:
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
         shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
-        nodes = with_row_tags(nodes, shown)
+        nodes = with_marks(with_row_tags(nodes, shown), early)
         plan = Plan(
             name=self.spec.file.name,
             nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
