@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec import field as made
+from msgspec.structs import astuple
 
 from verdict_cli.model import Model
 
@@ -85,10 +86,22 @@ MOST_TOKENS = 10**12
 
 
 class Usage(Struct, frozen=True):
-    """Tokens that one call was charged for."""
+    """Tokens that one call was charged for.
+
+    Of the prompt's, ``cached_tokens`` were read from the provider's cache and ``cache_write_tokens`` written to it; of the
+    completion's, ``reasoning_tokens`` are the model's thinking.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of two usages."""
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*[one + two for one, two in pairs])
 
 
 class Request(Struct, frozen=True):
@@ -98,7 +111,8 @@ class Request(Struct, frozen=True):
     number of alternatives requested at each position (0: none), ``support`` the tokens for which they are
     requested, worst value first. ``inserted`` are the row's values in the messages, in order; only the baselines
     use them. ``node``, ``call`` and ``attempt`` identify the call in recordings. ``written`` is the unit's id in the graph that
-    has a copy of it for every entry, "" outside `each`.
+    has a copy of it for every entry, "" outside `each`. ``marks`` are where what the request shares with others ends, as
+    (message, position in its text), (-1, -1) for the end of the request, for providers that cache only what is marked.
     """
 
     row: Row
@@ -114,6 +128,7 @@ class Request(Struct, frozen=True):
     seed: int = 0
     stream: bool = False
     written: str = ""
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class Allowance(Struct, frozen=True):
@@ -135,7 +150,9 @@ class Reply(Struct, frozen=True):
     None where the model returned none. ``recalled`` is True for a reply taken from the journal of an
     earlier, interrupted run, which paid for it. ``cached`` is True for the reply to an equal request, from the
     cache or shared by a call in flight: it cost nothing here. ``sent`` are the parameters of the request as sent, in
-    JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers.
+    JSON, "" where nothing was sent; ``allowance`` are the provider's rate-limit headers. ``model`` is the model that
+    answered, as the provider names it, ``system_fingerprint`` its version where the provider gives one; ``reasoning`` is the text of
+    its thinking, ``service_tier`` the tier that served the call.
     """
 
     text: str
@@ -149,6 +166,9 @@ class Reply(Struct, frozen=True):
     cached: bool = False
     sent: str = ""
     allowance: Allowance | None = None
+    system_fingerprint: str = ""
+    reasoning: str = ""
+    service_tier: str = ""
 
 
 class Call(Struct, frozen=True):
@@ -241,6 +261,9 @@ class RunFacts:
     of the pool after the layer; ``stages`` has the stages of the units that escalate, by id.
     ``abstained`` counts the rows that have no verdict because a unit abstained. ``calibrated`` is when the oldest
     calibration in use was fitted, "" without one. ``reasons`` has the first message of each kind of failure.
+    ``served`` counts, by each model that was called, the replies of each model that answered, as the provider names it.
+    ``cached_tokens`` are the prompt tokens that came from providers' caches, ``cache_saved_usd`` what that saved (None if a
+    price is unknown), less what writing to the caches cost.
     ``replay`` names the recording that answered all calls, "" where models did. ``digests`` has the SHA-256 of the run's
     files by name, once its report is written.
     """
@@ -275,6 +298,9 @@ class RunFacts:
     calibrated: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     replay: str = ""
+    served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cached_tokens: int = 0
+    cache_saved_usd: float | None = 0.0
     digests: Mapping[str, str] = field(default_factory=dict)
 
 

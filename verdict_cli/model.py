@@ -65,6 +65,8 @@ class Model(ConfigModel):
     """How a JSON reply is requested: by the provider's JSON-schema output, a forced tool call, its JSON output without a schema, or words in the prompt. `auto` tries schema, tool and words in turn, and remembers which the server takes."""
     top_logprobs: Annotated[int, Field(ge=1), Whole] | None = None
     """How many alternatives of each token a token extractor requests, 20 by default; lowered where the server takes fewer."""
+    prompt_cache: Literal["auto", "off"] = "auto"
+    """Whether calls are ordered for the provider's prompt cache: of calls whose prompts begin alike, the first is answered before the others are made, and prefixes are marked where the provider needs it (Anthropic)."""
     cache: bool = True
     """Whether replies to equal requests may be shared."""
     params: dict[str, Any] = Field(default_factory=dict)

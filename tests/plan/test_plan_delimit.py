@@ -48,3 +48,13 @@ def test_what_a_pinned_unit_gave_is_not_data_of_others(plan: Any) -> None:
         values = {"previous": {"cot": {"thinking": "1. Read."}}, "source": {"a": "text"}}
         (message,) = judge.work.prompt.render(values).messages
         assert message.content.count("\n</data-") == texts
+
+
+def test_tags_are_made_from_the_columns_that_units_use(plan: Any) -> None:
+    built = plan(
+        "delimit: true\npipeline: [{unit: JudgeUnit, prompt: '{source.a}'}, {unit: JudgeUnit, name: v, prompt: '{source.b}'}]\n"
+        "evaluate: {e: {target: source.label, prediction: output.score}}"
+    ).plan
+    assert [node.work.prompt.columns for node in built.nodes] == [("a", "b"), ("a", "b")]
+    whole = "delimit: true\npipeline: [{unit: JudgeUnit, prompt: '{source}'}, {unit: JudgeUnit, name: v, prompt: '{source.b}'}]"
+    assert [node.work.prompt.columns for node in plan(whole).plan.nodes] == [None, None]

@@ -103,7 +103,8 @@ def test_a_usage_that_is_none_counts_nothing(usage: Any) -> None:
 
 def test_cached_tokens_below_nothing_do_not_lower_the_cost() -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": -(10**9)}}
-    assert read_usage(usage)[1] == 0
+    read = read_usage(usage)
+    assert read is not None and read.cached_tokens == 0
 
 
 USED = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000}

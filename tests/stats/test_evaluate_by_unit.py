@@ -9,7 +9,7 @@ from verdict_cli.storage.tables.writer import ParquetTable
 
 
 def call(unit, **more):
-    return {"row": 0, "unit": unit, "finish_reason": "stop", "prompt_tokens": 10, "completion_tokens": 2,
+    return {"row": 0, "unit": unit, "finish_reason": "stop", "prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 4,
             "cost_usd": 0.5, "latency_s": 1.0, **more}  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def test_calls_are_summed_by_unit(tmp_path):
     assert list(found) == ["judge", "other"]
     judge = found["judge"]
     assert (judge.calls, judge.failed, judge.prompt_tokens, judge.completion_tokens) == (5, 1, 40, 8)
-    assert judge.cost_usd == 2.0
+    assert (judge.cached_tokens, judge.cost_usd) == (16, 2.0)
     assert (judge.median_s, judge.p95_s) == pytest.approx(np.quantile(seconds, [0.5, 0.95]))
     assert found["other"].cost_usd is None
 

@@ -28,6 +28,7 @@ from verdict_cli.plan.result_scope import expand_panel
 from verdict_cli.plan.row_steps import InstancePath
 from verdict_cli.plan.row_types import row_expression, row_types
 from verdict_cli.plan.scope import NodeScope, Upstream
+from verdict_cli.plan.shared_prefix import with_marks, with_row_tags
 
 RESERVED = frozenset({"source", "output", "failure", "row", "id", "status", "calls", "cost_usd"})
 """Heads of the result columns that no unit brings."""
@@ -102,6 +103,7 @@ class _Build:
         self.braces: list[Brace] = []
         self.used: set[int] = set()
         self.uses: list[frozenset[int]] = []
+        self.whole_row = False
 
     def tell(self, problem: Problem) -> None:
         """Collects a problem; copies of a repeated unit tell it once."""
@@ -134,6 +136,8 @@ class _Build:
         evaluations = {name: expand_panel(item, nodes) for name, item in self.spec.file.evaluate.items()}
         self._warn_shown(nodes, valid, evaluations)
         fingerprint, node_fingerprints = fingerprints(self.names, valid, nodes, output_nodes, early, groups, conditions)
+        shown = None if self.whole_row else tuple(sorted(used.column for used in self.columns.values() if used.asked))
+        nodes = with_marks(with_row_tags(nodes, shown), early)
         plan = Plan(
             name=self.spec.file.name,
             nodes=tuple(replace(node, fingerprint=item) for node, item in zip(nodes, node_fingerprints, strict=True)),
@@ -225,6 +229,7 @@ class _Build:
             upstream.append(unit if output is None else replace(unit, output=output))
             self.used |= scope.uses.units
             self.uses.append(frozenset(scope.uses.units))
+            self.whole_row |= scope.uses.whole_row
             for column in sorted(scope.uses.columns):
                 self._use_column(column, instance.names, instance.path, _options_hint(instance, column))
             if node is not None and isinstance(instance, UnitInstance):
@@ -234,6 +239,7 @@ class _Build:
                 check_pinned_uses(instance, scope, nodes)
         for step, scope in row_steps.scopes:
             self.used |= scope.uses.units
+            self.whole_row |= scope.uses.whole_row
             for column in sorted(scope.uses.columns):
                 self._use_column(column, step.names, step.path)
         return nodes

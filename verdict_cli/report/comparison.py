@@ -8,6 +8,7 @@ from typing import Any
 
 from verdict_cli.messages import RunFacts
 from verdict_cli.report import formatting
+from verdict_cli.report.answering_models import changed_versions, version_notices
 from verdict_cli.report.charts import ChartPoint, Dots
 from verdict_cli.report.compress import packed
 from verdict_cli.report.document import (
@@ -66,6 +67,7 @@ def _run_json(side: ComparisonContext) -> dict[str, Any]:
         "cost_usd": facts.cost_usd,
         "wall_s": facts.wall_s,
         "models": dict(facts.models),
+        "served": {model: dict(served) for model, served in facts.served.items()},
         "floors": list(facts.floors),
         "latency_s": None if took is None else {"mean": took.mean_s, "median": took.median_s, "p95": took.p95_s},
     }
@@ -155,8 +157,10 @@ def _runs(sides: Sides) -> Iterator[Part]:
     for model in dict.fromkeys((*sides[0].facts.floors, *sides[1].facts.floors)):
         yield Note(formatting.baseline_notice(model), warning=True)
     for name, side in zip("ab", sides, strict=True):
-        for notice in formatting.replay_notice(side.facts):
+        for notice in (*formatting.replay_notice(side.facts), *version_notices(side.facts)):
             yield Note(f"{name}: {notice}", warning=True)
+    for notice in changed_versions(sides[0].facts, sides[1].facts):
+        yield Note(notice, warning=True)
 
 
 def _latency_facts(latency: Latency | None) -> dict[str, str]:

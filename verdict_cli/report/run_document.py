@@ -7,6 +7,7 @@ from functools import partial
 
 from verdict_cli.language.registry import Registry
 from verdict_cli.report import formatting
+from verdict_cli.report.answering_models import cached_share, prompt_cache_facts, version_notices
 from verdict_cli.report.bias_effects import bias_effects
 from verdict_cli.report.charts import Bars
 from verdict_cli.report.document import (
@@ -60,7 +61,8 @@ def _make(title: str, report: Report, context: ReportContext | None) -> Iterator
 
 
 def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]:
-    parts: list[Part] = [Note(notice, warning=True) for notice in formatting.notices(report)]
+    notices = [*formatting.notices(report), *version_notices(report.facts)]
+    parts: list[Part] = [Note(notice, warning=True) for notice in notices]
     evaluations = len(report.measures)
     tiles = [
         _tile(name if evaluations > 1 else "", metric, value)
@@ -82,7 +84,8 @@ def _opening(report: Report, context: ReportContext | None) -> Iterator[Section]
         ("started", facts.started.replace("T", " ").replace("+00:00", " UTC")),
         ("version", f"{facts.version}, seed {facts.seed}"),
     ]
-    yield Section("", [*parts, FactList(formatting.summary_facts(report), details)], listed=False, essential=True)
+    summary = [*formatting.summary_facts(report), *prompt_cache_facts(facts)]
+    yield Section("", [*parts, FactList(summary, details)], listed=False, essential=True)
 
 
 def _headline(
@@ -133,16 +136,17 @@ def _unit_costs(report: Report, context: ReportContext | None) -> Iterator[Secti
     units = {} if context is None else by_unit(context.calls)
     if not units:
         return
-    headers = ("unit", "calls", "failed", "tokens in", "tokens out", "cost", "median", "95%")
-    table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7))
+    headers = ("unit", "calls", "failed", "tokens in", "cached", "tokens out", "cost", "median", "95%")
+    table = Table(headers, [(name, *_unit_cells(unit)) for name, unit in units.items()], (1, 2, 3, 4, 5, 6, 7, 8))
     charts = [*_unit_charts(units)]
     yield Section("Cost and time", [table, *([Group(charts)] if charts else [])], formats=PAGE_FORMATS)
 
 
 def _unit_cells(unit: UnitCalls) -> tuple[str, ...]:
     seconds = ["–" if value is None else f"{value:.3g} s" for value in (unit.median_s, unit.p95_s)]
-    counts = (unit.calls, unit.failed, unit.prompt_tokens, unit.completion_tokens)
-    return (*(f"{count:,}" for count in counts), formatting.money(unit.cost_usd), *seconds)
+    counts = [f"{count:,}" for count in (unit.calls, unit.failed, unit.prompt_tokens)]
+    share = cached_share(unit.cached_tokens, unit.prompt_tokens)
+    return (*counts, share, f"{unit.completion_tokens:,}", formatting.money(unit.cost_usd), *seconds)
 
 
 def _unit_charts(units: dict[str, UnitCalls]) -> Iterator[Bars]:

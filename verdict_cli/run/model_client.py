@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.cache_store import CacheStore
 from verdict_cli.llm.middleware.chain import Chain, JournalOptions, StopSignal, build_chain
+from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.providers import Providers, TokenCallback
 from verdict_cli.llm.providers.recording import Recording
@@ -24,6 +25,7 @@ class ModelClient:
     spending: Spending = field(default_factory=Spending)
     store: CacheStore | None = None
     recorded: bool = False
+    leaders: PrefixLeaders = field(default_factory=PrefixLeaders)
 
     @classmethod
     def open(
@@ -51,6 +53,7 @@ class ModelClient:
             self.providers.ask,
             self.limit,
             self.spending,
+            self.leaders,
             spans=spans,
             stop=stop or StopSignal(),
             store=self.store,

@@ -185,6 +185,7 @@ class _NodeCall(Struct, frozen=True):
             seed=self.context.seed,
             stream=work.unit.streamed,
             written=written,
+            marks=rendered.marks,
         )
         if reading.more is not None:
             return await self._sampled(request, place, reading.more, calls)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from verdict_cli.llm.middleware.rate_limit import Flow, RateLimiters
+from verdict_cli.llm.providers.price_book import cache_saved_usd
 from verdict_cli.messages import Call, Result, RunFacts, Stage
 
 
@@ -31,7 +32,17 @@ class Progress:
     units: Mapping[str, Flow] = field(default_factory=dict)
 
 
-_SUMS = ("done", "failed", "calls", "recalled", "cached", "prompt_tokens", "completion_tokens", "abstained")
+_SUMS = (
+    "done",
+    "failed",
+    "calls",
+    "recalled",
+    "cached",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "abstained",
+)
 """Fields that are plain sums and have the same name in `RunFacts`."""
 
 
@@ -52,6 +63,9 @@ class RunStats:
     failures: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
     models: Counter[str] = field(default_factory=Counter)
+    served: Counter[tuple[str, str]] = field(default_factory=Counter)
+    cached_tokens: int = 0
+    cache_saved_usd: float | None = 0.0
     saved: Counter[str] = field(default_factory=Counter)
     stages: dict[str, tuple[Stage, ...]] = field(default_factory=dict)
     abstained: int = 0
@@ -80,8 +94,15 @@ class RunStats:
             return
         self.recalled += reply.recalled
         self.cached += reply.cached
-        self.prompt_tokens += reply.usage.prompt_tokens
-        self.completion_tokens += reply.usage.completion_tokens
+        usage = reply.usage
+        self.prompt_tokens += usage.prompt_tokens
+        self.completion_tokens += usage.completion_tokens
+        if reply.model:
+            self.served[call.request.model.name, reply.model] += 1
+        self.cached_tokens += usage.cached_tokens
+        if (usage.cached_tokens or usage.cache_write_tokens) and not reply.cached:
+            saved = cache_saved_usd(call.request.model, usage, reply.service_tier)
+            self.cache_saved_usd = _sum(self.cache_saved_usd, saved)
         if reply.cost_usd is None or self.cost_usd is None:
             self.cost_usd = None
         else:
@@ -94,10 +115,9 @@ class RunStats:
         self.failures.update(other.failures)
         self._add_reasons(other.reasons)
         self.models.update(other.models)
-        if self.cost_usd is None or other.cost_usd is None:
-            self.cost_usd = None
-        else:
-            self.cost_usd += other.cost_usd
+        self.served.update(other.served)
+        self.cost_usd = _sum(self.cost_usd, other.cost_usd)
+        self.cache_saved_usd = _sum(self.cache_saved_usd, other.cache_saved_usd)
         self.saved.update(other.saved)
         self._add_stages(other.stages)
 
@@ -145,7 +165,19 @@ class RunStats:
             failures=dict(sorted(self.failures.items())),
             reasons={kind: message for kind, (_, message) in sorted(self.reasons.items())},
             models=dict(sorted(self.models.items())),
+            served=self._served(),
+            cache_saved_usd=self.cache_saved_usd,
             floors=floors,
             saved=dict(sorted(self.saved.items())),
             stages=dict(sorted(self.stages.items())),
         )
+
+    def _served(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for (model, answered), count in sorted(self.served.items()):
+            found.setdefault(model, {})[answered] = count
+        return found
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

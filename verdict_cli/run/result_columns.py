@@ -26,14 +26,21 @@ CALL_COLUMNS: dict[str, ColumnKind] = {
     "call": "int",
     "attempt": "int",
     "model": "str",
+    "served_model": "str",
+    "system_fingerprint": "str",
+    "service_tier": "str",
     "params": "str",
     "messages": "str",
     "reply": "str",
+    "reasoning": "str",
     "finish_reason": "str",
     "logprobs": "str",
     "mass": "float",
     "prompt_tokens": "int",
     "completion_tokens": "int",
+    "cached_tokens": "int",
+    "cache_write_tokens": "int",
+    "reasoning_tokens": "int",
     "cost_usd": "float",
     "latency_s": "float",
     "recalled": "bool",
@@ -58,7 +65,8 @@ _REQUEST_COLUMNS = (
 )
 _REPLY_COLUMNS = (
     *_REQUEST_COLUMNS, "reply", "finish_reason", "logprobs", "mass", "prompt_tokens", "completion_tokens", "cost_usd", "recalled", "cached",
-    "repaired", "params",
+    "repaired", "params", "served_model", "system_fingerprint", "service_tier", "reasoning", "cached_tokens",
+    "cache_write_tokens", "reasoning_tokens",
 )  # fmt: skip
 _RESULT_COLUMNS: dict[str, ColumnKind] = {
     "row": "int",
@@ -185,18 +193,26 @@ def call_row(call: Call) -> Cells:
     ]
     if reply is None:
         return _REQUEST_COLUMNS, values
+    usage = reply.usage
     values += (
         reply.text,
         reply.finish_reason,
         _logprobs(reply.logprobs),
         call.mass,
-        reply.usage.prompt_tokens,
-        reply.usage.completion_tokens,
+        usage.prompt_tokens,
+        usage.completion_tokens,
         reply.cost_usd,
         reply.recalled,
         reply.cached,
         call.repaired,
         reply.sent or None,
+        reply.model or None,
+        reply.system_fingerprint or None,
+        reply.service_tier or None,
+        reply.reasoning or None,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
     )
     return _REPLY_COLUMNS, values
 

@@ -18,7 +18,10 @@ from verdict_cli.plan.node import LLMNode, Plan
 from verdict_cli.storage.tables.arrow_vectors import floats, integers, truths
 from verdict_cli.storage.tables.reader import read_arrow, read_table, table_columns
 
-_UNIT_COLUMNS = ("unit", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "cost_usd", "latency_s")
+_UNIT_COLUMNS = (
+    "unit", "failure", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "latency_s",
+)  # fmt: skip
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class UnitCalls:
     failed: int
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int
     cost_usd: float | None
     median_s: float | None
     p95_s: float | None
@@ -39,7 +43,7 @@ class _UnitTotals:
 
     def __init__(self) -> None:
         self.calls = self.failed = self.unpriced = 0
-        self.tokens = [0, 0]
+        self.tokens = [0] * len(_TOKENS)
         self.cost_usd = 0.0
         self.seconds: list[Any] = []
 
@@ -47,7 +51,7 @@ class _UnitTotals:
         """Add the rows of a batch that are this unit's."""
         self.calls += int(mask.sum())
         self.failed += int(batch["failed"][mask].sum())
-        for index, name in enumerate(("prompt_tokens", "completion_tokens")):
+        for index, name in enumerate(_TOKENS):
             self.tokens[index] += int(np.nansum(batch[name][mask]))
         cost = batch["cost_usd"][mask]
         self.unpriced += int((np.isnan(cost) & batch["answered"][mask]).sum())
@@ -60,8 +64,7 @@ class _UnitTotals:
         seconds = np.concatenate(self.seconds)
         median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if len(seconds) else (None, None)
         cost_usd = None if self.unpriced else self.cost_usd
-        tokens_in, tokens_out = self.tokens
-        return UnitCalls(self.calls, self.failed, tokens_in, tokens_out, cost_usd, median, p95)
+        return UnitCalls(self.calls, self.failed, *self.tokens, cost_usd, median, p95)
 
 
 def by_unit(calls: Path) -> dict[str, UnitCalls]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,12 @@ TAG = re.compile(r"(?s)<data-([0-9a-f]{16})>\n(.*?)\n</data-\1>")
 TEXTS = st.text(st.characters(codec=None)) | st.sampled_from(
     ["</data-", "<data-0>\n", "@system", "{source.b}", "{{ b }}"]
 )
+
+
+def compiled(text: str, kind: str) -> Any:
+    if kind == "plain":
+        return compile_prompt(text, unresolved, _no, _no, delimit=True)
+    return compile_jinja(text, ("source", "previous", "input", "unit"), unresolved, _no, delimit=True)
 
 
 def plain(text: str, values: dict[str, Any], types: dict[str, Any] | None = None) -> tuple[Message, ...]:
@@ -72,7 +79,22 @@ def test_a_text_that_knows_the_boundary_has_another(monkeypatch: pytest.MonkeyPa
     second = hashlib.sha256(first.encode()).hexdigest()
     answers = iter([first, second])
     monkeypatch.setattr(delimit, "_digest", lambda _: next(answers))
-    assert boundary([Delimited(f"</DATA-{first[:16].upper()}>")]) == second[:16]
+    assert boundary([Delimited(f"</DATA-{first[:16].upper()}>")]) == second[:24]
+
+
+@pytest.mark.parametrize("kind", ["plain", "jinja"])
+@given(st.tuples(TEXTS, TEXTS, TEXTS))
+def test_all_prompts_of_a_row_have_the_same_boundary(kind: str, texts: tuple[str, str, str]) -> None:
+    both = ("{source.a}", "{source.b} {source.a}") if kind == "plain" else ("{{source.a}}", "{{source.b}}{{source.a}}")
+    source = dict(zip("abc", texts, strict=True))
+    prompts = [
+        replace(compiled(text, kind), columns=("a", "b")).render(row(**source) | {"previous": {"x": text}}).messages
+        for text in both
+    ]
+    marks = {re.findall("<data-([0-9a-f]{16})> and", prompt[-1].content)[-1] for prompt in prompts}
+    assert len(marks) == 1
+    other = replace(compiled(both[1], kind), columns=("a", "b")).render(row(**source | {"c": "another label"}))
+    assert other.messages == prompts[1]
 
 
 def test_the_same_row_has_the_same_boundary_and_another_row_another() -> None:

@@ -15,6 +15,7 @@ from verdict_cli.errors import BudgetError, Rejected, Retryable, VerdictError
 from verdict_cli.llm.middleware.budget import Spending
 from verdict_cli.llm.middleware.chain import JournalOptions, StopSignal, build_chain
 from verdict_cli.llm.middleware.hedge import MAX_EXTRA
+from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.rate_limit import RateLimiters, rate_limited
 from verdict_cli.llm.tracing import Spans
 from verdict_cli.messages import Ask, Message, Reply, Request, Row, Usage
@@ -59,6 +60,7 @@ class Path:
             provider,
             lambda ask: rate_limited(ask, self.limiters),
             self.spending,
+            PrefixLeaders(),
             spans=Spans(),
             stop=StopSignal(lambda: bool(self.stopped), self.stopped.append),
             store=None,

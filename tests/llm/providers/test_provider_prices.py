@@ -60,12 +60,12 @@ def test_costs_agree_with_litellms(name: str, prompt: int, completion: int, shar
     )
     response = litellm.ModelResponse(model=name, usage=usage)
     expected = litellm.completion_cost(response, model=name)
-    assert cost_usd(Model(name=name), Usage(prompt, completion), cached) == pytest.approx(expected, abs=1e-12)
+    assert cost_usd(Model(name=name), Usage(prompt, completion, cached)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_cached_tokens_have_their_own_price_in_the_pipelines_prices() -> None:
     model = Model(name="mine", cost=Cost(input_per_million=2, output_per_million=10, cached_per_million=0.5))
-    assert cost_usd(model, Usage(1_000_000, 100_000), cached=400_000) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
+    assert cost_usd(model, Usage(1_000_000, 100_000, 400_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1.0)
 
 
 def test_a_deployment_has_the_price_of_its_base_model() -> None:

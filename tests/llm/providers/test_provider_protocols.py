@@ -133,7 +133,7 @@ def test_gemini_is_called_by_its_model_and_its_thinking_is_charged(request_for: 
         (reply,) = ask(request_for(model, json_schema=SCHEMA))
     assert wire.paths == ["/v1beta/models/gemini-2.5-flash:generateContent"]
     assert wire.bodies[0]["generationConfig"]["responseJsonSchema"] == SCHEMA
-    assert (reply.text, reply.usage) == (SCORE, Usage(100, 50))
+    assert (reply.text, reply.usage) == (SCORE, Usage(100, 50, reasoning_tokens=30))
     assert reply.cost_usd == pytest.approx(100 * 0.3e-6 + 50 * 2.5e-6)
 
 

@@ -29,6 +29,7 @@ class ModelKeys(TypedDict, total=False):
     timeout: float
     max_wait: float
     hedge: Literal["auto", "off"]
+    prompt_cache: Literal["auto", "off"]
     top_logprobs: int
     api_base: str
     api_key_env: str

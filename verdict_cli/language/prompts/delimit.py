@@ -1,6 +1,7 @@
 """A boundary around each text that a row or a model wrote, which none of these texts can contain (`delimit`).
 
-The boundary depends only on the texts: the same row gives the same prompt again, so that caches and recordings hit.
+The boundary depends only on the row's content, so that the same row gives the same prompt again and caches and recordings
+hit. All units of a row have the same one, so that their prompts can begin alike, which a provider's prompt cache needs.
 Marking data, and saying so, is "spotlighting" by delimiters (Hines et al., 2024, "Defending Against
 Indirect Prompt Injection Attacks With Spotlighting"), with a delimiter that the data's author cannot know beforehand.
 """
@@ -8,8 +9,10 @@ Indirect Prompt Injection Attacks With Spotlighting"), with a delimiter that the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from verdict_cli.language.fields.types import INTEGER, NUMBER, TRUTH, FieldType, ScaleType
 from verdict_cli.language.prompts.sections import suffixed
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from verdict_cli.messages import Message
 
 _DIGITS = 16
+_MORE_DIGITS = 8
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 class Delimited(str):
@@ -32,16 +37,36 @@ def closed(kind: FieldType) -> bool:
     return kind in (INTEGER, NUMBER, TRUTH) or isinstance(kind, ScaleType)
 
 
-def boundary(texts: Iterable[str]) -> str:
-    """16 hex digits that none of the judged texts contains, in either case; "" without a judged text."""
+def row_content(source: Mapping[str, Any], columns: Sequence[str] | None) -> bytes:
+    """The row's values in the columns (None: all), from which its boundary is made; b"" without one of them.
+
+    The columns are those that the pipeline's units use: a label that is added or corrected changes no prompt.
+    """
+    shown = {name: source[name] for name in (sorted(source) if columns is None else columns) if name in source}
+    if not shown:
+        return b""
+    try:
+        return orjson.dumps(shown, default=repr, option=_OPTIONS)
+    except TypeError:  # integers beyond 64 bits, halves of surrogate pairs
+        return repr(shown).encode("utf-8", "surrogatepass")
+
+
+def boundary(texts: Iterable[str], content: bytes = b"") -> str:
+    """16 hex digits that none of the judged texts contains, in either case; "" without a judged text.
+
+    They are made from ``content``, that of the row, or without it from the texts. Where a text contains them, others are
+    taken, and more of them.
+    """
     judged = [text.encode("utf-8", "surrogatepass") for text in texts if isinstance(text, Delimited)]
     if not judged:
         return ""
     whole = b"\n".join(judged).lower()
-    digest = _digest(b"".join(b"%d:%b" % (len(text), text) for text in judged))
-    while digest[:_DIGITS].encode() in whole:
+    digest = _digest(content or b"".join(b"%d:%b" % (len(text), text) for text in judged))
+    digits = _DIGITS
+    while digest[:digits].encode() in whole:
         digest = _digest(digest.encode())
-    return digest[:_DIGITS]
+        digits = min(digits + _MORE_DIGITS, len(digest))
+    return digest[:digits]
 
 
 def _digest(content: bytes) -> str:

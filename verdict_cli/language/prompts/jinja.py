@@ -26,7 +26,7 @@ from verdict_cli.language.expressions.sandbox import sandbox_environment
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.fields.image import ImageType
 from verdict_cli.language.fields.types import without_null
-from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.delimit import Delimited, append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.prompt import Rendered, Tell
 from verdict_cli.language.prompts.sections import MARKER, ROLES, dedented, trimmed
 
@@ -39,13 +39,14 @@ _ELSEWHERE = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 @dataclass(frozen=True)
 class JinjaTemplate:
     """A compiled Jinja2 prompt. `sign` and the index of a role replace a section marker, so that a marker in the data has
-    no effect; `sign` and _BEGINS or _ENDS are around a delimited text."""
+    no effect; `sign` and _BEGINS or _ENDS are around a delimited text. `columns` are as in a prompt with placeholders."""
 
     template: Template
     sign: str
     paths: tuple[ExpressionPath, ...]
     delimited: bool = False
     tested: tuple[ExpressionPath, ...] = ()
+    columns: tuple[str, ...] | None = ()
 
     @property
     def bare(self) -> tuple[tuple[str, str], ...]:
@@ -75,7 +76,9 @@ class JinjaTemplate:
         if not self.delimited:
             return Rendered(tuple(Message(role, body) for role, body in sections), ())
         pieces = [(role, self._pieces(body)) for role, body in sections]
-        mark = boundary(text for _, texts in pieces for text in texts)
+        mark = boundary(
+            (text for _, texts in pieces for text in texts), row_content(values.get("source") or {}, self.columns)
+        )
         messages = [Message(role, "".join(wrap_in_tags(text, mark) for text in texts)) for role, texts in pieces]
         return Rendered(append_data_notice(messages, mark), ())
 

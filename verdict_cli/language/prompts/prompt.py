@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -11,7 +12,7 @@ from pydantic import Discriminator, Tag
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.language.expressions.paths import ExpressionPath, Resolve
-from verdict_cli.language.prompts.delimit import append_data_notice, boundary, wrap_in_tags
+from verdict_cli.language.prompts.delimit import append_data_notice, boundary, row_content, wrap_in_tags
 from verdict_cli.language.prompts.placeholders import (
     PLACEHOLDER_ROOTS,
     Slot,
@@ -54,16 +55,29 @@ PromptKey = Annotated[
 """A prompt in a pipeline: a text, `{file: …}` or `{jinja: …}`."""
 
 
+class Cut(NamedTuple):
+    """A place in a prompt: its section, the number of pieces of the section before it, and characters of the next piece."""
+
+    section: int
+    piece: int
+    chars: int
+
+
+END = Cut(sys.maxsize, 0, 0)
+"""The end of the whole request, behind what the unit adds to its prompt."""
+
+
 class Rendered(NamedTuple):
-    """A row's messages, and the row's values that were inserted into them, in order."""
+    """A row's messages, and the row's values that were inserted into them, in order; ``marks`` are as in a request."""
 
     messages: tuple[Message, ...]
     inserted: tuple[str, ...]
+    marks: tuple[tuple[int, int], ...] = ()
 
 
 class CompiledPrompt(Protocol):
     """A compiled prompt; `paths` are the paths in it, as written; `delimited` whether texts in it are; `bare` are
-    (as written, name) of the literal braces around a bare name."""
+    (as written, name) of the literal braces around a bare name. A delimited prompt has `columns`, which the plan sets."""
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]: ...
@@ -88,12 +102,16 @@ class CompiledPrompt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderPrompt:
-    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled."""
+    """A prompt with placeholders; `sections` are (role, pieces), `slots` the placeholders in them, `delimited` as compiled.
+    `columns` are those of the row that the pipeline's units use, None: all. `cuts` are where what it shares with other calls
+    ends, for models that need that marked."""
 
     sections: tuple[tuple[str, tuple[str | Slot, ...]], ...]
     slots: tuple[Slot, ...]
     delimited: bool = False
     bare: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] | None = ()
+    cuts: tuple[Cut, ...] = ()
 
     @property
     def paths(self) -> tuple[ExpressionPath, ...]:
@@ -114,7 +132,7 @@ class PlaceholderPrompt:
         """The messages for these values."""
         message = _message()
         filled = [slot.fill(values) for slot in self.slots]
-        mark = boundary(filled) if self.delimited else ""
+        mark = boundary(filled, row_content(values.get("source") or {}, self.columns)) if self.delimited else ""
         texts = iter(filled)
         inserted: list[str] = []
         messages = []
@@ -134,7 +152,30 @@ class PlaceholderPrompt:
                 if part.paths[0][0] not in ("unit", "index"):
                     inserted.append(str(text))
             messages.append(message(role, content, images))
-        return Rendered(append_data_notice(messages, mark), tuple(inserted))
+        marks = self._marks(filled, mark) if self.cuts else ()
+        return Rendered(append_data_notice(messages, mark), tuple(inserted), marks)
+
+    def _marks(self, filled: Sequence[str], mark: str) -> tuple[tuple[int, int], ...]:
+        """The message and the position in it of each cut; the end of a message for the start of the next one."""
+        texts = iter(filled)
+        lengths = []
+        for _, parts in self.sections:
+            own = [0]
+            for part in parts:
+                text = part if isinstance(part, str) else next(texts)
+                if not isinstance(part, str):
+                    text = "" if part.image else wrap_in_tags(text, mark) if mark else text
+                own.append(own[-1] + len(text))
+            lengths.append(own)
+        marks = []
+        for section, piece, chars in self.cuts:
+            if section >= len(lengths):
+                marks.append((-1, -1))
+                continue
+            at = lengths[section][piece] + chars
+            if at or section:
+                marks.append((section, at) if at else (section - 1, lengths[section - 1][-1]))
+        return tuple(dict.fromkeys(marks))
 
 
 @cache

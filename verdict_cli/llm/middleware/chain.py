@@ -16,6 +16,7 @@ from verdict_cli.llm.middleware.circuit_breaker import circuit_breaker
 from verdict_cli.llm.middleware.dead_endpoint import dead_endpoint
 from verdict_cli.llm.middleware.hedge import Hedging
 from verdict_cli.llm.middleware.journal_replay import CallJournal, replay_journal
+from verdict_cli.llm.middleware.prefix_leader import PrefixLeaders
 from verdict_cli.llm.middleware.require_logprobs import require_logprobs
 from verdict_cli.llm.model_families import is_local
 from verdict_cli.llm.tracing import Spans
@@ -63,6 +64,7 @@ def build_chain(
     provider: Ask,
     limit: Callable[[Ask], Ask],
     spending: Spending,
+    leaders: PrefixLeaders,
     *,
     spans: Spans,
     stop: StopSignal,
@@ -85,7 +87,7 @@ def build_chain(
     if not recorded:
         another = limit(check_budget(sent, spending, stop.is_set, lambda error: _stop_unless_spent(stop, error)))
         ask = hedging.around(ask, another)
-        ask = require_logprobs(ask)
+        ask = leaders.around(require_logprobs(ask))
         if store is not None:
             ask, forget = cached(ask, store)
         ask = _unless_local(ask_local, ask)

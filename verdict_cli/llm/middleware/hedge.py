@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from msgspec.structs import replace
@@ -213,10 +214,9 @@ class Race:
         if reply is None or len(charged) < 2:
             return reply or next(iter(charged), None)
         costs = [one.cost_usd for one in charged if one.cost_usd is not None]
-        prompt = sum(one.usage.prompt_tokens for one in charged)
-        completion = sum(one.usage.completion_tokens for one in charged)
+        usage = reduce(Usage.plus, (one.usage for one in charged))
         cost = sum(costs) if len(costs) == len(charged) else None
-        return replace(reply, usage=Usage(prompt, completion), cost_usd=cost, latency_s=self._latency_s)
+        return replace(reply, usage=usage, cost_usd=cost, latency_s=self._latency_s)
 
 
 class Hedging:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from verdict_cli.errors import Refused
+from verdict_cli.llm.providers.cache_marks import SYSTEM, cache_marks, marked_parts
 from verdict_cli.llm.providers.chat_completions import INSTRUCTION, TOOL
 from verdict_cli.llm.providers.json_mode import JsonMode
 from verdict_cli.llm.providers.wire_protocol import (
@@ -20,10 +21,9 @@ from verdict_cli.llm.providers.wire_protocol import (
     data_url,
     object_at,
     objects,
-    protocol_parts,
     split_system,
 )
-from verdict_cli.messages import Request
+from verdict_cli.messages import Message, Request
 
 _DEFAULT_MAX_TOKENS = 4096
 """The API needs a limit. Judges' replies are short; a model's own maximum would only raise what a run reserves."""
@@ -56,10 +56,12 @@ def _body(request: Request, name: str, mode: JsonMode) -> dict[str, Any]:
     if "stop" in settings:
         stop = settings.pop("stop")
         body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+    marks = cache_marks(request)
     if system:
-        body["system"] = [{"type": "text", "text": system}]
+        body["system"] = marked_parts(Message("system", system), marks.get(SYSTEM, ()))
     body["messages"] = [
-        {"role": turn.role, "content": [_part(part) for part in protocol_parts(turn)]} for turn in turns
+        {"role": turn.role, "content": [_part(part) for part in marked_parts(turn, marks.get(place, ()))]}
+        for place, turn in enumerate(turns)
     ]
     schema = request.json_schema
     if schema is not None:
@@ -95,13 +97,14 @@ def _think(body: dict[str, Any], settings: Mapping[str, Any], effort: str, model
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if part["type"] == "text":
-        return {"type": "text", "text": part["text"]}
+        return dict(part)
+    marked = {key: part[key] for key in ("cache_control",) if key in part}
     url = part["image_url"]["url"]
     embedded = data_url(url)
     if embedded is None:
-        return {"type": "image", "source": {"type": "url", "url": url}}
+        return {"type": "image", "source": {"type": "url", "url": url}, **marked}
     kind, data = embedded
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}, **marked}
 
 
 def _supported_schema(schema: Any) -> Any:

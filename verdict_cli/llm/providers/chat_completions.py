@@ -189,21 +189,29 @@ def _reply(envelope: Any, request: Request, latency_s: float, sent: str) -> Repl
         logprobs = read_logprobs(choice.get("logprobs"))
     except ValueError as fault:
         raise _broken(name, str(fault)) from None
-    usage, cached, cache_write = read_usage(envelope.get("usage"))
+    usage = read_usage(envelope.get("usage"))
+    tier = _short(envelope.get("service_tier"))
     reply = Reply(
         text,
         finish_reason=_short(choice.get("finish_reason")) or "stop",
         logprobs=logprobs,
         usage=usage or Usage(),
-        cost_usd=charged_cost(
-            request.model, envelope.get("usage"), usage, cached, cache_write, _short(envelope.get("service_tier"))
-        ),
+        cost_usd=charged_cost(request.model, envelope.get("usage"), usage, tier),
         model=_short(envelope.get("model")) or name,
         latency_s=latency_s,
         sent=sent,
+        system_fingerprint=_short(envelope.get("system_fingerprint")),
+        reasoning=_reasoning(envelope, message),
+        service_tier=tier,
     )
     _accept(reply, name, message.get("refusal"))
     return reply
+
+
+def _reasoning(envelope: Mapping[str, Any], message: Mapping[str, Any]) -> str:
+    """The text of the model's thinking: beside the message (our own protocols), or under a key that servers add to it."""
+    texts = (envelope.get("reasoning"), message.get("reasoning_content"), message.get("reasoning"))
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def _short(value: Any) -> str:

@@ -44,19 +44,18 @@ class Rates:
     cached: float
     cache_write: float
 
-    def cost(self, prompt: int, completion: int, cached: int = 0, cache_write: int = 0) -> float:
-        """Dollars for one call; cached and cache-written tokens are among those of the prompt."""
-        fresh = prompt - cached - cache_write
-        return fresh * self.read + cached * self.cached + cache_write * self.cache_write + completion * self.write
+    def cost(self, usage: Usage) -> float:
+        """Dollars for one call."""
+        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        fresh = usage.prompt_tokens - cached - written
+        prompt = fresh * self.read + cached * self.cached + written * self.cache_write
+        return prompt + usage.completion_tokens * self.write
 
 
-def cost_usd(
-    model: Model, usage: Usage | None, cached: int = 0, cache_write: int = 0, tier: str | None = None
-) -> float | None:
+def cost_usd(model: Model, usage: Usage | None, tier: str | None = None) -> float | None:
     """Dollars for one call by the pipeline's own prices, else by the file's; None if the price or the usage is unknown.
 
-    ``cached`` and ``cache_write`` are the prompt's tokens read from and written to the provider's cache. ``tier`` is the
-    service tier that the reply states; without it, the one that the request asked for counts.
+    ``tier`` is the service tier that the reply states; without it, the one that the request asked for counts.
     """
     if usage is None:
         return None
@@ -64,17 +63,24 @@ def cost_usd(
         read, write = model.cost.input_per_million / 1e6, model.cost.output_per_million / 1e6
         per_cached = model.cost.cached_per_million
         own = Rates(read, write, read if per_cached is None else per_cached / 1e6, read)
-        return own.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+        return own.cost(usage)
     if is_free(model.name):
         return 0.0
     requested = tier or model.params.get("service_tier")
-    return list_price_usd(model.known_name, usage, cached, cache_write, str(requested or ""))
+    return list_price_usd(model.known_name, usage, str(requested or ""))
 
 
-def list_price_usd(name: str, usage: Usage, cached: int = 0, cache_write: int = 0, tier: str = "") -> float | None:
+def cache_saved_usd(model: Model, usage: Usage, tier: str | None = None) -> float | None:
+    """What a call would have cost without the provider's cache, less what it costs; None if the price is unknown."""
+    without = cost_usd(model, Usage(usage.prompt_tokens, usage.completion_tokens), tier)
+    paid = cost_usd(model, usage, tier)
+    return None if without is None or paid is None else without - paid
+
+
+def list_price_usd(name: str, usage: Usage, tier: str = "") -> float | None:
     """Dollars for one call by the file alone; None if it has no price for the model."""
     rates = rates_of(name, usage.prompt_tokens, tier)
-    return None if rates is None else rates.cost(usage.prompt_tokens, usage.completion_tokens, cached, cache_write)
+    return None if rates is None else rates.cost(usage)
 
 
 def rates_of(name: str, prompt_tokens: int = 0, tier: str = "") -> Rates | None:

@@ -30,7 +30,9 @@ def assemble(content: bytes, hidden: tuple[str, ...] = ()) -> dict[str, Any]:
         event: dict[str, Any] = redact(parsed, hidden)
         if event.get("error"):
             return event
-        envelope |= {key: event[key] for key in ("model", "usage", "service_tier") if event.get(key)}
+        envelope |= {
+            key: event[key] for key in ("model", "usage", "service_tier", "system_fingerprint") if event.get(key)
+        }
         for choice in _listed(event.get("choices")):
             message.add(_mapping(choice.get("delta")))
             positions += _listed(_mapping(choice.get("logprobs")).get("content"))
@@ -53,7 +55,7 @@ class _Message:
         self.calls: dict[int, dict[str, list[str]]] = {}
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        for key in ("content", "refusal"):
+        for key in ("content", "refusal", "reasoning_content", "reasoning"):
             if isinstance(delta.get(key), str):
                 self.texts.setdefault(key, []).append(delta[key])
         for part in _listed(delta.get("tool_calls")):

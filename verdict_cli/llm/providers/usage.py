@@ -19,20 +19,18 @@ _MAX_TRIES = 3
 
 def paid_reply(raw_usage: Any, request: Request, latency_s: float, sent: str) -> Reply | None:
     """An empty reply with the cost of one that cannot be read; None if the server did not state its usage."""
-    usage, cached, cache_write = read_usage(raw_usage)
+    usage = read_usage(raw_usage)
     if usage is None:
         return None
     name = request.model.name
-    cost = charged_cost(request.model, raw_usage, usage, cached, cache_write)
+    cost = charged_cost(request.model, raw_usage, usage)
     return Reply("", "error", usage=usage, cost_usd=cost, model=name, latency_s=latency_s, sent=sent)
 
 
-def charged_cost(
-    model: Model, raw_usage: Any, usage: Usage | None, cached: int, cache_write: int, tier: str = ""
-) -> float | None:
+def charged_cost(model: Model, raw_usage: Any, usage: Usage | None, tier: str = "") -> float | None:
     """Dollars for one call: by the pipeline's own prices, else as its usage states them, else by the price data."""
     stated = None if model.cost is not None else _stated_cost(raw_usage)
-    return cost_usd(model, usage, cached, cache_write, tier) if stated is None else stated
+    return cost_usd(model, usage, tier) if stated is None else stated
 
 
 def header_cost(headers: HeaderLookup) -> float | None:
@@ -85,23 +83,32 @@ def usage_in_text(content: bytes) -> Any:
     return None
 
 
-def read_usage(usage: Any) -> tuple[Usage | None, int, int]:
-    """The tokens charged, and how many of the prompt's were read from and written to the provider's cache.
-
-    None if the server did not state them.
-    """
+def read_usage(usage: Any) -> Usage | None:
+    """The tokens charged; None if the server did not state them."""
     if not isinstance(usage, dict):
-        return None, 0, 0
+        return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not (_is_count(prompt) and _is_count(completion)):
-        return None, 0, 0
-    found = usage.get("prompt_tokens_details")
-    details = found if isinstance(found, dict) else {}
+        return None
+    details = _details(usage, "prompt_tokens_details")
     # DeepSeek's and Moonshot's own keys; neither always has the details.
     keys = (details.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    read, written = next((value for value in keys if value is not None), None), details.get("cache_creation_tokens")
+    read = next((value for value in keys if value is not None), None)
     cached = min(read, prompt) if _is_count(read) else 0
-    return Usage(prompt, completion), cached, min(written, prompt - cached) if _is_count(written) else 0
+    written = details.get("cache_creation_tokens", details.get("cache_write_tokens"))
+    thought = _details(usage, "completion_tokens_details").get("reasoning_tokens")
+    return Usage(
+        prompt,
+        completion,
+        cached,
+        min(written, prompt - cached) if _is_count(written) else 0,
+        min(thought, completion) if _is_count(thought) else 0,
+    )
+
+
+def _details(usage: dict[str, Any], key: str) -> dict[str, Any]:
+    found = usage.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -164,14 +164,14 @@ def _parsed(line: bytes) -> Any:
 
 def reply_fields(reply: Reply) -> dict[str, Any]:
     """The reply as JSON values. `read_reply` restores all but its ``allowance``."""
-    logprobs = reply.logprobs
-    return {
+    logprobs, usage = reply.logprobs, reply.usage
+    fields = {
         "text": reply.text,
         "finish": reply.finish_reason,
         "logprobs": None
         if logprobs is None
         else [[[one.token, _json_logprob(one.logprob)] for one in position] for position in logprobs],
-        "usage": [reply.usage.prompt_tokens, reply.usage.completion_tokens],
+        "usage": [usage.prompt_tokens, usage.completion_tokens],
         "cost": reply.cost_usd,
         "model": reply.model,
         "latency": reply.latency_s,
@@ -179,6 +179,11 @@ def reply_fields(reply: Reply) -> dict[str, Any]:
         "cached": reply.cached,
         "sent": reply.sent,
     }
+    if usage.cached_tokens or usage.cache_write_tokens or usage.reasoning_tokens:
+        fields["usage"] += [usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens]
+    if reply.system_fingerprint or reply.reasoning or reply.service_tier:
+        fields["served"] = [reply.system_fingerprint, reply.reasoning, reply.service_tier]
+    return fields
 
 
 def read_reply(fields: dict[str, Any]) -> Reply:
@@ -199,6 +204,8 @@ def read_reply(fields: dict[str, Any]) -> Reply:
         fields["recalled"],
         fields.get("cached", False),
         fields.get("sent", ""),
+        None,
+        *fields.get("served", ()),
     )
 
 

@@ -1,0 +1,111 @@
+"""The beginnings of prompts, as providers' prompt caches compare them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from verdict_cli.llm.model_families import is_free
+from verdict_cli.llm.providers.price_book import entry_of
+from verdict_cli.llm.providers.wire_protocol import IdentityCache
+from verdict_cli.messages import Message, Request
+from verdict_cli.model import Model
+
+BYTES_A_TOKEN = 4
+"""UTF-8 bytes a token, about the same for Latin, Cyrillic and Chinese."""
+USUAL_MINIMUM = 1024
+"""The fewest tokens that OpenAI, Azure and most others cache (https://platform.openai.com/docs/guides/prompt-caching)."""
+_MINIMA = ((re.compile(r"gemini-2\.5"), 2048), (re.compile(r"gemini-([3-9]|\d\d)"), 4096))
+"""What the price data lack: implicit caching of Gemini (https://ai.google.dev/gemini-api/docs/caching, October 2026)."""
+SMALLEST_MINIMUM = 512
+"""The smallest minimum of any model in the price data, in tokens. Fewer characters than that are never looked at."""
+_BLOCK = 1024
+"""Bytes between two places at which prefixes are compared; in long prompts a sixteenth of what precedes."""
+
+
+def cacheable_minimum(model: Model) -> int | None:
+    """The fewest tokens of a prefix that the model's provider caches; None where it caches none, or `prompt_cache` is off.
+
+    A server of the user's own is taken to cache by prefix, as vLLM, SGLang and llama.cpp do.
+    """
+    if model.prompt_cache == "off" or is_free(model.name):
+        return None
+    entry = entry_of(model.known_name)
+    if entry is None:
+        return USUAL_MINIMUM
+    stated = entry.get("prompt_cache_min_tokens")
+    if isinstance(stated, int | float) and stated > 0:
+        return int(stated)
+    if not (entry.get("supports_prompt_caching") or entry.get("cache_read_input_token_cost") or model.api_base):
+        return None
+    return next((least for form, least in _MINIMA if form.search(model.known_name)), USUAL_MINIMUM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What requests of a model with a schema have in common: the fewest bytes that are cached, and what precedes the messages."""
+
+    least: int
+    seed: bytes
+
+
+class PromptPrefixes:
+    """Reads the prefixes of requests, where the model's provider caches them."""
+
+    def __init__(self) -> None:
+        self._kinds: IdentityCache[_Kind | None] = IdentityCache()
+
+    def of(self, request: Request) -> list[tuple[int, bytes]]:
+        """(bytes, digest) of the request's prefixes from the cacheable minimum on; none for a short prompt.
+
+        Providers put the JSON schema and the tools before the messages, so prompts with different ones share nothing.
+        """
+        if sum(len(message.content) for message in request.messages) < SMALLEST_MINIMUM:
+            return []
+        kind = self._kinds.get((request.model, request.json_schema), None, partial(_kind, request))
+        if kind is None:
+            return []
+        text = written(request.messages)
+        if len(text) < kind.least:
+            return []
+        digest = blake2b(kind.seed, digest_size=12)
+        found = []
+        start, end = 0, kind.least
+        while end <= len(text):
+            digest.update(text[start:end])
+            found.append((end, digest.digest()))
+            start, end = end, end + max(_BLOCK, end // 16)
+        return found
+
+
+def written(messages: Sequence[Message]) -> bytes:
+    """The messages as one text, with a digest of each image."""
+    parts = []
+    for message in messages:
+        parts.append(f"\0{message.role}\0{message.content}")
+        parts += [f"\1{at}:{_digest(url.encode()).hex()}" for at, url in message.images]
+    return "".join(parts).encode(errors="surrogatepass")
+
+
+def _kind(request: Request) -> _Kind | None:
+    model = request.model
+    least = cacheable_minimum(model)
+    if least is None:
+        return None
+    precedes: Mapping[str, Any] = {
+        "endpoint": model.endpoint_key,
+        "effort": model.reasoning_effort,
+        "params": model.params,
+        "schema": request.json_schema,
+    }
+    return _Kind(least * BYTES_A_TOKEN, _digest(orjson.dumps(precedes, default=repr, option=orjson.OPT_NON_STR_KEYS)))
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=12).digest()
