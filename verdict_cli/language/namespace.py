@@ -42,13 +42,15 @@ class UnknownNameError(ValueError):
 @dataclass
 class Namespace:
     """The names of one file; `tell` receives their problems. `files` are those that `use` has loaded, None for one that
-    cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files."""
+    cannot be used; `prompts` has the texts of prompt files, `calibrations` the content of calibration files,
+    `examples` the `rows` of files of examples and what is `kept` of them."""
 
     spec: Spec
     tell: Callable[[Problem], None]
     files: dict[Path, Namespace | None] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
     calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    examples: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Remembers itself among the files that `use: FILE#name` may reach."""

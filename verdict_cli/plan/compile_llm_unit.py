@@ -16,6 +16,7 @@ from verdict_cli.language.units.base import LLMUnit
 from verdict_cli.language.units.choice_base import ChoiceUnit
 from verdict_cli.model import Model
 from verdict_cli.plan.compile_context import PROMPT_ROOTS, CompileContext, CompiledUnit
+from verdict_cli.plan.compile_examples import compile_examples
 from verdict_cli.plan.node import LLMNode
 
 
@@ -48,6 +49,7 @@ def compile_llm_unit(context: CompileContext, unit: LLMUnit, scale: Scale | None
         letters=letters,
         kept=tuple(unit.output) if unit.output else None,
         cites=_cites(context, unit, reading.output),
+        examples=compile_examples(context, unit, prompt, response),
     )
     output = unit.output_fields(reading.output)
     if unit.cites is not None:

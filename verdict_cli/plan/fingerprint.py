@@ -45,7 +45,7 @@ _COMPARED_BY_MEANING = {
     "pinned",
     "escalate",
 }
-_COMPARED_BY_MEANING |= {"delimit", "each", "entry_name", "most", "per_call", "condition"}
+_COMPARED_BY_MEANING |= {"delimit", "each", "entry_name", "most", "per_call", "condition", "examples"}
 """Keys whose spelling may differ although they mean the same."""
 
 
@@ -92,6 +92,8 @@ def fingerprints(
                     for at, calibration in node.calibrations
                 ]
             )
+        if isinstance(node.work, LLMNode) and node.work.examples is not None:
+            extra.append(["examples", node.work.examples.content()])
         if node.escalation is not None:
             extra.append(_escalation(instance, node.escalation))
         if node.groups:

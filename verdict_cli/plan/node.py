@@ -16,6 +16,7 @@ from verdict_cli.language.expressions.paths import ExpressionPath
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.fields.types import FieldType, RecordType
 from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.prompts.few_shot import ExamplePool
 from verdict_cli.language.prompts.prompt import CompiledPrompt
 from verdict_cli.language.scales import Scale
 from verdict_cli.language.units.base import LLMUnit, UnitBase
@@ -93,6 +94,7 @@ class LLMNode:
     kept: tuple[str, ...] | None
     process: OutputFunction | None = None
     cites: Citations | None = None
+    examples: ExamplePool | None = None
 
     @cached_property
     def fixed_suffix(self) -> str | None:

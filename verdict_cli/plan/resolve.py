@@ -91,6 +91,10 @@ def _with_files(step: dict[str, Any], names: Namespace) -> dict[str, Any]:
     if isinstance(prompt, dict) and prompt.get("file") in names.prompts:
         resolved["prompt"] = names.prompts[prompt["file"]]
     _inline(resolved, ("weights",), names)
+    examples = step.get("examples")
+    if isinstance(examples, dict) and (examples.get("file"), "kept") in names.examples:
+        kept = {key: value for key, value in examples.items() if key != "file"}
+        resolved["examples"] = {**kept, "rows": names.examples[examples["file"], "kept"]}
     for home, keys in (("extract", ("calibration", "weights")), ("escalate", ("when",))):
         if isinstance(step.get(home), dict):
             resolved[home] = dict(step[home])

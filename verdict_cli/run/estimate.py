@@ -113,6 +113,11 @@ class DryRun:
             *(f"a reply of {name} is taken to have {tokens} reasoning tokens" for name, tokens in thoughts.items()),
             *ASSUMPTIONS,
             *entry_assumptions(self.plan),
+            *(
+                f"{node.id} shows {min(pool.k, len(pool.examples))} of {len(pool.examples):,} examples ({pool.choose}) in each prompt"
+                for node in self.plan.nodes
+                if isinstance(node.work, LLMNode) and (pool := node.work.examples) is not None
+            ),
         )
 
     def prompt_tokens(self, key: UnitModel) -> int:

@@ -16,6 +16,7 @@ from verdict_cli.language.expressions.paths import follow
 from verdict_cli.language.expressions.value_text import insert
 from verdict_cli.language.extractors.bound_extractor import MoreReplies
 from verdict_cli.language.prompts.delimit import Delimited
+from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.language.units.choice_base import shown
 from verdict_cli.language.units.escalate import ABSTAIN, ANSWERED_BY, ITSELF
@@ -168,6 +169,9 @@ class _NodeCall(Struct, frozen=True):
         if arrangement:
             values = {**values, "input": shown(self.given, work.letters, arrangement)}
         rendered = work.prompt.render(values)
+        messages, marks = rendered.messages, rendered.marks
+        if work.examples is not None:
+            messages, marks = prefixed(messages, marks, work.examples.text(self.row.source))
         written = "" if self.row.entry is None else self.written
         suffix = work.fixed_suffix
         if suffix is None:
@@ -176,7 +180,7 @@ class _NodeCall(Struct, frozen=True):
             row=self.row,
             node=self.node.id,
             model=self.models[0],
-            messages=with_seen_images(suffixed(rendered.messages, suffix), self.models[0]),
+            messages=with_seen_images(suffixed(messages, suffix), self.models[0]),
             call=self.first + (place if reading.then is None else 2 * place),
             json_schema=reading.json_schema,
             top_logprobs=reading.top_logprobs,
@@ -185,7 +189,7 @@ class _NodeCall(Struct, frozen=True):
             seed=self.context.seed,
             stream=work.unit.streamed,
             written=written,
-            marks=rendered.marks,
+            marks=marks,
         )
         if reading.more is not None:
             return await self._sampled(request, place, reading.more, calls)

@@ -12,6 +12,7 @@ from verdict_cli.errors import ReplyError
 from verdict_cli.language.extractors.bound_extractor import BoundExtractor
 from verdict_cli.language.extractors.structured import json_object, repaired
 from verdict_cli.language.fields.types import INTEGER, ListType, RecordType
+from verdict_cli.language.prompts.few_shot import prefixed
 from verdict_cli.language.prompts.sections import suffixed
 from verdict_cli.messages import Call, Entry, Message, Output, Reply, Request, Row
 from verdict_cli.plan.node import LLMNode, Node
@@ -50,6 +51,9 @@ async def answer_together(
     places = [each.entry.names["index"] for each in rows if each.entry is not None]
     values = [node_values(node, each, previous) for each in rows]
     rendered = [work.prompt.render(each) for each in values]
+    shared = _shared([each.messages for each in rendered], places)
+    if work.examples is not None:
+        shared, _ = prefixed(shared, (), work.examples.text(row.source))
     suffix = work.suffix(draw(context.seed, row.lot, written))
     instruction = SEVERAL_ENTRIES.format(count=len(rows))
     reading = _reading(work.response, places)
@@ -57,10 +61,7 @@ async def answer_together(
         row=row,
         node=node.id,
         model=work.models[0],
-        messages=suffixed(
-            _shared([each.messages for each in rendered], places),
-            f"{suffix}\n\n{instruction}" if suffix else instruction,
-        ),
+        messages=suffixed(shared, f"{suffix}\n\n{instruction}" if suffix else instruction),
         json_schema=reading.json_schema,
         inserted=tuple(text for each in rendered for text in each.inserted),
         seed=context.seed,

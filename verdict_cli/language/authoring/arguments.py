@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import UsageError
+from verdict_cli.language.examples import Examples
 from verdict_cli.language.prompts.sections import dedented
 from verdict_cli.model import Model
 
@@ -64,6 +65,7 @@ class LLMUnitKeys(UnitKeys, total=False):
     scale_instructions: bool
     delimit: bool
     explanation: bool
+    examples: Examples | Mapping[str, Any]
     response: Mapping[str, Any]
 
 

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from verdict_cli.config_model import Seq, checked_arguments
 from verdict_cli.errors import UsageError
 from verdict_cli.language.authoring.step import FunctionsByPath, Step, StepPath
+from verdict_cli.language.examples import Examples
 from verdict_cli.language.extractors import ExtractKey
 from verdict_cli.language.extractors.bound_extractor import EXPLANATION
 from verdict_cli.language.fields.field_keys import FieldTypes, InputFields
@@ -167,6 +168,8 @@ class LLMUnit(UnitBase):
     """Asks for a text `explanation` before the judgement."""
     extract_key: ExtractKey = Field(default="structured", alias="extract")
     """How the response is read from the reply."""
+    examples: Examples | None = None
+    """Labelled rows that the prompt shows before the row to judge."""
     cites: Annotated[str, Field(min_length=1)] | None = None
     """An expression of the conversation whose turns the explanation cites as `[3]`: a turn that does not exist makes the reply
     unreadable, and the output has their numbers as `citations`."""

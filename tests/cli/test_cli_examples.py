@@ -1,0 +1,46 @@
+"""A run whose judge sees labelled examples."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+STEPS = """- unit: JudgeUnit
+  scale: {values: [bad, good]}
+  examples: {file: labelled.jsonl, k: 2, target: source.label, cluster: source.doc}
+  prompt: |
+    @system
+    You judge texts.
+    @user
+    Rate: {source.text}
+"""
+
+
+def test_each_prompt_shows_examples_of_other_rows_and_clusters(
+    shell: Any, scripted_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    rows = [{"text": f"text {n}", "label": "good" if n % 2 else "bad", "doc": n // 4} for n in range(8)]
+    shell.write("labelled.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    config = shell.config(STEPS, head="model: gpt-4o-mini\ndelimit: true")
+    seen: dict[str, str] = {}
+
+    def answer(request: Any) -> str:
+        user = request.messages[-1].content
+        seen[request.row.source["text"]] = user
+        return '{"score": "good"}'
+
+    scripted_model.answer = answer
+    done = shell("run", config, "labelled.jsonl", "--out", "out")
+    assert done.code == 0, done.err
+    assert len(seen) == 8
+    for n in range(8):
+        text = seen[f"text {n}"]
+        shown = [m for m in range(8) if f"\ntext {m}\n" in text.partition("End of the examples.")[0]]
+        assert len(shown) == 2 and all(m // 4 != n // 4 for m in shown)
+        assert text.index("Example 2") < text.index("Rate:")
+    told = shell("estimate", config, "labelled.jsonl")
+    assert "judge shows 2 of 8 examples (balanced) in each prompt" in told.out
+    assert shell("report", "out").code == 0
