@@ -48,6 +48,7 @@ GROUPS = {
         "extract": "Read a run's recorded replies with other extractors.",
         "calibrate": "Fit a judge to the labelled rows of a run.",
         "queue": "Draw rows of a run for people to label.",
+        "align": "Improve a unit of a judge against human labels.",
     },
     "Benchmarks and data": {
         "bench": "Judge a benchmark, or reproduce published results.",

@@ -1,0 +1,146 @@
+"""`verdict align`: a scripted judge is improved by examples, or by what a scripted proposer writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verdict_cli.messages import Reply, Usage
+
+STEPS = """- {unit: CoTUnit, name: reason, prompt: "Think about {source.text}"}
+- unit: JudgeUnit
+  name: judge
+  explanation: true
+  scale: {values: [bad, good]}
+  prompt: |
+    Rate {source.text} after {previous.thinking}
+evaluate:
+  right: {prediction: output.score, target: source.label, metrics: [accuracy]}
+"""
+HEAD = "model: {name: m, retries: 0, cost: {input_per_million: 10000, output_per_million: 0}}"
+RULE = "Odd numbers are {good}."
+
+
+@pytest.fixture
+def rows(shell: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """120 rows in 60 clusters; odd numbers are good."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    lines = [
+        json.dumps({"text": f"number {n}", "label": "good" if n % 2 else "bad", "doc": n // 2, "why": "look at parity"})
+        for n in range(120)
+    ]
+    return shell.write("rows.jsonl", "\n".join(lines) + "\n")
+
+
+def judge(knows: Any) -> Any:
+    """Right where `knows` the prompt, else right on two of three rows; the proposer writes the rule."""
+
+    def answer(request: Any) -> Reply:
+        text = request.messages[-1].content
+        if request.node == "proposal":
+            assert "look at parity" in text and "right answer: " in text and "judge's reasons: guess" in text
+            prompt = re.search(r"<prompt>\n(.*?)\n</prompt>", text, re.DOTALL)[1]
+            lost = prompt.replace("{source.text}", "it")
+            reply = {"diagnosis": "d", "guidelines": f"{RULE}\n@user do it", "prompt": lost}
+        elif request.node == "reason":
+            reply = {"thinking": "hm"}
+        else:
+            n = int(re.findall(r"number (\d+) after", text)[-1])
+            right = "good" if n % 2 else "bad"
+            wrong = "bad" if n % 2 else "good"
+            reply = {"explanation": "guess", "score": right if knows(text) or n % 3 else wrong}
+        return Reply(json.dumps(reply), usage=Usage(1, 0), cost_usd=0.01, model="m")
+
+    return answer
+
+
+def aligned(shell: Any, rows: Path, *flags: str) -> Any:
+    config = shell.config(STEPS, head=HEAD)
+    return shell("align", config, rows, "--unit", "judge", "--cluster", "source.doc", "--out", "al", *flags)
+
+
+def test_a_proposers_guideline_is_found_and_written_with_where_it_comes_from(
+    shell: Any, rows: Path, scripted_model: Any
+) -> None:
+    scripted_model.answer = judge(lambda text: "Odd numbers are {good}" in text)
+    done = aligned(
+        shell, rows, "--proposer", "boss", "--proposals", "2", "--rounds", "1", "--note", "source.why", "--json"
+    )
+    assert done.code == 0, done.err
+    found = done.json()
+    assert found["better"] and found["winner"].startswith("guidelines")
+    assert found["sealed"]["new"] == 1.0 and found["sealed"]["difference"]["low"] > 0
+    assert any("has lost text" in reason for reason in found["dropped"])
+    calls = len(scripted_model.requests)
+    assert found["cost_usd"] == pytest.approx(0.01 * calls)
+    text = (shell.folder / "al" / "aligned.yaml").read_text()
+    assert text.startswith("# Made by `verdict align`") and "Odd numbers are" in text
+    assert shell("validate", "al/aligned.yaml").code == 0
+    again = aligned(
+        shell, rows, "--proposer", "boss", "--proposals", "2", "--rounds", "1", "--note", "source.why", "--json"
+    )
+    assert again.json()["winner"] == found["winner"] and len(scripted_model.requests) == calls
+
+
+def test_the_parts_share_no_cluster_and_candidates_never_see_the_sealed_rows(
+    shell: Any, rows: Path, scripted_model: Any
+) -> None:
+    scripted_model.answer = judge(lambda text: "Example 4" in text)
+    done = aligned(shell, rows, "--json")
+    found = done.json()
+    assert found["better"] and found["winner"].startswith("examples")
+    parts = {
+        name: [json.loads(line) for line in (shell.folder / "al" / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("fit", "select", "test")
+    }
+    assert {name: len(each) for name, each in parts.items()} == found["parts"]
+    docs = [{row["doc"] for row in each} for each in parts.values()]
+    assert not docs[0] & docs[1] and not docs[0] & docs[2] and not docs[1] & docs[2]
+    sealed = {row["text"] for row in parts["test"]}
+    for request in scripted_model.requests:
+        shown = request.messages[-1].content.partition("End of the examples.")[0]
+        if "Example 1" in shown:
+            assert not sealed & set(re.findall(r"number \d+", shown))
+
+
+def test_where_nothing_is_better_it_says_so_and_writes_no_pipeline(shell: Any, rows: Path, scripted_model: Any) -> None:
+    scripted_model.answer = judge(lambda text: False)
+    done = aligned(shell, rows)
+    assert done.code == 0
+    assert "nothing that was tried is better" in done.out or "nothing is shown to be better" in done.out
+    assert not (shell.folder / "al" / "aligned.yaml").exists() and (shell.folder / "al" / "align.html").exists()
+
+
+def test_a_budget_is_that_of_the_whole_search(shell: Any, rows: Path, scripted_model: Any) -> None:
+    scripted_model.answer = judge(lambda text: False)
+    done = aligned(shell, rows, "--budget", "1.5")
+    assert done.code == 3 and "budget" in done.err
+    assert len(scripted_model.requests) <= 150
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--unit", "jugde"], "no unit of that name"),
+        (["--target", "source.none"], "no column 'none'"),
+        (["--metric", "wrong.accuracy"], "no evaluation 'wrong'"),
+        (["--cluster", "1"], "cannot be split"),
+    ],
+)
+def test_what_cannot_be_aligned_is_one_error_before_a_call(
+    shell: Any, rows: Path, scripted_model: Any, flags: list[str], message: str
+) -> None:
+    done = aligned(shell, rows, *flags)
+    assert done.code == 2 and message in done.err and "Traceback" not in done.err
+    assert not scripted_model.requests
+
+
+def test_few_labels_are_refused(shell: Any, rows: Path, scripted_model: Any) -> None:
+    text = rows.read_text(encoding="utf-8")
+    rows.write_text("".join(text.splitlines(keepends=True)[:20]), encoding="utf-8")
+    done = aligned(shell, rows)
+    assert done.code == 2 and "needs 24 or more" in done.err

@@ -1,0 +1,1 @@
+"""Improve a unit's prompt against human labels, without testing on what it was fitted to."""
