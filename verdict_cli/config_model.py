@@ -155,6 +155,13 @@ def _not_boolean(value: Any) -> Any:
     return value
 
 
+def _one_as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+OneOrMore = BeforeValidator(_one_as_list, json_schema_input_type=str | list[str])
+"""A text in the place of a list of one text, in ``Annotated[tuple[str, …], OneOrMore]``."""
+
 One = Annotated[Literal[1], BeforeValidator(_not_boolean)]
 """The number 1. `true` equals it in Python, but is rejected."""
 

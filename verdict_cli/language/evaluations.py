@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from verdict_cli.config_model import ConfigModel, Whole
+from verdict_cli.config_model import ConfigModel, OneOrMore, Whole
 from verdict_cli.language.metric_registry import CHOICE_INPUTS, REQUIRED_KEYS, EvaluationKind, MetricKey, find_metric
 
 Reducer = Literal["max", "min", "mean", "median", "mode", "first", "any", "all"]
@@ -68,8 +68,8 @@ class Evaluation(ConfigModel):
     """Expressions for the options A and B of a pairwise judge, or for their lengths: how often it prefers the longer."""
     metrics: Annotated[tuple[MetricKey, ...], Field(min_length=1)] | None = None
     """The metrics; by default all that fit the kind. `pearson_within` and the like are the mean of each cluster's own correlation."""
-    by: tuple[ExpressionText, ...] = ()
-    """Expressions; the same metrics are computed for each value of each."""
+    by: Annotated[tuple[ExpressionText, ...], OneOrMore] = ()
+    """An expression or a list of them; the same metrics are computed for each value of each."""
     cluster: ExpressionText | None = None
     """Expression that is equal for rows with correlated errors, such as `source.document_id`; intervals resample whole clusters."""
     published: Annotated[str, Field(min_length=1)] | None = None

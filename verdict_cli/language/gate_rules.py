@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from verdict_cli.config_model import ConfigModel
 from verdict_cli.errors import Problem, SpecError
@@ -59,6 +61,31 @@ class Gate(ConfigModel):
         """The evaluation's name (or `run`) and the metric's."""
         evaluation, _, metric = self.metric.rpartition(".")
         return evaluation, metric
+
+
+_SHORT = r"^\s*([^\s<>=]+)\s*(>=|<=)\s*([-+]?[0-9]+(?:\.[0-9]+)?)\s*$"
+"""`EVALUATION.METRIC >= NUMBER`, in the syntax that Python and JSON Schema share."""
+
+
+def _written_short(value: Any) -> Any:
+    """The keys of a gate that is written as a text; what is not a text is left to the class."""
+    if not isinstance(value, str):
+        return value
+    short = re.match(_SHORT, value)
+    if short is None:
+        expected = "a gate such as `right.accuracy >= 0.9` or `{metric: right.accuracy, min: 0.9}`"
+        hint = "a gate in one line has a metric, `>=` or `<=`, and a number"
+        raise PydanticCustomError("written_form", "expected {expected}", {"expected": expected, "hint": hint})
+    return {"metric": short[1], "min" if short[2] == ">=" else "max": float(short[3])}
+
+
+GateList = tuple[
+    Annotated[
+        Gate, BeforeValidator(_written_short, json_schema_input_type=Gate | Annotated[str, Field(pattern=_SHORT)])
+    ],
+    ...,
+]
+"""Gates, each a mapping or a text such as `right.accuracy >= 0.9`."""
 
 
 def gate_problems(index: int, gate: Gate, evaluations: Mapping[str, Evaluation]) -> list[EvaluationIssue]:
@@ -137,7 +164,7 @@ def _near(word: str, known: str) -> str:
 class GatesFile(ConfigModel):
     """The gates of a file."""
 
-    gates: tuple[Gate, ...]
+    gates: GateList
     """The gates, in place of the run's own."""
 
 

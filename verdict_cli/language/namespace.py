@@ -20,7 +20,7 @@ from verdict_cli.language.fields.types import FieldType, ScaleType, UnknownType
 from verdict_cli.language.load import Spec, load
 from verdict_cli.language.model_presets import ModelError, Presets
 from verdict_cli.language.prompts.prompt import JinjaPrompt, PromptFile
-from verdict_cli.language.scales import SCALES, Scale, named_scales
+from verdict_cli.language.scales import SCALES, Scale, named_scales, written_range
 from verdict_cli.language.steps import CustomStep
 from verdict_cli.language.units import TYPES
 from verdict_cli.language.units.base import LLMUnit, UnitBase, snake
@@ -104,12 +104,12 @@ class Namespace:
 
         Raises UnknownNameError when there is none.
         """
-        scale = self.spec.file.scales.get(name) or named_scales().get(name)
+        scale = self.spec.file.scales.get(name) or named_scales().get(name) or written_range(name)
         if scale is not None:
             return scale
         kind = SCALES.get(name)
         if kind is None:
-            known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names()]))
+            known = list(dict.fromkeys([*named_scales(), *self.spec.file.scales, *SCALES.names(), "1-5"]))
             raise UnknownNameError(f"unknown scale {name!r}", nearest_spelling(name, known))
         try:
             scale = kind.model_validate({"type": name})

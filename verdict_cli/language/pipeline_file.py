@@ -9,7 +9,7 @@ from pydantic import Field
 from verdict_cli.config_model import ConfigModel, One
 from verdict_cli.language.evaluations import Evaluation
 from verdict_cli.language.fields.field_keys import FieldTypes
-from verdict_cli.language.gate_rules import Gate
+from verdict_cli.language.gate_rules import GateList
 from verdict_cli.language.scales import ScaleKeys
 from verdict_cli.language.steps import CustomType, StepKey
 from verdict_cli.language.units.base import UNIT_NAME
@@ -63,5 +63,5 @@ class PipelineFile(ConfigModel):
     """The steps, run one after another."""
     evaluate: dict[Annotated[str, Field(pattern=UNIT_NAME)], Evaluation] = Field(default_factory=dict)
     """Metrics of the results."""
-    gates: tuple[Gate, ...] = ()
-    """Limits on metrics; a run that fails one exits with 1."""
+    gates: GateList = ()
+    """Limits on metrics, each a mapping or a text such as `right.accuracy >= 0.9`; a run that fails one exits with 1."""

@@ -97,6 +97,8 @@ def _words(detail: Any, kinds: set[str], owner: type[BaseModel] | None, path: Er
             nearest_spelling(str(given), allowed) if isinstance(given, str) else "",
             False,
         )
+    if kind == "written_form":
+        return "wrong-value", f"expected {context['expected']}, found {_shown(given)}", context["hint"], False
     if kinds <= _TYPES.keys():
         wanted = " or ".join(dict.fromkeys(_TYPES[one] for one in sorted(kinds)))
         return "wrong-type", f"expected {wanted}, found {_shown(given)}", _boolean_hint(given, kinds), False

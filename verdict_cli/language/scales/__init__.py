@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -208,3 +209,11 @@ TypedScaleKeys = Annotated[ScaleKeys, Field(json_schema_extra={"required": ["typ
 def named_scales() -> dict[str, Scale]:
     """The scales that every pipeline can name."""
     return {"likert": SCALES["discrete"](range=(1, 5)), "boolean": SCALES["boolean"]()}
+
+
+def written_range(text: str) -> Scale | None:
+    """The scale of whole numbers that a text such as `1-5` names, None for any other text."""
+    ends = re.fullmatch(r"(-?\d{1,9})-(-?\d{1,9})", text)
+    return (
+        SCALES["discrete"].model_validate({"type": "discrete", "range": [int(ends[1]), int(ends[2])]}) if ends else None
+    )

@@ -1,0 +1,74 @@
+"""Short forms of scales, slices and gates mean the same as their long forms, in the program and in the schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from verdict_cli.errors import SpecError
+from verdict_cli.language.document.document import parse_document
+from verdict_cli.language.json_schema import pipeline_schema
+from verdict_cli.language.load import validated
+from verdict_cli.plan.build import build_plan
+
+FILE = """verdict: 1
+name: x
+model: m
+pipeline:
+  - {unit: JudgeUnit, scale: SCALE, prompt: "{source.a}"}
+evaluate:
+  right: {prediction: output.score, target: source.b, by: SLICES}
+gates:
+  - GATE
+"""
+LONG = {"SCALE": "{range: [1, 5]}", "SLICES": "[source.c]", "GATE": "{metric: right.accuracy, min: 0.9}"}
+
+
+def plan_of(**forms):
+    text = FILE
+    for word, form in (LONG | forms).items():
+        text = text.replace(word, form)
+    assert Draft202012Validator(pipeline_schema()).is_valid(yaml.safe_load(text))
+    return build_plan(validated(parse_document(text.encode(), "p.yaml"), Path())).plan
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ({"SCALE": "1-5"}, {}),
+        ({"SCALE": "0-10"}, {"SCALE": "{type: discrete, range: [0, 10]}"}),
+        ({"SCALE": "-2-2"}, {"SCALE": "{type: discrete, range: [-2, 2]}"}),
+        ({"SLICES": "source.c"}, {}),
+        ({"GATE": "right.accuracy >= 0.9"}, {}),
+        ({"GATE": "right.accuracy<=1"}, {"GATE": "{metric: right.accuracy, max: 1.0}"}),
+        ({"GATE": "run.failed <= 0"}, {"GATE": "{metric: run.failed, max: 0.0}"}),
+    ],
+)
+def test_a_short_form_is_its_long_form(short, long):
+    one, other = plan_of(**short), plan_of(**long)
+    assert one.gates == other.gates and one.evaluations == other.evaluations
+    assert one.nodes[0].output == other.nodes[0].output and one.nodes[0].fingerprint == other.nodes[0].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"GATE": "right.accuracy > 0.9"}, "found 'right.accuracy > 0.9'", "`>=` or `<=`"),
+        ({"GATE": "right.accuracy"}, "expected a gate such as", "a number"),
+        ({"GATE": "right.acuracy >= 0.9"}, "`acuracy`", "`accuracy`"),
+        ({"SCALE": "5-1"}, "from 5 down to 1", "smaller end first"),
+        ({"SCALE": "1..5"}, "unknown scale '1..5'", "1-5"),
+        ({"SLICES": "5"}, "expected a list, found 5", ""),
+    ],
+)
+def test_a_wrong_short_form_is_one_error_that_shows_the_right_one(given, message, hint):
+    text = FILE
+    for word, form in (LONG | given).items():
+        text = text.replace(word, form)
+    with pytest.raises(SpecError) as caught:
+        build_plan(validated(parse_document(text.encode(), "p.yaml"), Path()))
+    (problem,) = caught.value.problems
+    assert message in problem.message and hint in (problem.hint or "")
